@@ -1,0 +1,60 @@
+# What to type in a checkout. Everything is made inside it (.venv) but the guests' packages,
+# which go to the data directory of whoever calls ($GROUNDBOX_HOME, ~/.local/share/groundbox or, for root, /var/lib/groundbox).
+#
+#   make setup            .venv with hashed requirements, groundbox editable, environment `default`
+#   make demo             examples/demo.py, results in demo-output/
+#   make test             all tests but the soak; ARGS='-k name -x' goes to pytest
+#   make lint             ruff, mypy, import-linter
+#   make format           ruff, in place
+#   make bench            every benchmarks/bench_*.py
+#   make lock             resolve requirements/dev.txt and the lock of `default` anew
+#
+# PYTHON=/usr/bin/python3.12 chooses the interpreter of .venv (3.11 to 3.13).
+
+PYTHON ?= python3
+BIN    := .venv/bin
+
+.PHONY: help setup demo test lint format bench lock clean
+
+help:
+	@sed -n '3,9s/^# *//p' Makefile
+
+# A stamp for .venv, so that a repeated call costs nothing; `environment create` checks for itself
+# whether there is something to build.
+setup: .venv/stamp
+	@$(BIN)/groundbox environment create default
+
+.venv/stamp: requirements/dev.txt pyproject.toml scripts/setup.sh
+	@PYTHON='$(PYTHON)' sh scripts/setup.sh
+	@touch $@
+
+demo: setup
+	$(BIN)/python examples/demo.py demo-output
+
+test: setup
+	$(BIN)/python -m pytest -m 'not soak' $(ARGS)
+
+lint: .venv/stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/stamp
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: setup
+	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+# Hashed, for every supported Python and platform, and without a word about the index they came from.
+RESOLVE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header --no-emit-index-url
+LOCKS   := src/groundbox/sandbox/environments/locks
+
+lock: .venv/stamp
+	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
+	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
+
+clean:
+	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

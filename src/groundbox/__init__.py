@@ -1,0 +1,75 @@
+"""groundbox runs code that a language model wrote, where it can reach nothing it was not given,
+and returns what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from groundbox.errors import (
+        GroundboxError,
+        InvalidArgument,
+        SandboxClosed,
+        SandboxLost,
+        SandboxUnavailable,
+    )
+    from groundbox.execution import Artifact, Display, Event, Execution, Outcome
+    from groundbox.limits import GiB, KiB, Limits, MiB
+    from groundbox.network import Network
+    from groundbox.sandbox.portal import Sandbox, run, run_async
+    from groundbox.sandbox.sandbox import AsyncSandbox
+
+_HOME = {
+    "GroundboxError": "errors",
+    "InvalidArgument": "errors",
+    "SandboxClosed": "errors",
+    "SandboxLost": "errors",
+    "SandboxUnavailable": "errors",
+    "Artifact": "execution",
+    "Display": "execution",
+    "Event": "execution",
+    "Execution": "execution",
+    "Outcome": "execution",
+    "GiB": "limits",
+    "KiB": "limits",
+    "Limits": "limits",
+    "MiB": "limits",
+    "Network": "network",
+    "Sandbox": "sandbox.portal",
+    "run": "sandbox.portal",
+    "run_async": "sandbox.portal",
+    "AsyncSandbox": "sandbox.sandbox",
+}
+
+__all__ = [
+    "Artifact",
+    "AsyncSandbox",
+    "Display",
+    "Event",
+    "Execution",
+    "GiB",
+    "GroundboxError",
+    "InvalidArgument",
+    "KiB",
+    "Limits",
+    "MiB",
+    "Network",
+    "Outcome",
+    "Sandbox",
+    "SandboxClosed",
+    "SandboxLost",
+    "SandboxUnavailable",
+    "run",
+    "run_async",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name at its first use, so that importing groundbox costs and does nothing else."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'groundbox' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"groundbox.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

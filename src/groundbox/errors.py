@@ -1,0 +1,111 @@
+"""What groundbox itself can get wrong, as exceptions.
+
+What a guest does wrong is a value (`Execution.outcome`), never one of these.
+Each error says in its attributes whether the program ran and whether the sandbox can be used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class GroundboxError(Exception):
+    """Base of everything groundbox raises on purpose.
+
+    Attributes:
+        program_ran: Whether guest code may have started before the failure.
+        sandbox_usable: Whether the sandbox the call was made on still answers.
+    """
+
+    program_ran: bool = False
+    sandbox_usable: bool = True
+
+
+class InvalidArgument(GroundboxError, ValueError):
+    """An argument that cannot be meant. The message names it and says how to mend it."""
+
+    def __init__(self, argument: str, problem: str) -> None:
+        super().__init__(f"{argument}: {problem}")
+        self.argument = argument
+        self.problem = problem
+
+
+class SandboxUnavailable(GroundboxError):
+    """A layer of the wall cannot stand on this host, so nothing was run.
+
+    Attributes:
+        missing: One entry per layer, `name: reason`.
+    """
+
+    sandbox_usable = False
+
+    def __init__(self, missing: Sequence[str]) -> None:
+        self.missing = list(missing)
+        layers = "; ".join(self.missing)
+        super().__init__(
+            f"refusing to run, because the sandbox would be incomplete: {layers}. "
+            "`groundbox doctor` explains each layer and what to do about it."
+        )
+
+
+class SandboxClosed(GroundboxError):
+    """The sandbox was closed by its owner."""
+
+    sandbox_usable = False
+
+    def __init__(self) -> None:
+        super().__init__("this sandbox is closed; make a new one")
+
+
+class SandboxLost(GroundboxError):
+    """The sandbox's process is gone, and its variables with it; the files it left can still be read."""
+
+    sandbox_usable = False
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"this sandbox's process is gone ({why}) and its variables with it; "
+            "call restart() to go on with the same files and a fresh interpreter"
+        )
+        self.why = why
+
+
+class TemplateFailed(GroundboxError):
+    """A template process did not start or died, for a reason that is not the guest's.
+
+    Attributes:
+        log: The end of what the template wrote to its standard error.
+    """
+
+    sandbox_usable = False
+
+    def __init__(self, what: str, log: str = "") -> None:
+        super().__init__(what + (f"\n{log}" if log else ""))
+        self.log = log
+
+
+class WireError(GroundboxError):
+    """A guest broke the protocol on its socket: a frame too large, too deep, or not of the schema.
+
+    The worker that sent it has been destroyed.
+    """
+
+    program_ran = True
+    sandbox_usable = False
+
+
+class GuestFileError(GroundboxError):
+    """A file could not be put into or taken out of a workdir.
+
+    Attributes:
+        path: The path inside the workdir.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class EnvironmentFailed(GroundboxError):
+    """An environment is missing, or could not be built or checked; the one in use stays as it was."""

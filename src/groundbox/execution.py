@@ -1,0 +1,275 @@
+"""The result of one run: what happened, as values.
+
+The keys of `Execution.to_dict` are the wire format of `--json`, HTTP and MCP;
+keys may be added, none is renamed.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+
+
+class Outcome(enum.StrEnum):
+    """How a run ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    SIGNAL = "signal"
+    CANCELLED = "cancelled"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """What a program failed with, told for the model that wrote it.
+
+    Everything here comes from the guest and is a claim; the outcome is not.
+
+    Attributes:
+        line: Line of the program's own source, counted from 1, or None when no line of it failed.
+        traceback: Frames of the program only; the number of library frames left out is stated.
+        locals: Names on the failing line and their values, each shortened to a few hundred characters.
+        hints: Sentences that help to mend the failure. Found by rules, no model involved.
+    """
+
+    type: str
+    message: str
+    line: int | None = None
+    traceback: str = ""
+    locals: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hints: Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Display:
+    """One rich value that the program showed: a MIME bundle.
+
+    Attributes:
+        data: MIME type to content; text for text types, base64 for `BINARY_MEDIA`,
+            decoded JSON for `application/*+json`.
+    """
+
+    data: Mapping[str, Any]
+
+    def _bytes(self, mime: str) -> bytes | None:
+        content = self.data.get(mime)
+        return base64.b64decode(content) if isinstance(content, str) else None
+
+    @property
+    def png(self) -> bytes | None:
+        """The picture as PNG bytes, or None."""
+        return self._bytes("image/png")
+
+    @property
+    def jpeg(self) -> bytes | None:
+        """The picture as JPEG bytes, or None."""
+        return self._bytes("image/jpeg")
+
+    @property
+    def text(self) -> str | None:
+        """The plain text form, or None."""
+        content = self.data.get("text/plain")
+        return content if isinstance(content, str) else None
+
+    @property
+    def html(self) -> str | None:
+        """The HTML form, or None. It is the guest's: never show it outside a sandboxed frame."""
+        content = self.data.get("text/html")
+        return content if isinstance(content, str) else None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Artifact:
+    """A regular file that the run made or changed in the workdir.
+
+    Attributes:
+        path: Relative to the workdir, with `/` between the parts.
+        sha256: Of the bytes as they were right after the run.
+    """
+
+    path: str
+    size_bytes: int
+    media_type: str
+    sha256: str
+    _read: Callable[[], bytes] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def read(self) -> bytes:
+        """The file's bytes as they were right after the run.
+
+        Raises:
+            GuestFileError: The bytes were not kept, because the run made more than is kept
+                in memory and the sandbox's workdir is gone or the file has changed since.
+        """
+        if self._read is None:
+            from groundbox.errors import GuestFileError
+
+            raise GuestFileError(self.path, "its bytes were not kept with this result")
+        return self._read()
+
+
+class Artifacts(Mapping[str, Artifact]):
+    """Artifacts by path, in the order of their paths."""
+
+    def __init__(self, artifacts: Sequence[Artifact] = ()) -> None:
+        self._by_path = {a.path: a for a in sorted(artifacts, key=lambda a: a.path)}
+
+    def __getitem__(self, path: str) -> Artifact:
+        return self._by_path[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_path)
+
+    def __len__(self) -> int:
+        return len(self._by_path)
+
+    def __repr__(self) -> str:
+        return f"Artifacts({list(self._by_path)})"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Warning:
+    """Evidence that a run that succeeded may still be wrong.
+
+    Attributes:
+        tier: `error`, `warn` or `note`, by the precision measured for the rule.
+    """
+
+    code: str
+    tier: str
+    message: str
+    evidence: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    hint: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """What a run cost, read from the kernel and the host's clock, never from the guest.
+
+    Attributes:
+        wall_s: From handing the program to the worker until its result was complete.
+        cpu_s: Processor time of all processes of the sandbox during the run,
+            None where the kernel counts it for no group of processes (no cgroup).
+        peak_memory_bytes: Highest memory of the process tree since the sandbox began.
+        start_s: From asking for a sandbox until a worker was ready for this run.
+        warm: Whether the worker was waiting in the pool.
+    """
+
+    wall_s: float
+    cpu_s: float | None
+    peak_memory_bytes: int | None
+    start_s: float
+    warm: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Isolation:
+    """Which layers of the wall stood during the run.
+
+    Attributes:
+        missing: Layers that the caller waived by name and that did not stand.
+    """
+
+    backend: str
+    layers: Sequence[str]
+    missing: Sequence[str] = ()
+
+
+class OutputHandle(Protocol):
+    """All that one stream wrote, also what was left out of the text."""
+
+    def read(self, offset: int = 0, size: int = 1 << 20) -> bytes:
+        """`size` bytes from `offset`."""
+
+    def search(self, pattern: str, most: int = 100) -> Sequence[tuple[int, str]]:
+        """The first `most` lines that match a regular expression, with their numbers from 1."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """The result of one run.
+
+    Attributes:
+        exit_code: Set when the program ended by itself; for a cell 0 or 1.
+        exit_signal: Set when a signal ended it. Never set together with `exit_code`.
+        stdout: Decoded as UTF-8 with U+FFFD for what is not; head and tail when cut.
+        dropped_bytes: Bytes cut out of the middle of `stdout` and `stderr`, and counts of
+            `displays` and `artifacts` that were over the caps. 0 means nothing is missing.
+        value: MIME bundle of the cell's last expression, or None.
+        outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
+        state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
+    """
+
+    execution_id: str
+    language: str
+    outcome: Outcome
+    exit_code: int | None
+    exit_signal: int | None
+    stdout: str
+    stderr: str
+    dropped_bytes: Mapping[str, int]
+    value: Mapping[str, Any] | None
+    error: Failure | None
+    displays: Sequence[Display]
+    artifacts: Artifacts
+    warnings: Sequence[Warning]
+    usage: Usage
+    isolation: Isolation
+    state: str = "kept"
+    trace: None = None
+    outputs: Mapping[str, OutputHandle] = dataclasses.field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program did what it was asked without failing."""
+        return self.outcome is Outcome.OK
+
+    @property
+    def text(self) -> str | None:
+        """The last expression's value as plain text, or None."""
+        return None if self.value is None else self.value.get("text/plain")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, keys in the documented order. Artifacts go by metadata, not by bytes."""
+        result = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "outputs"}
+        result["outcome"] = self.outcome.value
+        result["dropped_bytes"] = dict(self.dropped_bytes)
+        result["value"] = None if self.value is None else dict(self.value)
+        result["error"] = None if self.error is None else _plain(self.error)
+        result["displays"] = [dict(d.data) for d in self.displays]
+        result["artifacts"] = [_plain(a) for a in self.artifacts.values()]
+        result["warnings"] = [_plain(w) for w in self.warnings]
+        result["usage"] = _plain(self.usage)
+        result["isolation"] = _plain(self.isolation)
+        return result
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """Something that happened during a run, told as it happened.
+
+    Attributes:
+        kind: `stdout`, `stderr`, `display` or `end`; the other fields are set accordingly.
+    """
+
+    kind: str
+    text: str = ""
+    display: Display | None = None
+    execution: Execution | None = None
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    fields = (f.name for f in dataclasses.fields(value) if not f.name.startswith("_"))
+    plain = {name: getattr(value, name) for name in fields}
+    for name, item in plain.items():
+        if isinstance(item, Mapping):
+            plain[name] = dict(item)
+        elif isinstance(item, tuple):
+            plain[name] = list(item)
+    return plain
