@@ -1,0 +1,6 @@
+"""What a guest may not do: one file per kernel mechanism.
+
+`enter` holds the ordered lists of steps, `probe` tells which mechanisms this host has.
+Everything here needs the standard library only and imports nothing of groundbox outside this package,
+because it is loaded into template processes that run on an environment's own interpreter.
+"""

@@ -1,0 +1,363 @@
+"""Control groups: bounds on what a whole process tree uses, and the only honest count of it.
+
+Covered: memory of all kinds (heap, shared mappings, tmpfs, pipe and socket buffers), processes and threads,
+and the processor time used. Not covered: how the processor is shared while everyone is busy.
+
+How it works: the host makes one group per sandbox, ahead of need, and hands the worker a descriptor of its
+`tasks` file (version 1) or `cgroup.procs` (version 2); the worker writes itself in as its first step, because
+moving another process costs a lock over all threads of the machine. The kernel checks the opener's rights,
+so the guest needs none. Groups live under `groundbox/<host process>`; those of a host process that is gone are
+removed by the next one. See cgroups(7).
+"""
+
+import contextlib
+import functools
+import itertools
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+ROOT_VARIABLE: Final = "GROUNDBOX_CGROUP"
+CONTROLLERS: Final = ("memory", "pids", "cpuacct")
+_V2_CONTROLLERS: Final = ("memory", "pids", "cpu")
+_GROUP: Final = "groundbox"
+_ENGINES: Final = itertools.count(1)
+"""A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
+_NO_LIMIT: Final = {1: "-1", 2: "max"}
+
+
+class CgroupMissing(OSError):
+    """No usable control groups; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Where this process may make groups.
+
+    Attributes:
+        version: 1 or 2.
+        parents: Controller to the folder in which groups are made. Version 2 has one folder for all.
+    """
+
+    version: int
+    parents: dict[str, str]
+
+    def folders(self) -> list[str]:
+        """The distinct parent folders."""
+        return list(dict.fromkeys(self.parents.values()))
+
+
+def find() -> Hierarchy:
+    """The hierarchy that this process may use.
+
+    Raises:
+        CgroupMissing: There is none, with the reason for each place that was tried.
+    """
+    mounts = _mounts()
+    if all(controller in mounts for controller in ("memory", "pids")):
+        return _find_v1(mounts)
+    if "" in mounts:
+        return _find_v2(*mounts[""])
+    raise CgroupMissing("no cgroup file system with the memory and pids controllers is mounted")
+
+
+class Cgroup:
+    """One sandbox's group. Made empty; the worker joins by itself."""
+
+    def __init__(self, hierarchy: Hierarchy, name: str) -> None:
+        self._version = hierarchy.version
+        self._limits: tuple[int | None, int | None] | None = None
+        self._folders = {c: f"{parent}/{name}" for c, parent in hierarchy.parents.items()}
+        for folder in dict.fromkeys(self._folders.values()):
+            os.mkdir(folder, 0o755)
+
+    def join_descriptors(self) -> list[int]:
+        """New descriptors, owned by the caller, by which a process can write itself into the group."""
+        name = "tasks" if self._version == 1 else "cgroup.procs"
+        return [
+            os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CLOEXEC) for folder in dict.fromkeys(self._folders.values())
+        ]
+
+    def limit(self, *, memory_bytes: int | None, process_count: int | None) -> None:
+        """Set both bounds; None lifts one. Costs nothing when they are set so already."""
+        if self._limits == (memory_bytes, process_count):
+            return
+        before = None if self._limits is None else self._limits[0]
+        self._limits = (memory_bytes, process_count)
+        memory = _NO_LIMIT[self._version] if memory_bytes is None else str(memory_bytes)
+        if self._version == 1:
+            names = ["memory.limit_in_bytes"]
+            if _counts_swap(os.path.dirname(self._folders["memory"])):
+                names.append("memory.memsw.limit_in_bytes")
+            if before is not None and (memory_bytes is None or memory_bytes > before):
+                names.reverse()  # memory and swap together may at no moment be below memory alone
+            for name in names:
+                self._write("memory", name, memory)
+        else:
+            self._write("memory", "memory.max", memory)
+            self._write("memory", "memory.oom.group", "1")
+            with contextlib.suppress(FileNotFoundError):
+                self._write("memory", "memory.swap.max", "0")
+        self._write("pids", "pids.max", "max" if process_count is None else str(process_count))
+
+    def cpu_s(self) -> float:
+        """Processor time of all members that ever were, in seconds."""
+        if self._version == 1:
+            return int(self._read("cpuacct", "cpuacct.usage")) / 1e9
+        return self._field("cpu", "cpu.stat", "usage_usec") / 1e6
+
+    def peak_memory_bytes(self) -> int | None:
+        """The most memory the group ever held; None where the kernel does not keep it (before 5.19)."""
+        name = "memory.max_usage_in_bytes" if self._version == 1 else "memory.peak"
+        try:
+            return int(self._read("memory", name))
+        except FileNotFoundError:
+            return None
+
+    def out_of_memory_kills(self) -> int:
+        """How many members the kernel ended because the group was at its memory limit."""
+        name = "memory.oom_control" if self._version == 1 else "memory.events"
+        return self._field("memory", name, "oom_kill")
+
+    def process_count(self) -> int:
+        """Processes and threads in the group now."""
+        return int(self._read("pids", "pids.current"))
+
+    def kill(self) -> None:
+        """End every member. Used where no pid namespace does it."""
+        if self._version == 2:
+            with contextlib.suppress(FileNotFoundError):
+                self._write("pids", "cgroup.kill", "1")
+                return
+        for pid in self._members():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self) -> bool:
+        """Remove the group; False when a member is still ending, then call again."""
+        for folder in dict.fromkeys(self._folders.values()):
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+        return True
+
+    def _members(self) -> Iterator[int]:
+        for line in self._read("pids", "cgroup.procs").split():
+            yield int(line)
+
+    def _field(self, controller: str, name: str, key: str) -> int:
+        for line in self._read(controller, name).splitlines():
+            found, _, value = line.partition(" ")
+            if found == key:
+                return int(value)
+        return 0
+
+    def _read(self, controller: str, name: str) -> str:
+        file = os.open(f"{self._folders[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(file, 1 << 16).decode()
+        finally:
+            os.close(file)
+
+    def _write(self, controller: str, name: str, text: str) -> None:
+        file = os.open(f"{self._folders[controller]}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(file, text.encode())
+        finally:
+            os.close(file)
+
+
+def own_hierarchy(found: Hierarchy) -> Hierarchy:
+    """Groups of one engine of this host process, inside `found`. Removes those of host processes that are gone."""
+    remove_abandoned(found)
+    name = f"{os.getpid()}-{start_time(os.getpid())}-{_pid_namespace()}-{next(_ENGINES)}"
+    parents = {controller: f"{parent}/{name}" for controller, parent in found.parents.items()}
+    own = Hierarchy(found.version, parents)
+    for folder in own.folders():
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o755)
+        if found.version == 2:
+            _enable_controllers(folder)
+    return own
+
+
+def remove_abandoned(found: Hierarchy) -> list[str]:
+    """End and remove what a host process left behind that was killed; returns the folders removed."""
+    removed = []
+    for parent in found.folders():
+        for name in sorted(os.listdir(parent)):
+            match = re.fullmatch(rf"(\d+)-(\d+)-{_pid_namespace()}-\d+", name)
+            if match and str(start_time(int(match[1]))) != match[2] and _remove_tree(f"{parent}/{name}"):
+                removed.append(f"{parent}/{name}")
+    return removed
+
+
+def remove_own(own: Hierarchy) -> None:
+    """End and remove what `own_hierarchy` made. A member that was just killed is waited for."""
+    for folder in own.folders():
+        _remove_tree(folder)
+
+
+def delegate(uid: int, gid: int) -> list[str]:
+    """As root: make groups that an ordinary user may use, and return their folders. Idempotent."""
+    mounts = _mounts()
+    version = 1 if all(c in mounts for c in ("memory", "pids")) else 2
+    places = [mounts[c] for c in CONTROLLERS if c in mounts] if version == 1 else [mounts[""]]
+    folders = []
+    for mount, own in places:
+        folder = f"{mount}{own.rstrip('/')}/{_GROUP}-{uid}"
+        os.makedirs(folder, exist_ok=True)
+        os.chown(folder, uid, gid)
+        for name in ("tasks", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(f"{folder}/{name}", uid, gid)
+        if version == 2:
+            _enable_controllers(os.path.dirname(folder))
+            _enable_controllers(folder)
+        folders.append(folder)
+    return folders
+
+
+def _find_v1(mounts: dict[str, tuple[str, str]]) -> Hierarchy:
+    parents: dict[str, str] = {}
+    for controller in CONTROLLERS:
+        if controller not in mounts:
+            raise CgroupMissing(f"the {controller} controller is not mounted")
+        mount, own = mounts[controller]
+        parents[controller] = _usable_folder(mount, own, controller)
+    return Hierarchy(1, parents)
+
+
+def _find_v2(mount: str, own: str) -> Hierarchy:
+    with open(f"{mount}/cgroup.controllers") as file:
+        present = file.read().split()
+    lacking = [c for c in _V2_CONTROLLERS if c not in present]
+    if lacking:
+        raise CgroupMissing(f"cgroup v2 lacks the controllers {', '.join(lacking)}")
+    folder = _usable_folder(mount, own, "")
+    _make_room(f"{mount}{own}".rstrip("/"), folder)
+    _enable_controllers(os.path.dirname(folder))
+    _enable_controllers(folder)
+    return Hierarchy(2, dict.fromkeys((*_V2_CONTROLLERS,), folder))
+
+
+def _usable_folder(mount: str, own: str, controller: str) -> str:
+    """The first place in which this process can make and use groups."""
+    uid, tried = os.geteuid(), []
+    own = own.rstrip("/")
+    named = os.environ.get(ROOT_VARIABLE)
+    places = [named] if named else []
+    places += [f"{own}/{_GROUP}", f"{own}/{_GROUP}-{uid}"]
+    while own:
+        own = own.rpartition("/")[0]
+        places += [f"{own}/{_GROUP}-{uid}"]
+    if uid == 0:
+        places.append(f"/{_GROUP}")
+    for place in places:
+        folder = f"{mount}{place}"
+        try:
+            os.makedirs(folder, 0o755, exist_ok=True)
+            probe = f"{folder}/probe-{os.getpid()}-{time.monotonic_ns()}"
+            os.mkdir(probe)
+            os.rmdir(probe)
+        except OSError as error:
+            tried.append(f"{folder}: {error.strerror}")
+            continue
+        return folder
+    raise CgroupMissing(f"{controller or 'cgroup v2'}: no group can be made ({'; '.join(tried)})")
+
+
+def _mounts() -> dict[str, tuple[str, str]]:
+    """Controller (or '' for version 2) to its mount point and this process's place below that."""
+    own: dict[str, str] = {}
+    with open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            own |= dict.fromkeys(controllers.split(","), path)
+    mounts: dict[str, tuple[str, str]] = {}
+    with open("/proc/self/mountinfo") as file:
+        for line in file:
+            fields, _, rest = line.partition(" - ")
+            kind, _, options = rest.split()[:3]
+            root, point = fields.split()[3:5]
+            if kind == "cgroup2" and "" in own:
+                mounts[""] = (point, _below(own[""], root))
+            elif kind == "cgroup":
+                for controller in options.split(","):
+                    if controller in own:
+                        mounts[controller] = (point, _below(own[controller], root))
+    return mounts
+
+
+def _below(path: str, root: str) -> str:
+    """`path` as seen under a mount that shows only what is below `root`."""
+    if root == "/":
+        return path
+    return path[len(root) :] if path.startswith(root) else "/"
+
+
+def _make_room(own: str, folder: str) -> None:
+    """Version 2 lets a group have controllers or processes, not both: move our own out of the way."""
+    if os.path.dirname(folder) != own or not os.access(f"{own}/cgroup.subtree_control", os.W_OK):
+        return
+    with open(f"{own}/cgroup.procs") as file:
+        members = file.read().split()
+    if not members or own.count("/") <= 3:
+        return
+    os.makedirs(f"{own}/host", exist_ok=True)
+    for pid in members:
+        with contextlib.suppress(OSError):
+            _write(f"{own}/host/cgroup.procs", pid)
+
+
+def _enable_controllers(folder: str) -> None:
+    with contextlib.suppress(OSError):
+        _write(f"{folder}/cgroup.subtree_control", " ".join(f"+{c}" for c in _V2_CONTROLLERS))
+
+
+@functools.cache
+def _pid_namespace() -> int:
+    """Process ids mean something only in here; another container's must not be judged."""
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+@functools.cache
+def _counts_swap(folder: str) -> bool:
+    return os.path.exists(f"{folder}/memory.memsw.limit_in_bytes")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def start_time(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; None when there is none. With the id it names one for good."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _remove_tree(folder: str) -> bool:
+    """End every process below `folder` and remove it; gives up after a second."""
+    for _ in range(100):
+        groups: Sequence[str] = [path for path, _, _ in os.walk(folder, topdown=False)]
+        for group in groups:
+            with contextlib.suppress(OSError), open(f"{group}/cgroup.procs") as file:
+                for pid in file.read().split():
+                    os.kill(int(pid), signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+        if not os.path.exists(folder):
+            return True
+        time.sleep(0.01)
+    return False

@@ -1,0 +1,41 @@
+"""User ids: which host user stands behind a guest.
+
+Started as root, every template gets a range of 65,536 host ids that nothing else uses, and every sandbox one
+id out of it. Host uid 0 never backs a guest: files and sysctls owned by root are guarded by that id alone,
+even from a process without capabilities.
+Started as an ordinary user there is one id, the user's own; the other layers hold siblings apart.
+"""
+
+from typing import Final
+
+from . import kernel
+
+INSIDE_UID: Final = 1000
+RANGE: Final = 65536
+
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_SIGKILL: Final = 9
+
+
+def become(uid: int) -> None:
+    """Take `uid` for user and group, for good, without supplementary groups."""
+    kernel.call("setgroups", 0, None)
+    kernel.call("setresgid", uid, uid, uid)
+    kernel.call("setresuid", uid, uid, uid)
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent process ends. A change of ids clears this, so it comes after."""
+    kernel.prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends; without a pid namespace, to find them all."""
+    kernel.prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)
+
+
+def allow_own_proc() -> None:
+    """Let the guest read its own /proc entries, which the change of ids took away."""
+    kernel.prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, 1)

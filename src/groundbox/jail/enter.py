@@ -1,0 +1,290 @@
+"""The jail as ordered lists of steps: what stands, in which order, and why in that order.
+
+A template goes through template/outer.py once; every worker, a fresh copy of it, goes through `WORKER`.
+A step that fails stops everything: nothing runs in an incomplete jail. A step is left out only when its
+layer was waived by name, and the result of every run then says so.
+
+The order follows from what each step needs: the keyring while nothing depends on it; the user namespace first
+when the caller has no privilege, because it grants the rest, and after the root is built when the caller is
+root, because only real root can bind folders below a closed home; ids before capabilities, because
+changing ids needs one; Landlock after the mounts that its rules name; descriptors when none is needed any more;
+seccomp last, because every step before needs a call that it refuses.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from . import (
+    capabilities,
+    credentials,
+    descriptors,
+    kernel,
+    keyring,
+    landlock,
+    loopback,
+    namespaces,
+    rlimits,
+    rootfs,
+    seccomp,
+)
+
+NAMESPACES, LANDLOCK, BARE = "namespaces", "landlock", "bare"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """What a template is told about the jail it will enter.
+
+    Attributes:
+        backend: `namespaces`, `landlock` or `bare`.
+        waive: Layers to leave out, by the names of the steps.
+        readable: Host folders that the guest sees read-only at the same path.
+        uid_base: First host id of the range lent to this template, None when not root.
+        landlock_abi: What the probe found.
+        private_folder: Landlock backend only: the folder on disk in which workers get theirs.
+    """
+
+    backend: str
+    waive: frozenset[str] = frozenset()
+    readable: Sequence[str] = ()
+    uid_base: int | None = None
+    landlock_abi: int = 0
+    private_folder: str = ""
+
+
+@dataclass(kw_only=True)
+class Entry:
+    """What one worker's entry is told, and what it leaves for the worker to hand to the host.
+
+    Attributes:
+        join: Descriptors of cgroup `tasks` files; the worker writes itself into each.
+        keep: Descriptors that stay open besides 0, 1 and 2.
+        network: `off`, `loopback` or `proxy`.
+        process_count: Only where no pids cgroup stands.
+        workdir: Where programs run; rewritten by the landlock backend.
+        listener: The proxy's socket, when `network` is `proxy`.
+    """
+
+    plan: Plan
+    uid: int
+    disk_bytes: int | None
+    file_count: int | None
+    process_count: int | None
+    network: str
+    join: Sequence[int]
+    keep: Sequence[int]
+    workdir: str = rootfs.WORKDIR
+    folder: str = ""
+    listener: object = field(default=None)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: `layer` names it in `doctor`, in results and in `waive`."""
+
+    layer: str
+    run: Callable[[Entry], None]
+    backends: frozenset[str] = frozenset({NAMESPACES})
+
+
+class JailFailed(Exception):
+    """A layer could not be set up. `layer` and the kernel's reason are in the message."""
+
+    def __init__(self, layer: str, reason: object) -> None:
+        super().__init__(f"{layer}: {reason}")
+
+
+ALL: Final = frozenset({NAMESPACES, LANDLOCK, BARE})
+WALLED: Final = frozenset({NAMESPACES, LANDLOCK})
+
+
+def _join_cgroups(entry: Entry) -> None:
+    for descriptor in entry.join:
+        kernel.write(descriptor, b"0")
+
+
+def _mount_box(entry: Entry) -> None:
+    rootfs.mount_box(disk_bytes=entry.disk_bytes, file_count=entry.file_count, uid=entry.uid)
+
+
+def _make_folder(entry: Entry) -> None:
+    for name in ("work", "tmp"):
+        kernel.mkdir(f"{entry.folder}/{name}", 0o700)
+        if entry.plan.uid_base is not None:
+            kernel.chown(f"{entry.folder}/{name}", entry.uid)
+    if entry.plan.uid_base is not None:
+        kernel.chown(entry.folder, entry.uid)
+    entry.workdir = f"{entry.folder}/work"
+    kernel.chdir(entry.workdir)
+
+
+def _mount_proc(entry: Entry) -> None:
+    rootfs.mount_proc("/proc", only_processes=True)
+
+
+def _network(entry: Entry) -> None:
+    if entry.network == "off":
+        return
+    loopback.bring_up()
+    if entry.network == "proxy":
+        entry.listener = loopback.listen()
+
+
+def _limits(entry: Entry) -> None:
+    rlimits.set_for_sandbox(disk_bytes=entry.disk_bytes, process_count=entry.process_count)
+
+
+def _descriptors(entry: Entry) -> None:
+    kept = [0, 1, 2, *entry.keep]
+    if entry.listener is not None:
+        kept.append(entry.listener.fileno())  # type: ignore[attr-defined]
+    descriptors.close_all_but(kept)
+
+
+def _become(entry: Entry) -> None:
+    if entry.plan.uid_base is not None:
+        credentials.become(entry.uid)
+
+
+def _make_folders(entry: Entry) -> None:
+    if entry.plan.backend == NAMESPACES:
+        rootfs.fill_box()
+
+
+def _own_process(entry: Entry) -> None:
+    credentials.allow_own_proc()
+    credentials.die_with_parent()
+    if entry.plan.backend != NAMESPACES:
+        credentials.adopt_orphans()
+
+
+def _drop_capabilities(entry: Entry) -> None:
+    capabilities.drop_all()
+
+
+def _landlock(entry: Entry) -> None:
+    rules = list(common_rules(entry.plan))
+    if entry.plan.backend == NAMESPACES:
+        rules += [landlock.Rule(rootfs.BOX, None), landlock.Rule("/proc", landlock.READ)]
+    else:
+        rules.append(landlock.Rule(entry.folder, None))
+    landlock.restrict(rules, version=entry.plan.landlock_abi, tcp=entry.network != "off")
+
+
+@functools.cache
+def common_rules(plan: Plan) -> tuple[landlock.Rule, ...]:
+    """The rules that are the same for all workers. Call it in the template, inside the new root:
+    it opens what the rules name, and workers find it open.
+
+    They name what the root is made of and not the root itself, so that they hold
+    also where something else has come to lie in it.
+    """
+    if plan.backend == NAMESPACES:
+        rules = [landlock.Rule(path, landlock.READ) for path in rootfs.readable_trees(plan.readable)]
+        rules.append(landlock.Rule("/", landlock.READ_DIR))
+    else:
+        trees = rootfs.readable_on_host(plan.readable)
+        rules = [landlock.Rule(path, landlock.READ) for path in trees]
+    rules += [landlock.Rule(f"/dev/{name}", landlock.WRITE_DEVICE) for name in ("null", "zero", "full")]
+    if plan.backend != NAMESPACES:
+        rules += [landlock.Rule(f"/dev/{name}", landlock.READ) for name in ("random", "urandom")]
+    return tuple(landlock.opened(rule) for rule in rules)
+
+
+def _seccomp(entry: Entry) -> None:
+    walled = entry.plan.backend == NAMESPACES
+    seccomp.narrow_filter(internet=entry.network != "off", namespaces=walled).install()
+
+
+WORKER: Final = (
+    Step("cgroup", _join_cgroups, ALL),
+    Step("workdir", _mount_box),
+    Step("workdir", _make_folder, frozenset({LANDLOCK, BARE})),
+    Step("proc", _mount_proc),
+    Step("network", _network),
+    Step("rlimits", _limits, ALL),
+    Step("uid", _become, WALLED),
+    Step("workdir", _make_folders),
+    Step("parent", _own_process, ALL),
+    Step("capabilities", _drop_capabilities, WALLED),
+    Step("landlock", _landlock, WALLED),
+    Step("descriptors", _descriptors, ALL),
+    Step("seccomp", _seccomp, WALLED),
+)
+
+STRUCTURAL: Final = frozenset({"workdir", "parent"})
+"""Steps without which nothing works; they are no layer and cannot be waived."""
+
+TEMPLATE_LAYERS: Final = {
+    NAMESPACES: (
+        "user_ns",
+        "mount_ns",
+        "pid_ns",
+        "network_ns",
+        "ipc_ns",
+        "uts_ns",
+        "keyring",
+        "no_new_privs",
+        "dumpable",
+    ),
+    LANDLOCK: ("keyring", "no_new_privs", "dumpable"),
+    BARE: (),
+}
+"""Layers that a template sets up, beyond those of `WORKER`, in the order in which they are told."""
+
+
+def enter(entry: Entry) -> None:
+    """Put the calling process, a fresh copy of the template, into its jail.
+
+    Raises:
+        JailFailed: A step failed. The process must end.
+    """
+    for step in WORKER:
+        if entry.plan.backend not in step.backends:
+            continue
+        if step.layer in entry.plan.waive and step.layer not in STRUCTURAL:
+            continue
+        try:
+            step.run(entry)
+        except (OSError, ValueError) as reason:
+            raise JailFailed(step.layer, reason) from reason
+
+
+def clone_flags(plan: Plan) -> int:
+    """The namespaces that a worker is cloned into.
+
+    The network namespace is its own even when there is no network: in a shared one the names of abstract
+    sockets can be read in /proc/self/net and taken from each other.
+    """
+    if plan.backend != NAMESPACES:
+        return 0
+    flags = namespaces.NEWNS
+    for layer, flag in (
+        ("pid_ns", namespaces.NEWPID),
+        ("ipc_ns", namespaces.NEWIPC),
+        ("uts_ns", namespaces.NEWUTS),
+        ("network_ns", namespaces.NEWNET),
+    ):
+        flags |= 0 if layer in plan.waive else flag
+    return flags
+
+
+def standing_layers(plan: Plan) -> list[str]:
+    """The layers of this plan, in the order in which they are set up, without the waived ones."""
+    names = list(TEMPLATE_LAYERS[plan.backend])
+    names += [step.layer for step in WORKER if plan.backend in step.backends]
+    unique = dict.fromkeys(name for name in names if name not in STRUCTURAL)
+    return [name for name in unique if name not in plan.waive]
+
+
+def refusal(error: OSError) -> str:
+    """The kernel's reason in words."""
+    return str(error) if isinstance(error, kernel.KernelRefused) else f"{error.strerror or error}"
+
+
+def join_empty_keyring(plan: Plan) -> None:
+    """The keyring step; kept here so that every layer is named in one file."""
+    if "keyring" not in plan.waive:
+        keyring.join_empty()

@@ -1,0 +1,164 @@
+"""What this host can do for isolation, and when not, why and what to do about it."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from . import cgroup, enter, kernel, landlock, namespaces, seccomp
+
+SMALLEST_LANDLOCK: Final = 1
+SCOPING_LANDLOCK: Final = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mechanism.
+
+    Attributes:
+        layer: Its name, as in results and in `waive`.
+        works: Whether it can stand here.
+        detail: What was found, or the kernel's reason.
+        mend: What to do when it does not work; empty when it does.
+    """
+
+    layer: str
+    works: bool
+    detail: str
+    mend: str = ""
+
+
+def probe() -> list[Finding]:
+    """Try each mechanism, in child processes where a try would change this one. Takes about 50 ms."""
+    return [_platform(), _namespaces(), _landlock(), _seccomp(), _cgroups(), _identity()]
+
+
+def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[str]:
+    """The layers that `backend` needs and that cannot stand here, as `name: reason`."""
+    needed = {"platform", "landlock", "seccomp"}
+    if backend == enter.NAMESPACES:
+        needed |= {"namespaces", "cgroup"}
+    if backend == enter.BARE:
+        needed = {"platform"}
+    lacking = [f"{f.layer}: {f.detail}" for f in findings if f.layer in needed - waive and not f.works]
+    if backend == enter.LANDLOCK and os.geteuid() != 0 and 0 < landlock.abi() < SCOPING_LANDLOCK:
+        lacking.append(f"landlock: ABI {landlock.abi()} does not keep signals inside (6 is needed without root)")
+    return lacking
+
+
+def _platform() -> Finding:
+    release = f"{platform.system()} {platform.release()} {kernel.MACHINE}"
+    if sys.platform != "linux" or kernel.MACHINE not in ("x86_64", "aarch64"):
+        return Finding("platform", False, release, "groundbox runs on Linux on x86_64 and aarch64 only.")
+    return Finding("platform", True, release)
+
+
+def _namespaces() -> Finding:
+    flags = namespaces.NEWNS | namespaces.NEWPID | namespaces.NEWNET | namespaces.NEWIPC | namespaces.NEWUTS
+    if os.geteuid() != 0:
+        flags |= namespaces.NEWUSER
+    failure = _try(lambda: namespaces.unshare(flags))
+    if not failure:
+        return Finding("namespaces", True, "user, mount, pid, network, ipc, uts")
+    return Finding("namespaces", False, failure, _mend_namespaces())
+
+
+def _mend_namespaces() -> str:
+    if _read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return (
+            "Ubuntu's AppArmor refuses user namespaces to ordinary programs. Allow them for all with "
+            "`sysctl kernel.apparmor_restrict_unprivileged_userns=0`, or give the interpreter a profile with `userns,`."
+        )
+    if _read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+        return "Allow them with `sysctl kernel.unprivileged_userns_clone=1`."
+    if _read("/proc/sys/user/max_user_namespaces") == "0":
+        return "Allow them with `sysctl user.max_user_namespaces=10000`."
+    if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
+        return (
+            "This is a container whose seccomp profile refuses namespaces. Start it with a profile that allows "
+            "unshare, clone3, mount and pivot_root, or ask for the weaker wall by name: --backend landlock."
+        )
+    return "Run as root, or ask for the weaker wall by name: --backend landlock."
+
+
+def _landlock() -> Finding:
+    version = landlock.abi()
+    if version < SMALLEST_LANDLOCK:
+        return Finding(
+            "landlock",
+            False,
+            "the kernel has none, or it is switched off",
+            "Use Linux 5.13 or newer and put `landlock` into the kernel's lsm= list.",
+        )
+    return Finding("landlock", True, f"ABI {version}")
+
+
+def _seccomp() -> Finding:
+    def install() -> None:
+        kernel.prctl("PR_SET_NO_NEW_PRIVS", 38, 1)
+        seccomp.Filter(seccomp.wide()).install()
+
+    failure = _try(install)
+    mend = "The kernel needs CONFIG_SECCOMP_FILTER." if failure else ""
+    return Finding("seccomp", not failure, failure or "filters work", mend)
+
+
+def _cgroups() -> Finding:
+    try:
+        found = cgroup.find()
+    except OSError as error:
+        user = os.environ.get("USER") or str(os.geteuid())
+        mend = (
+            f"As root, once per boot: `groundbox doctor --delegate {user}`. With systemd and cgroup v2, "
+            "`systemd-run --user --scope -p Delegate=yes groundbox …` does the same."
+            if os.geteuid() != 0
+            else "Mount the memory and pids controllers, or run the container with its own cgroup writable."
+        )
+        return Finding("cgroup", False, str(error), mend)
+    return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}")
+
+
+def _identity() -> Finding:
+    if os.geteuid() == 0:
+        return Finding("uid", True, "root: every sandbox gets a host id of its own")
+    detail = f"ordinary user {os.geteuid()}: sandboxes share this user's host id; namespaces keep them apart"
+    return Finding("uid", True, detail)
+
+
+def _try(attempt: Callable[[], None]) -> str:
+    """The reason why `attempt` fails in a child process, or an empty string."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            attempt()
+            os._exit(0)
+        except OSError as error:
+            os.write(writer, enter.refusal(error).encode())
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        reason = file.read().decode()
+    _, status = os.waitpid(child, 0)
+    return reason or ("" if status == 0 else f"a try ended with status {status}")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def doctor_text(findings: list[Finding]) -> str:
+    """The findings for people."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{'ok  ' if finding.works else 'MISSING'} {finding.layer}: {finding.detail}")
+        if finding.mend:
+            lines.append(f"        {finding.mend}")
+    return "\n".join(lines)

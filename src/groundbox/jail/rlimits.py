@@ -1,0 +1,83 @@
+"""Resource limits of one process: the bounds that no group of processes can give.
+
+Covered: processor time, file size, open files, core dumps, locked memory and private memory of each process.
+Not covered: the sum over processes; that is `cgroup`'s.
+
+RLIMIT_DATA is set so that one process which allocates too much gets a MemoryError at the line that did it,
+instead of the kernel's kill. It counts what the template already holds, so that is added. See getrlimit(2).
+"""
+
+import resource
+import struct
+import time
+from typing import Final
+
+from . import kernel
+
+_OPEN_FILES: Final = 1024
+_LOCKED_BYTES: Final = 1 << 20
+_STACK_BYTES: Final = 8 << 20
+_SIGPENDING: Final = 11
+_PENDING_SIGNALS: Final = 1024
+"""The kernel adds up what all sandboxes have queued, so each may have a share only."""
+_INFINITY: Final = (1 << 64) - 1
+
+
+def set_common() -> None:
+    """The limits that are the same for every sandbox. Set in the template, and inherited."""
+    _both(resource.RLIMIT_CORE, 0)
+    _both(resource.RLIMIT_MEMLOCK, _LOCKED_BYTES)
+    _both(resource.RLIMIT_MSGQUEUE, _LOCKED_BYTES)
+    _both(_SIGPENDING, _PENDING_SIGNALS)
+    _both(resource.RLIMIT_RTPRIO, 0)
+    _both(resource.RLIMIT_NICE, 0)
+    _soft(resource.RLIMIT_STACK, _STACK_BYTES)
+
+
+def set_for_sandbox(*, disk_bytes: int | None, process_count: int | None) -> None:
+    """The limits of one sandbox.
+
+    Args:
+        process_count: Only where no pids cgroup stands; the kernel counts all processes of the user id.
+    """
+    _both(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    if disk_bytes is not None:
+        _both(resource.RLIMIT_FSIZE, disk_bytes)
+    if process_count is not None:
+        _both(resource.RLIMIT_NPROC, process_count)
+
+
+def set_for_run(*, cpu_s: float | None, memory_bytes: int | None, held_bytes: int) -> None:
+    """The limits of the run that begins now, as soft limits, so that the next run may have others.
+
+    Args:
+        held_bytes: What `data_bytes` was in the template.
+    """
+    unlimited = _INFINITY
+    _soft(resource.RLIMIT_DATA, unlimited if memory_bytes is None else held_bytes + memory_bytes)
+    _soft(resource.RLIMIT_CPU, unlimited if cpu_s is None else int(time.process_time() + cpu_s) + 2)
+
+
+def data_bytes() -> int:
+    """Private writable memory of this process, as RLIMIT_DATA counts it."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[5]) * resource.getpagesize()
+
+
+def _both(which: int, value: int) -> None:
+    hard = _hard(which)
+    value = min(value, hard)
+    _set(which, value, value)
+
+
+def _soft(which: int, value: int) -> None:
+    hard = _hard(which)
+    _set(which, min(value, hard), hard)
+
+
+def _hard(which: int) -> int:
+    return resource.getrlimit(which)[1] & _INFINITY
+
+
+def _set(which: int, soft: int, hard: int) -> None:
+    kernel.call("prlimit64", 0, which, struct.pack("=QQ", soft, hard), None)

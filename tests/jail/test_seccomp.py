@@ -1,0 +1,138 @@
+"""The filter programs, run by a small machine made here, against what they are meant to say."""
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundbox.jail import kernel, seccomp
+
+NUMBERS = kernel.numbers()
+NAMES = {number: name for name, number in NUMBERS.items()}
+ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[kernel.MACHINE]
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+NOTHING = 0x50000
+"""Success, without anything having been done."""
+
+
+def _verdict(program, number, arguments=(), architecture=ARCHITECTURE):
+    """What the kernel would answer. Arguments are 64 bits wide; a filter sees the lower half at offset 16 + 8 n."""
+    data = {0: number, 4: architecture}
+    for index, argument in enumerate((*arguments, 0, 0, 0, 0, 0, 0)[:6]):
+        data[16 + 8 * index], data[20 + 8 * index] = argument & 0xFFFFFFFF, argument >> 32 & 0xFFFFFFFF
+    accumulator = position = 0
+    while True:
+        code, if_true, if_false, operand = program[position]
+        position += 1
+        if code == 0x20:
+            accumulator = data[operand]
+        elif code == 0x54:
+            accumulator &= operand
+        elif code == 0x05:
+            position += operand
+        elif code == 0x06:
+            return operand
+        else:
+            holds = {0x15: accumulator == operand, 0x35: accumulator >= operand, 0x45: bool(accumulator & operand)}[
+                code
+            ]
+            position += if_true if holds else if_false
+
+
+WIDE = seccomp.wide()
+NARROW = {(i, n): seccomp.narrow(internet=i, namespaces=n) for i in (False, True) for n in (False, True)}
+ALL = [WIDE, *NARROW.values()]
+
+
+def _both(number, arguments=(), *, internet=False, namespaces=True):
+    """The stricter of the two answers: of errno and allow, errno."""
+    answers = {_verdict(program, number, arguments) for program in (WIDE, NARROW[internet, namespaces])}
+    return min(answers) if answers != {ALLOW} else ALLOW
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**64 - 1), max_size=6))
+def test_every_program_ends_with_an_answer(number, arguments):
+    for program in ALL:
+        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1).filter(lambda a: a != ARCHITECTURE))
+def test_another_architecture_is_killed_whatever_it_calls(number, architecture):
+    for program in ALL:
+        assert _verdict(program, number, architecture=architecture) == KILL
+
+
+@pytest.mark.parametrize("name", sorted(seccomp.ENTRY & NUMBERS.keys()))
+def test_what_a_worker_needs_to_enter_is_taken_away_from_its_guest(name):
+    assert _verdict(WIDE, NUMBERS[name]) == ALLOW
+    assert _both(NUMBERS[name]) in (EPERM, ENOSYS)
+
+
+def test_what_is_not_named_is_refused_and_what_is_unknown_does_not_exist():
+    special = {"socket", "socketpair", "ioctl", "personality", "fcntl"}
+    for number in range(max(NUMBERS.values()) + 1):
+        name = NAMES.get(number)
+        if name not in special and name not in seccomp.ALLOWED | seccomp.ENTRY:
+            assert _verdict(WIDE, number) == EPERM, name
+    for number in (max(NUMBERS.values()) + 1, 1000, 2**30 - 1, 2**31, 2**32 - 1):
+        assert _verdict(WIDE, number) == ENOSYS
+
+
+@given(st.integers(0, 2**30 - 1))
+def test_the_bit_of_x32_makes_a_call_unknown(number):
+    for program in ALL:
+        assert _verdict(program, number | 0x40000000) == ENOSYS
+
+
+@pytest.mark.parametrize("internet", [False, True])
+@given(family=st.integers(0, 60))
+def test_sockets_are_made_of_the_allowed_families_alone(internet, family):
+    allowed = {1, 2, 10} if internet else {1}
+
+    assert (_both(NUMBERS["socket"], [family, 1, 0], internet=internet) == ALLOW) is (family in allowed)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_new_namespace_comes_of_a_clone(flags):
+    new = flags & 0x7E020080
+
+    assert (_both(NUMBERS["clone"], [flags]) == ALLOW) is (new == 0)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_what_stands_in_the_upper_half_of_an_argument_changes_nothing(argument):
+    """The kernel takes these arguments as 32 bits wide; a filter that compared 64 could be passed by."""
+    for name in ("socket", "clone", "ioctl", "fcntl", "prctl"):
+        arguments = [argument, argument]
+        assert _both(NUMBERS[name], arguments) == _both(NUMBERS[name], [a & 0xFFFFFFFF for a in arguments])
+
+
+@pytest.mark.parametrize("name", ["socket", "connect", "bind", "shmget", "semget", "msgget", "mq_open"])
+def test_without_namespaces_nothing_with_a_name_is_shared(name):
+    if name in NUMBERS:
+        assert _both(NUMBERS[name], [1], namespaces=False) == EPERM
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "value"),
+    [
+        ("ioctl", 1, 0x5412),
+        ("ioctl", 1, 0x541C),
+        ("prctl", 0, 22),
+        ("fcntl", 1, 1024),
+        ("fcntl", 1, 1026),
+        ("personality", 0, 8),
+    ],
+)
+def test_single_values_are_refused(name, position, value):
+    arguments = [0, 0]
+    arguments[position] = value
+
+    assert _both(NUMBERS[name], arguments) == EPERM
+
+
+def test_no_program_is_longer_than_the_kernel_takes():
+    assert all(len(program) <= 4096 for program in ALL)
+    assert all(0 <= i.if_true < 256 and 0 <= i.if_false < 256 for program in ALL for i in program)
