@@ -1,0 +1,1 @@
+"""What runs inside the wall. Standard library only; nothing of groundbox outside this package."""

@@ -1,0 +1,327 @@
+"""Cells: programs typed into a live namespace, one after the other.
+
+A cell is parsed and executed here, directly; IPython's own `run_cell` costs ten times
+as much. Its shell is asked only for text that is not Python.
+
+SIGINT: while the program runs, Python's own handler (or the one that the program set)
+raises KeyboardInterrupt; while we work, SIGINT is ignored. What was in force before
+`run` is in force after it.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums: pages that every fork would copy
+import builtins
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from . import figures, viewers
+from .bundles import Bundler
+from .commands import with_pip_magic
+from .display import display_event, make_display
+from .failure import bare_failure, failure_of
+from .frames import Scene
+from .reseed import reseed
+from .shell import build_shell
+from .source import CellCode, Sources, teach_inspect
+
+if TYPE_CHECKING:
+    import asyncio
+
+KEPT_VALUES: Final = 16
+"""`Out` and `_1`, `_2`… hold so many values, lest memory fill with what nobody asks for again."""
+
+_COROUTINE: Final = 0x80  # inspect.CO_COROUTINE
+_NOTHING: Final = object()
+
+
+class CellRunner:
+    """Keeps the namespace of one live sandbox and runs cells in it.
+
+    Made in the template, before any fork. Until `emit` is set, displays are dropped.
+
+    Attributes:
+        emit: Receives `{"ev": "display", "data": bundle}` and `{"ev": "clear"}`.
+        workdir: Directory whose Python files are the program's own. None: the current one.
+        environment_packages: Import name to the environments that have it; for hints.
+    """
+
+    def __init__(self, *, ipython: bool) -> None:
+        self.emit: Callable[[dict[str, Any]], None] = lambda event: None
+        self.workdir: str | None = None
+        self.environment_packages: Mapping[str, Sequence[str]] = {}
+        self._sources = Sources()
+        self._runner: asyncio.Runner | None = None
+        self._last: Any = _NOTHING
+        self._sigint: Any = _signal.default_int_handler
+        self._module = _new_main()
+        self._namespace = self._module.__dict__
+        self._host_main = sys.modules.get("__main__")  # its globals are cleared if it is dropped
+        sys.modules["__main__"] = self._module
+        self._shell = build_shell(self._module, self._emit, self._execute) if ipython else None
+        self._bundle = Bundler(self._shell)
+        if self._shell is None:
+            builtins.__dict__["display"] = make_display(self._bundle, self._emit)
+        builtins.__dict__["exit"] = builtins.__dict__["quit"] = _leave
+        teach_inspect(self._sources)
+        figures.install(self._show_figure)
+        viewers.install(self._emit)
+        self._start_namespace()
+
+    def warm_up(self) -> None:
+        """Run what programs commonly run, then forget it. Prints nothing; leaves SIGINT as it was."""
+        from .warmth import cells_for_warmth
+
+        emit, handler = self.emit, _signal.getsignal(_signal.SIGINT)
+        self.emit = lambda event: None
+        streams = sys.stdout, sys.stderr
+        with open(os.devnull, "w") as nowhere:
+            sys.stdout = sys.stderr = nowhere
+            try:
+                for source in cells_for_warmth(ipython=self._shell is not None):
+                    self.run(source)
+            finally:
+                sys.stdout, sys.stderr = streams
+                self.emit = emit
+                _signal.signal(_signal.SIGINT, handler)
+        self.forget()
+
+    def after_fork(self) -> None:
+        """Give this child randomness and descriptors of its own, and the prompt's import path."""
+        if sys.path[:1] != [""]:
+            sys.path.insert(0, "")
+        reseed()
+        figures.after_fork()
+
+    def run(self, source: str) -> dict[str, Any]:
+        """Run one cell. Whatever the program does short of ending the process, this returns.
+
+        Returns:
+            `ok`, `value` (MIME bundle or None), `error` (keys of `Failure`, or None), `interrupted`.
+        """
+        before = _ignore_interrupts()
+        try:
+            try:
+                return self._attempt(source)
+            finally:
+                _ignore_interrupts()
+        except KeyboardInterrupt:
+            return _result(interrupted=True)
+        except BaseException as exc:  # the program has broken what we stand on, such as builtins
+            return _result(error=bare_failure(exc))
+        finally:
+            _restore_interrupts(before)
+
+    def _attempt(self, source: str) -> dict[str, Any]:
+        filename = f"<cell {self._sources.count + 1}>"
+        try:
+            try:
+                self._allow_interrupts()
+                value = self._finish(self._run_code(self._compiled(source)))
+            finally:
+                self._disallow_interrupts()
+            return _result(value=value)
+        except KeyboardInterrupt:
+            return _result(interrupted=True)
+        except SystemExit as leaving:
+            left_well = leaving.code is None or leaving.code == 0
+            return _result(error=None if left_well else self._failure(leaving, filename))
+        except BaseException as exc:
+            return _result(error=self._failure(exc, filename))
+        finally:
+            self._end_cell()
+
+    def _compiled(self, source: str) -> CellCode:
+        entered = self._namespace.get("In")
+        if isinstance(entered, list):
+            entered.append(source)
+        return self._sources.compile(source, self._transform)
+
+    def _run_code(self, cell: CellCode) -> Any:
+        self._namespace.pop("__warningregistry__", None)  # each cell warns anew
+        self._fire("pre_execute")
+        if cell.statements is not None:
+            self._eval(cell.statements)
+        if cell.value is None:
+            return None
+        result = self._eval(cell.value)
+        return result if cell.shown else None
+
+    def _eval(self, code: types.CodeType) -> Any:
+        result = eval(code, self._namespace)
+        if code.co_flags & _COROUTINE:
+            return self._event_loop().run(result)
+        return result
+
+    def _execute(self, source: str) -> None:
+        """Run a cell inside another; its value becomes a display."""
+        result = self._run_code(self._sources.compile(source, self._transform))
+        if result is not None:
+            self._emit(display_event(self._bundle(result), None))
+
+    def _event_loop(self) -> asyncio.Runner:
+        """The loop that all top-level awaits share, made at the first of them."""
+        if self._runner is None:
+            import asyncio  # pulls in ssl: 20 mappings that every fork of a small template would copy
+
+            self._runner = asyncio.Runner()
+        return self._runner
+
+    def _transform(self, source: str) -> str:
+        if self._shell is None:
+            return source
+        stripped = source.lstrip("\n\r")
+        blank_lines = source[: len(source) - len(stripped)]
+        transformed: str = self._shell.transform_cell(with_pip_magic(source))
+        if transformed.rstrip("\n") == stripped.rstrip("\n"):
+            return source
+        return blank_lines + transformed
+
+    def _finish(self, result: Any) -> dict[str, Any] | None:
+        """Show open figures, keep the value under `_`, and make its bundle."""
+        is_open_figure = figures.is_figure(result) and any(result is f for f in figures.open_figures())
+        figures.show_open()
+        if result is None:
+            return None
+        self._keep(result)
+        if is_open_figure:
+            return {"text/plain": repr(result)}  # the picture has just been shown
+        return self._bundle(result) or None
+
+    def _keep(self, result: Any) -> None:
+        namespace, number = self._namespace, self._sources.count
+        kept = namespace.get("Out")
+        if not isinstance(kept, dict):
+            return
+        if namespace.get("_", self._last) is self._last:
+            namespace["___"], namespace["__"] = namespace.get("__", ""), namespace.get("_", "")
+            namespace["_"] = self._last = result
+        kept[number] = namespace[f"_{number}"] = result
+        while len(kept) > KEPT_VALUES:
+            oldest = next(iter(kept))
+            del kept[oldest]
+            namespace.pop(f"_{oldest}", None)
+
+    def _failure(self, exc: BaseException, filename: str) -> dict[str, Any]:
+        self._sources.restore_lines()
+        scene = Scene(
+            filename=filename,
+            files=self._sources,
+            workdir=self.workdir or _current_directory(),
+            namespace=self._namespace,
+            environment_packages=self.environment_packages,
+        )
+        try:
+            return failure_of(exc, scene)
+        except BaseException:
+            return bare_failure(exc)
+        finally:
+            exc.__traceback__ = None  # it holds every local of the failed frames
+
+    def _show_figure(self, figure: Any) -> None:
+        self._emit(display_event(self._bundle(figure), None))
+
+    def _end_cell(self) -> None:
+        """After a failure, show what was drawn so far; nothing here adds a second error."""
+        try:
+            figures.show_open()
+            self._fire("post_execute")
+        except BaseException:
+            pass  # the cell's own outcome stands
+        flush_output()
+
+    def _emit(self, event: dict[str, Any]) -> None:
+        self.emit(event)
+
+    def _fire(self, event: str) -> None:
+        """Tell libraries that asked IPython to be told."""
+        if self._shell is not None and self._shell.events.callbacks[event]:
+            self._shell.events.trigger(event)
+
+    def _allow_interrupts(self) -> None:
+        if _in_main_thread():
+            _signal.signal(_signal.SIGINT, self._sigint)
+
+    def _disallow_interrupts(self) -> None:
+        if _in_main_thread():
+            self._sigint = _signal.getsignal(_signal.SIGINT)
+            _ignore_interrupts()
+
+    def _start_namespace(self) -> None:
+        self._namespace.update({"In": [""], "Out": {}})
+        self._last = _NOTHING
+
+    def forget(self) -> None:
+        """Back to the first cell."""
+        fresh = _new_main()
+        keep = {name: self._namespace[name] for name in ("_dh",) if name in self._namespace}
+        self._namespace.clear()
+        self._namespace.update(fresh.__dict__)
+        self._namespace.update(keep)
+        self._sources.forget()
+        self._sigint = _signal.default_int_handler
+        self._start_namespace()
+
+
+def flush_output() -> None:
+    """Flush both streams, whatever the program has put in their place."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            continue
+
+
+def _result(
+    *,
+    value: dict[str, Any] | None = None,
+    error: dict[str, Any] | None = None,
+    interrupted: bool = False,
+) -> dict[str, Any]:
+    ok = error is None and not interrupted
+    return {"ok": ok, "value": value, "error": error, "interrupted": interrupted}
+
+
+def _new_main() -> types.ModuleType:
+    """A `__main__` as Python makes it for a prompt: without a file."""
+    module = types.ModuleType("__main__")
+    module.__dict__["__builtins__"] = builtins
+    return module
+
+
+def _leave(code: object = None) -> None:
+    """`exit()` and `quit()`: end the cell. Python's own would close standard input, too."""
+    raise SystemExit(code)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _ignore_interrupts() -> Any:
+    """Ignore SIGINT, even if one arrives meanwhile; the handler that was in force."""
+    if not _in_main_thread():
+        return None
+    before = _signal.getsignal(_signal.SIGINT)
+    while True:
+        try:
+            _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+            return before
+        except KeyboardInterrupt:
+            continue
+
+
+def _restore_interrupts(before: Any) -> None:
+    if before is not None and _in_main_thread():
+        _signal.signal(_signal.SIGINT, before)
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.sep

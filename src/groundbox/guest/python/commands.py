@@ -1,0 +1,170 @@
+"""`!command`, `%pip` and the magics that mean something else here than in a notebook.
+
+Commands write straight to file descriptors 1 and 2, like the program itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import site
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .hints import Hinted
+
+_PIP: Final = re.compile(r"^\s*(?:pip3?|(?:python3?|\{sys\.executable\})\s+-m\s+pip)\b")
+_BARE_PIP: Final = re.compile(r"^(\s*)(pip3? (?:install|list|show|freeze|uninstall|download)\b.*)$", re.MULTILINE)
+_NO_NETWORK: Final = re.compile(
+    rb"Temporary failure in name resolution|Name or service not known|Network is unreachable"
+    rb"|Failed to establish a new connection|Tunnel connection failed|Connection refused"
+    rb"|Operation not permitted"
+)
+PIP_HINT: Final = (
+    "pip could not reach the package index: the network is off in this sandbox. Allow it with "
+    "Network(allow=[…]) and the hosts of your package index, or use a package that is installed."
+)
+
+
+class PipFailed(Hinted):
+    """`%pip` ended with a status other than 0."""
+
+
+def with_pip_magic(source: str) -> str:
+    """The source with bare `pip install …` lines made magics, as notebooks allow."""
+    return _BARE_PIP.sub(r"\1%\2", source)
+
+
+def system(command: str) -> int:
+    """Run a shell command; its status, negative for a signal. Its output is the program's."""
+    if _PIP.match(command):
+        status, offline = _pip(_PIP.sub("", command, count=1))
+        if offline:
+            print(PIP_HINT, file=sys.stderr)
+        return status
+    _flush()
+    return subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode
+
+
+def pip_magic(line: str) -> None:
+    """`%pip …`
+
+    Raises:
+        PipFailed: pip failed; its output has been shown.
+    """
+    status, offline = _pip(line)
+    if status != 0:
+        raise PipFailed(f"pip ended with status {status}", *([PIP_HINT] if offline else []))
+
+
+def shell_cell(program: str, body: str) -> None:
+    """`%%bash` and `%%sh`: run the cell's text as a shell script.
+
+    Raises:
+        subprocess.CalledProcessError: The script's status was not 0.
+    """
+    _flush()
+    subprocess.run([program, "-s"], input=body.encode(), check=True)
+
+
+def _pip(line: str) -> tuple[int, bool]:
+    """Run pip; its status, and whether it failed for want of a network."""
+    arguments = shlex.split(line, comments=True)
+    environ = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1", **os.environ}
+    target = None
+    if arguments[:1] == ["install"]:
+        target = _target(arguments, environ)
+    _flush()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pip", *arguments],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environ,
+    )
+    assert process.stderr is not None
+    offline = False
+    with process.stderr:
+        for row in process.stderr:
+            offline = offline or _NO_NETWORK.search(row) is not None
+            os.write(2, row)
+    status = process.wait()
+    if target is not None and status == 0:
+        _make_importable(target)
+    return status, offline and status != 0
+
+
+def _target(arguments: list[str], environ: Mapping[str, str]) -> str | None:
+    """Where packages go: the environment itself is read-only. Adds the option where none is given."""
+    options = ("-t", "--target", "--user", "--prefix", "--root")
+    if any(argument.split("=")[0] in options for argument in arguments):
+        return None
+    if "PIP_TARGET" in environ:
+        return environ["PIP_TARGET"]
+    target = site.getusersitepackages()
+    arguments += ["--target", target]
+    return target
+
+
+def _make_importable(target: str) -> None:
+    if target not in sys.path:
+        sys.path.append(target)
+    importlib.invalidate_caches()
+
+
+def _flush() -> None:
+    """What the program printed before comes before what the command prints."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+
+
+def register(shell: Any) -> None:
+    """Put our magics over IPython's."""
+
+    def quiet(line: str) -> None:
+        """Accepted and without effect here."""
+
+    def config(line: str) -> None:
+        """`%config`: settings of things that do not exist here are ignored."""
+        owner = line.strip().partition(".")[0]
+        known = {type(configurable).__name__ for configurable in shell.configurables}
+        if not owner or owner in known:
+            builtin_config(line)
+
+    magics = shell.magics_manager.magics
+    builtin_config = shell.find_line_magic("config")
+    for name in ("matplotlib", "pylab", "gui", "load_ext", "reload_ext", "autoreload", "colors"):
+        magics["line"][name] = _tolerant(shell, name, quiet)
+    magics["line"]["config"] = config
+    magics["line"]["pip"] = pip_magic
+    original_bash = shell.find_cell_magic("bash")
+
+    def bash(line: str, cell: str) -> Any:
+        """`%%bash` without options runs here; with options, as IPython does it."""
+        return original_bash(line, cell) if line.strip() else shell_cell("bash", cell)
+
+    def sh(line: str, cell: str) -> Any:
+        """`%%sh`"""
+        return original_bash(line, cell) if line.strip() else shell_cell("sh", cell)
+
+    magics["cell"]["bash"] = bash
+    magics["cell"]["sh"] = sh
+
+
+def _tolerant(shell: Any, name: str, quiet: Any) -> Any:
+    """Loading an extension works as ever, unless it is one that only a notebook has."""
+    if name not in ("load_ext", "reload_ext"):
+        return quiet
+    original = shell.find_line_magic(name)
+
+    def load(line: str) -> Any:
+        return None if line.strip() in ("autoreload", "tensorboard") else original(line)
+
+    load.__doc__ = original.__doc__
+    return load

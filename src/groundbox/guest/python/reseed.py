@@ -1,0 +1,27 @@
+"""Randomness of its own for every fork of a template.
+
+Forked children share the state of every generator that was seeded before the fork;
+two sandboxes would draw the same "random" numbers. numpy never reseeds by itself, and
+Python's `random` only with `os.fork`. `os.urandom`, `uuid4` and `numpy.random.default_rng()`
+ask the kernel and need nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+
+def reseed() -> None:
+    """Reseed what is imported; nothing is imported for it."""
+    modules = sys.modules
+    random: Any = modules.get("random")
+    if random is not None:
+        random.seed()
+    numpy_random: Any = modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed(int.from_bytes(os.urandom(4), "little"))
+    tempfile: Any = modules.get("tempfile")
+    if tempfile is not None:
+        tempfile._name_sequence = tempfile.tempdir = None

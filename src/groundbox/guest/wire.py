@@ -1,0 +1,82 @@
+"""The guest's end of its socket: length-prefixed JSON frames.
+
+A frame is four bytes of length, little-endian, and that many bytes of UTF-8 JSON.
+Descriptors travel with the first byte of the frame that speaks of them.
+"""
+
+import json
+import os
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+_LENGTH = struct.Struct("<I")
+_MOST_DESCRIPTORS = 4
+
+
+MOST_FRAME_BYTES = 16 * 1024 * 1024
+"""What the host takes."""
+
+
+class HostGone(Exception):
+    """The host closed the socket: there is nobody left to work for."""
+
+
+class Wire:
+    """Blocking frames over one stream socket. Not for use from two threads at once."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+
+    def send(self, frame: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+        """Send one frame whole."""
+        body = _encode(frame)
+        if len(body) > MOST_FRAME_BYTES:
+            body = _encode(_too_large(frame, len(body)))
+        data = memoryview(_LENGTH.pack(len(body)) + body)
+        if descriptors:
+            data = data[socket.send_fds(self._socket, [data], list(descriptors)) :]
+        self._socket.sendall(data)
+
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """The next frame and the descriptors that came with it, which the caller owns.
+
+        Raises:
+            HostGone: The socket is closed.
+        """
+        head, descriptors = self._first_bytes()
+        (length,) = _LENGTH.unpack(head)
+        frame = json.loads(self._exactly(length))
+        return frame, descriptors
+
+    def _first_bytes(self) -> tuple[bytes, list[int]]:
+        data, descriptors, _, _ = socket.recv_fds(self._socket, _LENGTH.size, _MOST_DESCRIPTORS)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        if not data:
+            raise HostGone
+        return data + self._exactly(_LENGTH.size - len(data)), descriptors
+
+    def _exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = self._socket.recv(min(count, 1 << 20))
+            if not part:
+                raise HostGone
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+
+def _encode(frame: dict[str, Any]) -> bytes:
+    return json.dumps(frame, separators=(",", ":"), ensure_ascii=True, default=repr).encode("ascii")
+
+
+def _too_large(frame: dict[str, Any], size: int) -> dict[str, Any]:
+    """The frame without what makes it too large, and with a word about it."""
+    note = {"text/plain": f"too large to show: {size} bytes; write it to a file instead"}
+    if frame["ev"] == "display":
+        return {"ev": "display", "data": note}
+    kept = {name: frame.get(name) for name in ("ev", "id", "ok", "exit_code", "exit_signal", "interrupted")}
+    return {**{name: item for name, item in kept.items() if item is not None}, "value": note}
