@@ -1,0 +1,1 @@
+"""What the host does: templates, pools, workers, supervision, files in and out, environments, egress."""

@@ -1,0 +1,317 @@
+"""The engine: templates, pools, cgroups and user ids of one event loop, shared by all its sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import dataclasses
+import itertools
+import os
+import resource
+import weakref
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from groundbox.errors import InvalidArgument, SandboxUnavailable
+from groundbox.jail import cgroup as cgroups
+from groundbox.jail import enter, landlock
+from groundbox.limits import Limits, MiB
+from groundbox.sandbox import environments, private
+from groundbox.sandbox.pool import Checkout, Pool
+from groundbox.sandbox.template import Recipe, Shape, Template
+from groundbox.sandbox.uids import UidRange
+from groundbox.sandbox.worker import Worker
+
+BACKENDS: Final = (enter.NAMESPACES, enter.LANDLOCK, enter.BARE)
+PROFILES: Final = {
+    "bare": (
+        "bisect collections copy dataclasses datetime enum functools heapq itertools json math operator os random re "
+        "string sys textwrap time traceback typing"
+    ),
+    "science": (
+        "asyncio csv dataclasses datetime decimal json re statistics subprocess tempfile "
+        "numpy pandas matplotlib.pyplot sympy"
+    ),
+}
+_HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
+_FIRST_UID: Final = 0x70000000
+_WAIVABLE: Final = frozenset({step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a sandbox asks of the engine.
+
+    Attributes:
+        profile: `bare` or `science`: which libraries are imported already.
+        waive: Layers that the caller does without, by name.
+        hash_seed: PYTHONHASHSEED of the guest, or None for a random one.
+    """
+
+    environment: str = "default"
+    profile: str = "science"
+    backend: str = enter.NAMESPACES
+    waive: frozenset[str] = frozenset()
+    network: str = "off"
+    hash_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            known = ", ".join(BACKENDS)
+            raise InvalidArgument("backend", f"{self.backend!r} is none of {known}")
+        if self.profile not in PROFILES:
+            raise InvalidArgument("profile", f"{self.profile!r} is none of {', '.join(PROFILES)}")
+        unknown = self.waive - _WAIVABLE
+        if unknown:
+            raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
+        if self.network != "off" and self.backend != enter.NAMESPACES:
+            raise InvalidArgument("network", f"the backend {self.backend} cannot give any; use namespaces")
+
+
+class Loan(NamedTuple):
+    """A worker, and the pool that wants to know when its result is out."""
+
+    worker: Worker
+    pool: Pool
+    template: Template
+    warm: bool
+
+
+class Engine:
+    """One per event loop; `current()` finds or makes it. Holds until its loop's process ends or `close()`."""
+
+    lifetime: AsyncGenerator[None, None]
+
+    def __init__(self) -> None:
+        self._templates: dict[Recipe, asyncio.Task[Template]] = {}
+        self._recipes: dict[Setup, tuple[str, Recipe]] = {}
+        self._pools: dict[tuple[Recipe, Shape, bool], Pool] = {}
+        self._pool_of: weakref.WeakKeyDictionary[Worker, Pool] = weakref.WeakKeyDictionary()
+        self._cgroups: cgroups.Hierarchy | None = None
+        self._cgroup_reason = ""
+        self._leaving: list[cgroups.Cgroup] = []
+        self._ranges: list[UidRange] = []
+        self._leases: dict[Path, contextlib.ExitStack] = {}
+        self._folder: str | None = None
+        self._abi = landlock.abi()
+        _raise_descriptor_limit()
+        private.remove_abandoned()
+        try:
+            self._cgroups = cgroups.own_hierarchy(cgroups.find())
+        except OSError as error:
+            self._cgroup_reason = str(error)
+        atexit.register(self.close)
+
+    async def checkout(self, setup: Setup, limits: Limits) -> Loan:
+        """Lend a worker of this kind, starting what is needed for it.
+
+        Raises:
+            SandboxUnavailable: A layer cannot stand and was not waived.
+            EnvironmentFailed: The environment is not there.
+        """
+        recipe = self._recipe(setup)
+        self._refuse_incomplete(setup)
+        template = await self._template(recipe)
+        limited = "cgroup" not in setup.waive
+        shape = Shape(disk_bytes=limits.disk_bytes, file_count=limits.file_count, network=setup.network)
+        key = (recipe, shape, limited)
+        pool = self._pools.get(key)
+        if pool is None:
+            pool = self._pools[key] = Pool(lambda: self._spawn(template, shape, limited, key))
+        lent: Checkout = await pool.checkout()
+        if lent.worker.cgroup is not None:
+            lent.worker.cgroup.limit(memory_bytes=limits.memory_bytes, process_count=limits.process_count)
+        return Loan(lent.worker, pool, template, lent.warm)
+
+    def close(self) -> None:
+        """End all templates, and with them all workers, and remove what was made on this host. Idempotent."""
+        atexit.unregister(self.close)
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        for task in self._templates.values():
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().close()
+            else:
+                task.cancel()
+        self._templates.clear()
+        self._sweep()
+        if self._cgroups is not None:
+            cgroups.remove_own(self._cgroups)
+        for held in self._ranges:
+            held.release()
+        for lease in self._leases.values():
+            lease.close()
+        if self._folder is not None:
+            private.remove(self._folder)
+
+    def _recipe(self, setup: Setup) -> Recipe:
+        """The template for `setup`, with the environment's version that is current at this moment."""
+        version = environments.version_link(setup.environment)
+        known = self._recipes.get(setup)
+        if known is None or known[0] != version:
+            known = self._recipes[setup] = (version, self._new_recipe(setup))
+        return known[1]
+
+    def _new_recipe(self, setup: Setup) -> Recipe:
+        environment = environments.get(setup.environment)
+        science = setup.profile == "science"
+        present = environment.import_names
+        modules = [m for m in PROFILES[setup.profile].split() if m.split(".")[0] in present or _standard(m)]
+        if environment.path not in self._leases:
+            self._leases[environment.path] = contextlib.ExitStack()
+            self._leases[environment.path].enter_context(environments.lease(environment))
+        return Recipe(
+            python=str(environment.python),
+            readable=tuple(str(root) for root in environment.readable_roots()),
+            caches=str(environment.caches),
+            modules=tuple(modules),
+            heap_bytes=_HEAP_BYTES[setup.profile],
+            ipython=science and "IPython" in present,
+            backend=setup.backend,
+            waive=setup.waive,
+            landlock_abi=self._abi,
+            hash_seed=setup.hash_seed,
+            private_folder="" if setup.backend == enter.NAMESPACES else self._private_folder(),
+        )
+
+    def _private_folder(self) -> str:
+        if self._folder is None:
+            self._folder = private.make()
+        return self._folder
+
+    def _refuse_incomplete(self, setup: Setup) -> None:
+        if setup.backend == enter.BARE:
+            return
+        missing = []
+        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend == enter.NAMESPACES:
+            missing.append(f"cgroup: {self._cgroup_reason}")
+        abi = self._abi
+        if "landlock" not in setup.waive and abi == 0:
+            missing.append("landlock: the kernel has none, or it is switched off")
+        if setup.backend == enter.LANDLOCK and os.geteuid() != 0 and abi < 6:
+            missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
+        if setup.backend == enter.LANDLOCK and os.geteuid() == 0 and "uid" not in setup.waive:
+            missing += [
+                f"environment: {folder} is closed to others, so that a guest's user id cannot enter it; "
+                "make the environment with an interpreter that lies elsewhere, such as /usr/bin/python3"
+                for folder in _closed_folders(self._recipe(setup).readable)
+            ]
+        if missing:
+            raise SandboxUnavailable(missing)
+
+    async def _template(self, recipe: Recipe) -> Template:
+        task = self._templates.get(recipe)
+        if task is not None and task.done() and (task.cancelled() or task.exception() or not task.result().alive):
+            for key in [key for key in self._pools if key[0] == recipe]:
+                self._pools.pop(key).close()
+            task = None
+        if task is None:
+            task = self._templates[recipe] = asyncio.create_task(self._start(recipe))
+        return await asyncio.shield(task)
+
+    async def _start(self, recipe: Recipe) -> Template:
+        base = None
+        if os.geteuid() == 0:
+            held = UidRange.lend(_FIRST_UID)
+            self._ranges.append(held)
+            base = held.first
+        template = Template(recipe, uid_base=base)
+        await template.start()
+        return template
+
+    def _spawn(self, template: Template, shape: Shape, limited: bool, key: tuple[Recipe, Shape, bool]) -> Worker:
+        self._sweep()
+        group = self._new_cgroup() if limited else None
+        worker = template.spawn(
+            shape,
+            cgroup=group,
+            process_count=None if group else _USUAL.process_count,
+            environ=_network_environ(shape.network),
+            on_end=self._ended,
+        )
+        pool = self._pools.get(key)
+        if pool is not None:
+            self._pool_of[worker] = pool
+        return worker
+
+    def _new_cgroup(self) -> cgroups.Cgroup | None:
+        if self._cgroups is None:
+            return None
+        group = cgroups.Cgroup(self._cgroups, str(next(_CGROUP_NUMBERS)))
+        group.limit(memory_bytes=_USUAL.memory_bytes, process_count=_USUAL.process_count)
+        return group
+
+    def _ended(self, worker: Worker) -> None:
+        if worker.cgroup is not None:
+            self._leaving.append(worker.cgroup)
+        if worker.folder and worker.cgroup is not None:
+            with contextlib.suppress(OSError):
+                worker.cgroup.kill()
+        if worker.folder and worker.workdir is None:
+            private.remove(worker.folder)
+        pool = self._pool_of.get(worker)
+        if pool is not None:
+            pool.worker_ended(worker)
+
+    def _sweep(self) -> None:
+        """Remove the groups of ended workers; one whose last member is still ending waits for the next time."""
+        self._leaving = [group for group in self._leaving if not group.remove()]
+
+
+_USUAL: Final = Limits()
+_CGROUP_NUMBERS: Final = itertools.count(1)
+"""Over all engines of this process."""
+
+_ENGINES: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = weakref.WeakKeyDictionary()
+
+
+async def current() -> Engine:
+    """The running loop's engine; it is closed together with the loop."""
+    loop = asyncio.get_running_loop()
+    engine = _ENGINES.get(loop)
+    if engine is None:
+        engine = _ENGINES[loop] = Engine()
+        engine.lifetime = _until_loop_ends(engine)
+        await anext(engine.lifetime)
+    return engine
+
+
+async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
+    """`asyncio.run` closes the generators of its loop before the loop: that is when the engine ends."""
+    try:
+        yield
+    finally:
+        engine.close()
+        _ENGINES.pop(asyncio.get_running_loop(), None)
+
+
+def _network_environ(network: str) -> dict[str, str]:
+    if network != "proxy":
+        return {}
+    from groundbox.jail.loopback import PROXY_PORT
+
+    proxy = f"http://127.0.0.1:{PROXY_PORT}"
+    names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    return {**dict.fromkeys(names, proxy), "no_proxy": "localhost,127.0.0.1", "NO_PROXY": "localhost,127.0.0.1"}
+
+
+def _closed_folders(paths: Sequence[str]) -> list[str]:
+    """Folders on the way to `paths` that only their owner may pass through."""
+    on_the_way = {str(parent) for path in paths for parent in (Path(path), *Path(path).parents)}
+    return sorted(folder for folder in on_the_way if os.path.isdir(folder) and not os.stat(folder).st_mode & 0o001)
+
+
+def _standard(module: str) -> bool:
+    import sys
+
+    return module.split(".")[0] in sys.stdlib_module_names
+
+
+def _raise_descriptor_limit() -> None:
+    """A sandbox takes five descriptors; the usual soft limit of 1024 would end at 200 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,103 @@
+"""Files of a sandbox: put in by the guest's own hand, read out through the workdir's descriptor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from groundbox.errors import GuestFileError, InvalidArgument
+from groundbox.sandbox.memfile import sealed
+from groundbox.sandbox.workdir import check_path
+
+if TYPE_CHECKING:
+    from groundbox.sandbox.sandbox import AsyncSandbox
+
+MOST_BYTES: Final = 1024 * 1024 * 1024
+
+
+class AsyncFiles:
+    """The workdir of one sandbox. Paths are relative to it, with `/` between the parts."""
+
+    def __init__(self, sandbox: AsyncSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def write(self, path: str, data: bytes | str, *, mode: int = 0o644, _locked: bool = False) -> None:
+        """Put a file in; folders above it are made, a file that is there is replaced.
+
+        Raises:
+            InvalidArgument: The path leaves the workdir or names nothing.
+            GuestFileError: It does not fit, or a folder stands in its place.
+        """
+        target = check_path("path", path)
+        content = data.encode() if isinstance(data, str) else bytes(data)
+        limit = self._sandbox.limits.disk_bytes
+        if len(content) > MOST_BYTES or (limit is not None and len(content) > limit):
+            raise GuestFileError(path, f"{len(content)} bytes do not fit into disk_bytes={limit}")
+        descriptor = sealed(content)
+        try:
+            order = {"op": "put", "path": target, "size": len(content), "mode": mode}
+            await self._order(path, order, descriptor, locked=_locked)
+        finally:
+            os.close(descriptor)
+
+    async def put(self, source: str | os.PathLike[str], path: str | None = None) -> None:
+        """Copy a host file, or a folder with all regular files in it, into the workdir.
+
+        Args:
+            path: Where to; by default under the source's own name.
+
+        Raises:
+            InvalidArgument: The source is not there or cannot be read.
+        """
+        source = Path(source)
+        target = source.resolve().name if path is None else path
+        if source.is_dir():
+            await self.mkdir(target)
+            for file in sorted(source.rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    await self.put(file, f"{target}/{file.relative_to(source).as_posix()}")
+            return
+        try:
+            data = source.read_bytes()
+            mode = 0o755 if os.access(source, os.X_OK) else 0o644
+        except OSError as error:
+            raise InvalidArgument("file", f"{source}: {error.strerror}") from None
+        await self.write(target, data, mode=mode)
+
+    async def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it."""
+        await self._order(path, {"op": "mkdir", "path": check_path("path", path)}, None)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all in it."""
+        await self._order(path, {"op": "remove", "path": check_path("path", path)}, None)
+
+    async def read(self, path: str) -> bytes:
+        """The bytes of one file.
+
+        Raises:
+            GuestFileError: It is not there, or no regular file.
+        """
+        path = check_path("path", path)
+        worker = await self._sandbox.worker()
+        assert worker.workdir is not None
+        return worker.workdir.read(path)
+
+    async def list(self) -> dict[str, int]:
+        """Every regular file in the workdir, path to size in bytes."""
+        worker = await self._sandbox.worker()
+        assert worker.workdir is not None
+        return {path: stamp.size_bytes for path, stamp in sorted(worker.workdir.list().files.items())}
+
+    async def _order(
+        self, path: str, order: dict[str, object], descriptor: int | None, *, locked: bool = False
+    ) -> None:
+        async with contextlib.nullcontext() if locked else self._sandbox.lock:
+            worker = await self._sandbox.worker()
+            done = await worker.order(order, [] if descriptor is None else [descriptor])
+            if not done.ok:
+                raise GuestFileError(path, done.reason)
+            assert worker.workdir is not None
+            worker.workdir.note()

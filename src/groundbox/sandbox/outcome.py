@@ -1,0 +1,131 @@
+"""What came of a run, told in the words of `Execution`: its outcome, its failure, its warnings."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.execution import Failure, Outcome, Warning
+from groundbox.limits import Limits
+from groundbox.sandbox import environments, wire
+from groundbox.sandbox.worker import Ended, Report
+
+_MOST_TYPE: Final = 200
+_MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")
+
+
+def judge(report: Report) -> tuple[Outcome, int | None, int | None]:
+    """Outcome, exit code, exit signal. Ends that the kernel or the host's clock decided come first."""
+    done, ended = report.done, report.ended
+    code, ended_by = _exit(done, ended)
+    if report.timed_out or ended_by == signal.SIGXCPU:
+        return Outcome.TIMEOUT, code, ended_by
+    if report.out_of_memory:
+        return Outcome.MEMORY, code, ended_by
+    if done is not None and done.error is not None and done.error.type == "MemoryError":
+        return Outcome.MEMORY, code, ended_by
+    if done is not None and done.interrupted:
+        return Outcome.CANCELLED, code, ended_by
+    if ended_by is not None:
+        return Outcome.SIGNAL, code, ended_by
+    return (Outcome.OK if code == 0 else Outcome.ERROR), code, ended_by
+
+
+def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int | None]:
+    if done is None:
+        assert ended is not None
+        return ended.exit_code, ended.exit_signal
+    if done.exit_signal is not None:
+        return None, done.exit_signal
+    if done.exit_code is not None:
+        return done.exit_code, None
+    return (0 if done.ok else 1), None
+
+
+def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
+    """Evidence from the kernel that a run that ended well may lack something."""
+    if outcome is Outcome.MEMORY or not report.memory_kills:
+        return ()
+    what = "a process" if report.memory_kills == 1 else f"{report.memory_kills} processes"
+    return (
+        Warning(
+            code="run.process_killed",
+            tier="error",
+            message=f"the kernel ended {what} that the program had started, at memory_bytes={limits.memory_bytes}",
+            evidence={"processes": report.memory_kills},
+            hint="The result may lack what they should have done: use fewer workers, or a larger memory_bytes.",
+        ),
+    )
+
+
+def why_lost(report: Report, outcome: Outcome) -> str:
+    """Why the sandbox's process is gone, for whoever asks it for more."""
+    if outcome is Outcome.TIMEOUT:
+        return f"a run was at its limit {report.timed_out or 'cpu_s'}"
+    if outcome is Outcome.MEMORY:
+        return "a run was at its limit memory_bytes"
+    if outcome is Outcome.SIGNAL and report.ended is not None:
+        return f"signal {report.ended.exit_signal} ended it"
+    return "the program ended the process"
+
+
+def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float | None) -> Failure | None:
+    """The failure for the model: the guest's own account where it could give one, ours where it could not."""
+    if outcome is Outcome.OK:
+        return None
+    if report.violation is not None:
+        return Failure(type="ProtocolViolation", message=str(report.violation))
+    told = report.done.error if report.done else None
+    if outcome is Outcome.TIMEOUT:
+        name = report.timed_out or "cpu_s"
+        hint = f"Make the program cheaper, or run it with a larger {name}."
+        limit = wall_s if name == "wall_s" else limits.cpu_s
+        return Failure(
+            type="Timeout",
+            message=f"the program was stopped at {name}={limit}",
+            line=told.line if told else None,
+            traceback=told.traceback if told else "",
+            hints=(hint,),
+        )
+    if told is not None:
+        return Failure(
+            type=told.type if len(told.type) <= _MOST_TYPE else f"{told.type[:_MOST_TYPE]}…",
+            message=told.message,
+            line=told.line,
+            traceback=told.traceback,
+            locals=told.locals,
+            hints=(*told.hints, *_where_it_is(told)),
+        )
+    if outcome is Outcome.MEMORY:
+        return Failure(
+            type="OutOfMemory",
+            message=f"the kernel ended the program at memory_bytes={limits.memory_bytes}",
+            hints=("Work on the data in pieces, or run with a larger memory_bytes.",),
+        )
+    if outcome is Outcome.SIGNAL:
+        _, number = _exit(report.done, report.ended)
+        return Failure(type="Signal", message=_signal_text(number))
+    if outcome is Outcome.CANCELLED:
+        return Failure(type="KeyboardInterrupt", message="the run was interrupted")
+    code, _ = _exit(report.done, report.ended)
+    return Failure(type="SystemExit", message=f"the program ended with exit code {code}")
+
+
+def _signal_text(number: int | None) -> str:
+    try:
+        name = signal.Signals(number or 0).name
+    except ValueError:
+        name = f"signal {number}"
+    crash = number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT)
+    return f"{name} ended the program" + ("; native code crashed" if crash else "")
+
+
+def _where_it_is(told: wire.GuestFailure) -> list[str]:
+    """For a module that is missing: the environments that have it, which only the host knows."""
+    found = _MISSING_MODULE.search(told.message) if told.type == "ModuleNotFoundError" else None
+    if found is None:
+        return []
+    names = environments.which_has(found[1])
+    return [f"The environment {name!r} has it: environment={name!r} or --environment {name}." for name in names]

@@ -1,0 +1,113 @@
+"""What a program printed: read as it comes, kept as head and tail, the rest within reach.
+
+The program is never stopped for talking too much. What is over `output_bytes` is left out of the text, counted,
+and kept in an unnamed temporary file, so that it can be paged through or searched, up to SPILL_BYTES.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Final, NamedTuple
+
+SPILL_BYTES: Final = 64 * 1024 * 1024
+_PAGE: Final = 1 << 20
+
+
+class Match(NamedTuple):
+    """One line that a pattern was found in; `number` counts from 1."""
+
+    number: int
+    line: str
+
+
+class Output:
+    """One stream of one run.
+
+    Attributes:
+        total_bytes: All that the program wrote.
+        dropped_bytes: What is missing from `text()`.
+        lost_bytes: What is missing from `read()` as well, because it was over SPILL_BYTES.
+    """
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit = limit_bytes
+        self._kept = bytearray()
+        self._spill: IO[bytes] | None = None
+        self.total_bytes = 0
+        self.lost_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Take what was just read."""
+        self.total_bytes += len(data)
+        if self._spill is None:
+            self._kept += data
+            if self._limit is None or len(self._kept) <= self._limit:
+                return
+            self._spill = tempfile.TemporaryFile(prefix="groundbox-output-")  # noqa: SIM115
+            data, self._kept = bytes(self._kept), bytearray(self._kept[: self._limit // 2])
+            self._tail = bytearray()
+        self._keep(data)
+        assert self._limit is not None
+        tail = self._limit - self._limit // 2
+        self._tail += data[-tail:]
+        del self._tail[:-tail]
+
+    def _keep(self, data: bytes) -> None:
+        assert self._spill is not None
+        room = max(0, SPILL_BYTES - self._spill.tell())
+        try:
+            written = self._spill.write(data[:room])
+            self._spill.flush()
+        except OSError:  # the host's disk is full: lost, counted, and no reason to fail the run
+            written = 0
+        self.lost_bytes += len(data) - written
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Bytes left out between head and tail."""
+        if self._spill is None:
+            return 0
+        return self.total_bytes - len(self._kept) - len(self._tail)
+
+    def text(self) -> str:
+        """Head, a line that says how much is missing, and tail. What is not UTF-8 becomes U+FFFD."""
+        if self._spill is None:
+            return self._kept.decode("utf-8", "replace")
+        dropped = self.dropped_bytes
+        if dropped == 0:
+            return bytes(self._kept + self._tail).decode("utf-8", "replace")
+        head = self._kept.decode("utf-8", "replace")
+        tail = self._tail.decode("utf-8", "replace")
+        return f"{head}\n… {dropped} bytes left out …\n{tail}"
+
+    def read(self, offset: int = 0, size: int = _PAGE) -> bytes:
+        """`size` bytes from `offset` of all that was written."""
+        if self._spill is None:
+            return bytes(self._kept[offset : offset + size])
+        end = self._spill.tell()
+        self._spill.seek(offset)
+        data = self._spill.read(size)
+        self._spill.seek(end)
+        return data
+
+    def search(self, pattern: str, most: int = 100) -> list[Match]:
+        """The first `most` lines that match the regular expression `pattern`."""
+        expression = re.compile(pattern)
+        found: list[Match] = []
+        for number, line in enumerate(self._lines(), 1):
+            if expression.search(line):
+                found.append(Match(number, line))
+                if len(found) == most:
+                    break
+        return found
+
+    def _lines(self) -> Iterator[str]:
+        rest, offset = b"", 0
+        while data := self.read(offset):
+            offset += len(data)
+            *lines, rest = (rest + data).split(b"\n")
+            yield from (line.decode("utf-8", "replace") for line in lines)
+        if rest:
+            yield rest.decode("utf-8", "replace")

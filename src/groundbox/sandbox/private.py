@@ -1,0 +1,42 @@
+"""Folders on disk for workers of the landlock backend, which has no tmpfs of its own.
+
+Named after the host process, so that the next one can tell which were left behind by one that was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import tempfile
+from typing import Final
+
+from groundbox.jail.cgroup import start_time
+
+_NAME: Final = re.compile(r"groundbox-(\d+)-(\d+)-\w+")
+
+
+def make() -> str:
+    """A new folder that others can pass through but not list; workers' folders in it are closed to all but them."""
+    prefix = f"groundbox-{os.getpid()}-{start_time(os.getpid())}-"
+    folder = tempfile.mkdtemp(prefix=prefix)
+    os.chmod(folder, 0o711)
+    return folder
+
+
+def remove_abandoned() -> None:
+    """Remove the folders of host processes of this user that are gone."""
+    parent = tempfile.gettempdir()
+    for entry in os.scandir(parent):
+        match = _NAME.fullmatch(entry.name)
+        if match is None or str(start_time(int(match[1]))) == match[2]:
+            continue
+        found = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+            remove(entry.path)
+
+
+def remove(folder: str) -> None:
+    """Remove a folder that a guest has filled. By rm(1), which follows no link and minds no depth."""
+    subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], check=False, stderr=subprocess.DEVNULL)

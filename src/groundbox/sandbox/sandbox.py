@@ -1,0 +1,393 @@
+"""A sandbox: one isolated process tree with its workdir, kept alive between runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal
+
+from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
+from groundbox.execution import (
+    Artifacts,
+    Display,
+    Event,
+    Execution,
+    Isolation,
+    Usage,
+)
+from groundbox.jail import enter
+from groundbox.limits import Limits
+from groundbox.network import Network
+from groundbox.sandbox import engine as engines
+from groundbox.sandbox import languages
+from groundbox.sandbox.egress.addresses import permits
+from groundbox.sandbox.egress.proxy import EgressProxy
+from groundbox.sandbox.feed import Feed
+from groundbox.sandbox.files import AsyncFiles
+from groundbox.sandbox.memfile import sealed
+from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
+from groundbox.sandbox.workdir import Collected, Workdir
+from groundbox.sandbox.worker import Listener, Order, Report, Worker
+
+_USUAL_LIMITS: Final = Limits()
+_NO_NETWORK: Final = Network()
+_READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
+MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
+Mode = Literal["cell", "script"]
+
+
+class AsyncSandbox:
+    """Runs programs in one jailed process tree; variables and files stay until it is closed.
+
+    The process is taken from the pool at the first use, not here. One run at a time; a second waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        network: Network | None = None,
+        environment: str = "default",
+        backend: str = enter.NAMESPACES,
+        profile: str | None = "science",
+        waive: Iterable[str] = (),
+        hash_seed: int | None = None,
+    ) -> None:
+        """Args:
+        profile: Which libraries are imported already, `bare` or `science`;
+            None chooses by the imports of the first program.
+        waive: Layers to do without, by the names that `groundbox doctor` prints. Every result
+            then lists them as missing.
+        hash_seed: Fixes the guest's string hashing; None for a random one.
+        """
+        self.limits = limits or _USUAL_LIMITS
+        self.network = network or _NO_NETWORK
+        self.files = AsyncFiles(self)
+        self._environment, self._backend, self._profile = environment, backend, profile
+        self._waive, self._hash_seed = frozenset(waive), hash_seed
+        self._loan: engines.Loan | None = None
+        self._proxy: EgressProxy | None = None
+        self._lock = asyncio.Lock()
+        self._closed = False
+        self._lost: str | None = None
+        self._start_s = 0.0
+        self._runs = 0
+        self._setups: dict[str, engines.Setup] = {}
+        self._setup(profile or "bare")
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def run(
+        self,
+        source: str,
+        *,
+        language: str = "python",
+        mode: Mode = "cell",
+        argv: Sequence[str] = (),
+        stdin: bytes | str | None = None,
+        filename: str = "main.py",
+        wall_s: float | None = None,
+    ) -> Execution:
+        """Run one program and return what happened.
+
+        Args:
+            wall_s: A shorter limit for this run alone.
+
+        Raises:
+            InvalidArgument: An argument cannot be meant; nothing ran.
+            SandboxLost: An earlier run ended the process; `restart` first.
+            SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
+        """
+        program = _program(source, mode=mode, argv=argv, stdin=stdin, filename=filename)
+        return await self._run(program, language, wall_s, None, last=False)
+
+    async def run_last(
+        self, source: str, *, language: str = "python", mode: Mode = "cell", **options: Any
+    ) -> Execution:
+        """Run one program as the last one and close: its files are read after every process has ended."""
+        wall_s = options.pop("wall_s", None)
+        program = _program(source, mode=mode, **options)
+        try:
+            return await self._run(program, language, wall_s, None, last=True)
+        finally:
+            await self.close()
+
+    async def stream(
+        self,
+        source: str,
+        *,
+        language: str = "python",
+        mode: Mode = "cell",
+        argv: Sequence[str] = (),
+        stdin: bytes | str | None = None,
+        filename: str = "main.py",
+        wall_s: float | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """Run one program and yield its events as they come; the last one carries the Execution.
+
+        Leaving the loop early cancels the run.
+        """
+        program = _program(source, mode=mode, argv=argv, stdin=stdin, filename=filename)
+        feed = Feed(self.pause_output, self.resume_output)
+        task = asyncio.ensure_future(self._run(program, language, wall_s, feed.listener(), last=False))
+        task.add_done_callback(lambda _: feed.end())
+        try:
+            while (event := await feed.next()) is not None:
+                yield event
+            yield Event(kind="end", execution=await task)
+        finally:
+            if not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    def interrupt(self) -> None:
+        """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
+        if self._loan is not None and self._lock.locked():
+            self._loan.worker.interrupt()
+
+    def pause_output(self) -> None:
+        """Let the program wait instead of reading what it prints; for a consumer that is slower."""
+        if self._loan is not None:
+            self._loan.worker.pause_output()
+
+    def resume_output(self) -> None:
+        """Read on."""
+        if self._loan is not None:
+            self._loan.worker.resume_output()
+
+    async def restart(self) -> list[str]:
+        """A fresh interpreter with the same files. Variables are gone; that is the point.
+
+        Returns:
+            Files that could not be kept: too large for `disk_bytes`, or not readable.
+
+        Raises:
+            SandboxClosed: It was closed.
+        """
+        self._check_open()
+        async with self._lock:
+            old = self._loan
+            self._loan, self._lost = None, None
+            if old is None:
+                return []
+            workdir = old.worker.workdir
+            await self._let_go(old)
+            await old.worker.wait()
+            return [] if workdir is None else await self._carry_over(workdir)
+
+    async def _carry_over(self, workdir: Workdir) -> list[str]:
+        lost = []
+        for path in workdir.list().files:
+            try:
+                await self.files.write(path, workdir.read(path), _locked=True)
+            except GuestFileError:
+                lost.append(path)
+        workdir.close()
+        return lost
+
+    async def close(self) -> None:
+        """End every process of the sandbox. Its files go when the last result that needs them goes."""
+        self._closed = True
+        loan, self._loan = self._loan, None
+        if loan is not None:
+            await self._let_go(loan)
+
+    async def worker(self) -> Worker:
+        """The process behind this sandbox, taken from the pool if there is none yet.
+
+        Raises:
+            SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
+        """
+        return (await self._borrow(self._profile or "science")).worker
+
+    @property
+    def lock(self) -> asyncio.Lock:
+        """Held during a run or an order on files."""
+        return self._lock
+
+    async def _run(
+        self,
+        program: languages.Program,
+        language: str,
+        wall_s: float | None,
+        listener: Listener | None,
+        *,
+        last: bool,
+    ) -> Execution:
+        runtime = languages.find(language)
+        frame = runtime.order(program)
+        limits = self.limits
+        if wall_s is not None:
+            Limits(wall_s=wall_s)
+            wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+        async with self._lock:
+            loan = await self._borrow(self._profile or runtime.profile(program.source))
+            frame["stream"] = listener is not None
+            frame["limits"] = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes}
+            stdin = [] if program.stdin is None else [sealed(program.stdin)]
+            order = Order(
+                frame=frame,
+                descriptors=stdin,
+                wall_s=limits.wall_s if wall_s is None else wall_s,
+                cpu_s=limits.cpu_s,
+                output_bytes=limits.output_bytes,
+                interrupt_first=program.mode == "cell" and not last,
+                listener=listener,
+            )
+            try:
+                report = await loan.worker.run(order)
+            except asyncio.CancelledError:
+                self._lost = "its run was cancelled"
+                raise
+            finally:
+                for descriptor in stdin:
+                    os.close(descriptor)
+            return await self._result(loan, report, language, order.wall_s, last=last)
+
+    async def _result(
+        self, loan: engines.Loan, report: Report, language: str, wall_s: float | None, *, last: bool
+    ) -> Execution:
+        worker = loan.worker
+        dead = worker.ended is not None or report.done is None
+        if last or dead:
+            worker.kill()
+            if dead or not worker.is_alone():
+                await worker.wait()
+                report.ended = worker.ended
+        workdir = worker.workdir
+        collected = Collected([], 0) if workdir is None else await _collect(workdir)
+        if last and workdir is not None and collected.all_held:
+            workdir.close()
+        outcome, code, ended_by = judge(report)
+        if dead:
+            self._lost = "it broke the protocol" if report.violation else why_lost(report, outcome)
+        self._runs += 1
+        first = self._runs == 1
+        return Execution(
+            execution_id=uuid.uuid4().hex,
+            language=language,
+            outcome=outcome,
+            exit_code=code,
+            exit_signal=ended_by,
+            stdout=report.stdout.text(),
+            stderr=report.stderr.text(),
+            dropped_bytes={
+                "stdout": report.stdout.dropped_bytes,
+                "stderr": report.stderr.dropped_bytes,
+                "displays": report.dropped_displays,
+                "artifacts": collected.dropped,
+            },
+            value=report.done.value if report.done else None,
+            error=failure_of(report, outcome, self.limits, wall_s),
+            displays=[Display(data=data) for data in report.displays],
+            artifacts=Artifacts(collected.artifacts),
+            warnings=warnings_of(report, outcome, self.limits),
+            usage=Usage(
+                wall_s=report.wall_s,
+                cpu_s=report.cpu_s,
+                peak_memory_bytes=worker.peak_memory_bytes(),
+                start_s=self._start_s if first else 0.0,
+                warm=loan.warm if first else True,
+            ),
+            isolation=Isolation(
+                backend=self._backend,
+                layers=tuple(enter.standing_layers(loan.template.plan)),
+                missing=tuple(sorted(self._waive)),
+            ),
+            state="lost" if last or dead else "kept",
+            outputs={"stdout": report.stdout, "stderr": report.stderr},
+        )
+
+    async def _borrow(self, profile: str) -> engines.Loan:
+        self._check_open()
+        if self._lost is not None:
+            raise SandboxLost(self._lost)
+        if self._loan is None:
+            begun = time.monotonic()
+            setup = self._setup(profile)
+            self._loan = await (await engines.current()).checkout(setup, self.limits)
+            self._start_s = time.monotonic() - begun
+            if self._loan.worker.listener is not None:
+                self._proxy = EgressProxy(
+                    self._loan.worker.listener, self.network, address_allowed=permits(self.network)
+                )
+                self._loan.worker.listener = None
+                await self._proxy.start()
+        elif self._loan.worker.ended is not None:
+            self._lost = self._loan.worker.failure or "it ended between two runs"
+            raise SandboxLost(self._lost)
+        return self._loan
+
+    async def _let_go(self, loan: engines.Loan) -> None:
+        if self._proxy is not None:
+            await self._proxy.close()
+            self._proxy = None
+        loan.worker.kill()
+        loan.pool.returned()
+
+    def _setup(self, profile: str) -> engines.Setup:
+        known = self._setups.get(profile)
+        if known is not None:
+            return known
+        network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"
+        made = self._setups[profile] = engines.Setup(
+            environment=self._environment,
+            profile=profile,
+            backend=self._backend,
+            waive=self._waive,
+            network=network,
+            hash_seed=self._hash_seed,
+        )
+        return made
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SandboxClosed
+
+
+def _program(
+    source: str,
+    *,
+    mode: str = "cell",
+    argv: Sequence[str] = (),
+    stdin: bytes | str | None = None,
+    filename: str = "main.py",
+) -> languages.Program:
+    if not isinstance(source, str):
+        raise InvalidArgument("source", f"must be text, not {type(source).__name__}")
+    if not source.strip():
+        raise InvalidArgument("source", "is empty; give a program to run")
+    try:
+        size = len(source) if source.isascii() else len(source.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidArgument("source", "cannot be encoded as UTF-8; decode the file as it was written") from None
+    if size > MOST_SOURCE_BYTES:
+        raise InvalidArgument("source", f"has {size} bytes, more than {MOST_SOURCE_BYTES}; put data into files instead")
+    arguments: Sequence[object] = argv
+    if isinstance(argv, str) or not all(isinstance(a, str) and "\0" not in a for a in arguments):
+        raise InvalidArgument("argv", "must be a list of texts without NUL")
+    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
+    return languages.Program(source=source, mode=mode, argv=tuple(argv), stdin=data, filename=filename)
+
+
+async def _collect(workdir: Workdir) -> Collected:
+    """The run's artifacts; in a thread when there is much to read, so that other sandboxes do not wait."""
+    listing = workdir.list()
+    if sum(stamp.size_bytes for stamp in listing.files.values()) < _READ_AT_ONCE_BYTES:
+        return workdir.collect(listing)
+    return await asyncio.to_thread(workdir.collect, listing)

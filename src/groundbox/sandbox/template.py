@@ -1,0 +1,305 @@
+"""A template, seen from the host: one process that is started once and then asked for workers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import fcntl
+import itertools
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.errors import SandboxUnavailable, TemplateFailed
+from groundbox.jail import credentials, enter
+from groundbox.jail.cgroup import Cgroup
+from groundbox.limits import Limits
+from groundbox.sandbox.worker import Ended, Worker
+
+_BOOT: Final = Path(__file__).parents[1] / "template" / "boot.py"
+_START_S: Final = 120.0
+_LOG_TAIL: Final = 8192
+_END_S: Final = 3.0
+_RETRY_S: Final = 0.002
+OWN_PACKAGES: Final = "/tmp/packages"
+"""Where a guest's `pip install` goes: inside its own box, gone with it."""
+_USUAL: Final = Limits()
+_FOLDERS: Final = itertools.count(1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a template is made of. Equal recipes make interchangeable templates.
+
+    Attributes:
+        python: The environment's interpreter.
+        modules: Imported before the first fork.
+        heap_bytes: About what the imports will take of the interpreter's own heap.
+        hash_seed: PYTHONHASHSEED, or None for one that the interpreter draws.
+    """
+
+    python: str
+    readable: tuple[str, ...]
+    caches: str | None
+    modules: tuple[str, ...]
+    heap_bytes: int
+    ipython: bool
+    backend: str
+    waive: frozenset[str]
+    landlock_abi: int
+    hash_seed: int | None = None
+    private_folder: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What of a worker is fixed when it is made, before anyone asks for it."""
+
+    disk_bytes: int | None
+    file_count: int | None
+    network: str
+
+
+class Template:
+    """Owns the process. All workers die with it."""
+
+    def __init__(self, recipe: Recipe, *, uid_base: int | None) -> None:
+        self.recipe = recipe
+        self.plan = enter.Plan(
+            backend=recipe.backend,
+            waive=recipe.waive,
+            readable=recipe.readable,
+            uid_base=uid_base,
+            landlock_abi=recipe.landlock_abi,
+            private_folder=recipe.private_folder,
+        )
+        self.alive = False
+        self._workers: dict[int, Worker] = {}
+        self._next = 0
+        self._loop = asyncio.get_running_loop()
+        self._log = os.memfd_create("groundbox-template-log", os.MFD_CLOEXEC)
+        self._ready: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+
+    def __del__(self) -> None:
+        os.close(self._log)
+
+    @property
+    def pid(self) -> int:
+        """The process that the host started."""
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Start it and wait until it can fork.
+
+        Raises:
+            SandboxUnavailable: A layer of the outer jail cannot stand.
+            TemplateFailed: It did not come up for another reason; the log says more.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [self.recipe.python, "-s", "-P", "-S", str(_BOOT), str(theirs.fileno())]
+            self._process = subprocess.Popen(  # noqa: ASYNC220  vfork: over in a millisecond
+                command,
+                env=_boot_environ(self.recipe.hash_seed),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                cwd="/",
+            )
+        self._control = ours
+        ours.setblocking(False)
+        ours.send(json.dumps(self._order()).encode())
+        self._loop.add_reader(ours.fileno(), self._on_message)
+        try:
+            answer = await asyncio.wait_for(self._ready, _START_S)
+        except TimeoutError:
+            self.close()
+            raise TemplateFailed(f"the template did not start within {_START_S} s", self.log()) from None
+        if answer["ev"] == "failed":
+            self.close()
+            if answer["reason"].startswith("template: "):
+                raise TemplateFailed(answer["reason"], self.log())
+            raise SandboxUnavailable([answer["reason"]])
+        self.alive = True
+
+    def spawn(
+        self,
+        shape: Shape,
+        *,
+        cgroup: Cgroup | None,
+        process_count: int | None,
+        environ: Mapping[str, str],
+        on_end: Callable[[Worker], None],
+    ) -> Worker:
+        """Ask for one more worker. Returns at once; `Worker.ready` waits for its jail."""
+        self._next += 1
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
+        err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
+        for reader in (out_reader, err_reader):
+            os.set_blocking(reader, False)
+        joins = cgroup.join_descriptors() if cgroup else []
+        worker = Worker(
+            identity=self._next,
+            control=ours,
+            streams=(out_reader, err_reader),
+            cgroup=cgroup,
+            on_end=on_end,
+        )
+        worker.folder = self._folder()
+        order = {
+            "id": self._next,
+            "uid": self._uid(),
+            "disk_bytes": shape.disk_bytes,
+            "file_count": shape.file_count,
+            "process_count": process_count,
+            "cpu_s": _USUAL.cpu_s,
+            "memory_bytes": _USUAL.memory_bytes,
+            "network": shape.network,
+            "folder": worker.folder,
+            "environ": {**environ, **_own_folders(worker.folder)},
+        }
+        self._workers[self._next] = worker
+        self._ask(worker, json.dumps(order).encode(), [theirs.detach(), out_writer, err_writer, *joins])
+        return worker
+
+    def _ask(self, worker: Worker, order: bytes, descriptors: list[int]) -> None:
+        """Send the order and close our copies; when the template has too many orders waiting, a little later."""
+        try:
+            socket.send_fds(self._control, [order], descriptors)
+        except BlockingIOError:
+            self._loop.call_later(_RETRY_S, self._ask, worker, order, descriptors)
+            return
+        except OSError as error:
+            if self._workers.pop(worker.identity, None) is not None:
+                worker.was_refused(f"the template is gone: {error.strerror}")
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def log(self) -> str:
+        """The end of what the template wrote to its standard error."""
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, _LOG_TAIL, max(0, size - _LOG_TAIL)).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """End the template and with it all its workers. Idempotent."""
+        self.alive = False
+        with contextlib.suppress(ValueError, OSError):
+            self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        if self.plan.backend != enter.NAMESPACES:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)  # it ends its workers and what they left, then itself
+        self._process.kill()
+        self._process.wait()
+        for worker in list(self._workers.values()):
+            self._forget(worker.identity, Ended(9, 0.0, 0))
+
+    def _order(self) -> dict[str, Any]:
+        plan = dataclasses.asdict(self.plan)
+        plan["waive"] = sorted(plan["waive"])
+        return {
+            "plan": plan,
+            "environ": guest_environ(),
+            "caches": self.recipe.caches,
+            "modules": self.recipe.modules,
+            "ipython": self.recipe.ipython,
+            "heap_bytes": self.recipe.heap_bytes,
+        }
+
+    def _uid(self) -> int:
+        """A user id that no living worker of this template has."""
+        if self.plan.uid_base is None:
+            return credentials.INSIDE_UID
+        if "uid" in self.plan.waive:
+            return 0
+        inside = credentials.INSIDE_UID + self._next % 60000
+        outside = "user_ns" in self.plan.waive or self.plan.backend != enter.NAMESPACES
+        return self.plan.uid_base + inside if outside else inside
+
+    def _folder(self) -> str:
+        if self.plan.backend == enter.NAMESPACES:
+            return ""
+        folder = f"{self.plan.private_folder}/{next(_FOLDERS)}"
+        os.mkdir(folder, 0o700)
+        return folder
+
+    def _on_message(self) -> None:
+        while True:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                self._died()
+                return
+            self._take(json.loads(data), descriptors)
+
+    def _take(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+        event = message["ev"]
+        if event in ("ready", "failed"):
+            if not self._ready.done():
+                self._ready.set_result(message)
+        elif event == "spawned":
+            fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+            self._workers[message["id"]].was_spawned(descriptors[0])
+        elif event == "refused":
+            self._workers.pop(message["id"]).was_refused(message["reason"])
+        elif event == "exit":
+            ended = Ended(message["status"], message["cpu_s"], message["peak_memory_bytes"])
+            self._forget(message["id"], ended)
+
+    def _forget(self, identity: int, ended: Ended) -> None:
+        worker = self._workers.pop(identity, None)
+        if worker is not None:
+            worker.has_ended(ended)
+
+    def _died(self) -> None:
+        if not self._ready.done():
+            reason = "template: it ended before it was ready"
+            self._ready.set_result({"ev": "failed", "reason": reason})
+        elif self.alive:
+            self.close()
+
+
+def guest_environ() -> dict[str, str]:
+    """The environment variables of every guest; none of the host's."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "USER": "guest",
+        "LOGNAME": "guest",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "TERM": "dumb",
+        "MPLBACKEND": "agg",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "JE_ARROW_MALLOC_CONF": "background_thread:false",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_TARGET": OWN_PACKAGES,
+        "PYTHONPATH": OWN_PACKAGES,
+    }
+
+
+def _own_folders(folder: str) -> dict[str, str]:
+    """Without a mount namespace /tmp is the host's, and closed; a worker has a folder of its own instead."""
+    return dict.fromkeys(("HOME", "TMPDIR"), f"{folder}/tmp") if folder else {}
+
+
+def _boot_environ(hash_seed: int | None) -> dict[str, str]:
+    seed = {} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)}
+    return {**guest_environ(), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **seed}

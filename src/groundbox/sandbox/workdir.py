@@ -1,0 +1,265 @@
+"""A guest's workdir, seen from the host through one directory descriptor that was opened before the guest began.
+
+The host never opens a path that the guest could have shaped: every step goes from an open folder to one name
+in it, following no symlink (`O_NOFOLLOW`), on the same device, and only a regular file with a single link is
+read. What the guest does meanwhile can spoil the bytes, which are its own, but cannot lead elsewhere.
+The host never writes here; the guest writes what it is given (guest/files.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from groundbox.errors import GuestFileError, InvalidArgument
+from groundbox.execution import Artifact
+from groundbox.sandbox import private
+
+MOST_FILES: Final = 1000
+MOST_DEPTH: Final = 32
+MOST_BYTES: Final = 256 * 1024 * 1024
+_HELD_BYTES: Final = 8 * 1024 * 1024
+_CHUNK: Final = 1 << 20
+_TIDY: Final = frozenset({"__pycache__", ".ipynb_checkpoints"})
+
+
+class Stamp(NamedTuple):
+    """What tells one state of a file from the next."""
+
+    inode: int
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+
+
+class Listing(NamedTuple):
+    """The regular files of a workdir by path, and how many entries were left out and why."""
+
+    files: dict[str, Stamp]
+    skipped: dict[str, int]
+
+
+class Collected(NamedTuple):
+    """The artifacts of one run, and how many files were over the caps.
+
+    Attributes:
+        all_held: Whether the bytes of all are in memory, so that the workdir may go.
+    """
+
+    artifacts: list[Artifact]
+    dropped: int
+    all_held: bool = True
+
+
+class Workdir:
+    """Owns the descriptor; closing it frees the tmpfs once the guest is gone."""
+
+    def __init__(self, descriptor: int, folder: str = "") -> None:
+        """Args:
+        folder: Where it lies on the host's disk, to be removed with it; empty for a tmpfs, which needs no removing.
+        """
+        self._descriptor = descriptor
+        self._folder = folder
+        self._device = os.fstat(descriptor).st_dev
+        self._seen: dict[str, Stamp] = {}
+
+    def close(self) -> None:
+        """Give the descriptor back. Idempotent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            if self._folder:
+                private.remove(self._folder)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def list(self) -> Listing:
+        """Every regular file. Symlinks, devices, sockets, pipes and hard links are counted as skipped."""
+        listing = Listing({}, {})
+        self._walk(self._descriptor, "", 0, listing)
+        return listing
+
+    def note(self) -> None:
+        """Take the present state as known, so that `collect` reports what changes from here on."""
+        self._seen = self.list().files
+
+    def collect(self, listing: Listing | None = None) -> Collected:
+        """The files made or changed since the last `note` or `collect`, by a listing that was just made."""
+        listing = listing or self.list()
+        changed = sorted(path for path, stamp in listing.files.items() if self._seen.get(path) != stamp)
+        self._seen = listing.files
+        dropped = listing.skipped.get("count", 0)
+        artifacts: list[Artifact] = []
+        held = total = 0
+        for path in changed:
+            size = listing.files[path].size_bytes
+            if len(artifacts) == MOST_FILES or total + size > MOST_BYTES:
+                dropped += 1
+                continue
+            total += size
+            keep = held + size <= _HELD_BYTES
+            try:
+                artifacts.append(self._artifact(path, size, keep=keep))
+            except GuestFileError:
+                dropped += 1
+                continue
+            held += size if keep else 0
+        return Collected(artifacts, dropped, held == sum(artifact.size_bytes for artifact in artifacts))
+
+    def read(self, path: str) -> bytes:
+        """The bytes of one file.
+
+        Raises:
+            GuestFileError: It is not there, not a regular file with one link, or over the cap.
+        """
+        return b"".join(self._chunks(path, MOST_BYTES))
+
+    def _artifact(self, path: str, listed_bytes: int, *, keep: bool) -> Artifact:
+        """Read one file; what has grown since it was listed is not read, because the caps were counted on that."""
+        digest, size, parts = hashlib.sha256(), 0, []
+        for chunk in self._chunks(path, listed_bytes):
+            digest.update(chunk)
+            size += len(chunk)
+            if keep:
+                parts.append(chunk)
+        expected = digest.hexdigest()
+        data = b"".join(parts)
+
+        def read() -> bytes:
+            found = data if keep else self.read(path)
+            if not keep and hashlib.sha256(found).hexdigest() != expected:
+                raise GuestFileError(path, "it has changed since the run that made it")
+            return found
+
+        return Artifact(path=path, size_bytes=size, media_type=_media_type(path), sha256=expected, _read=read)
+
+    def _chunks(self, path: str, most_bytes: int) -> Iterator[bytes]:
+        file = self._open(path)
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode) or found.st_dev != self._device:
+                raise GuestFileError(path, "is not a regular file")
+            if found.st_nlink != 1:
+                raise GuestFileError(path, "is a hard link")
+            if found.st_size > most_bytes:
+                raise GuestFileError(path, f"is larger than {most_bytes} bytes")
+            left = most_bytes
+            while left and (chunk := os.read(file, min(_CHUNK, left))):
+                left -= len(chunk)
+                yield chunk
+        finally:
+            os.close(file)
+
+    def _open(self, path: str) -> int:
+        *folders, name = check_path("path", path).split("/")
+        folder = self._open_folder(folders, path)
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            return os.open(name, flags, dir_fd=folder)
+        except OSError as error:
+            raise GuestFileError(path, error.strerror or str(error)) from None
+        finally:
+            os.close(folder)
+
+    def _open_folder(self, folders: Sequence[str], path: str) -> int:
+        folder = os.dup(self._live_descriptor(path))
+        for name in folders:
+            try:
+                deeper = _open_folder(name, folder)
+            except OSError as error:
+                raise GuestFileError(path, error.strerror or str(error)) from None
+            finally:
+                os.close(folder)
+            folder = deeper
+            if os.fstat(folder).st_dev != self._device:
+                os.close(folder)
+                raise GuestFileError(path, "is on another device")
+        return folder
+
+    def _live_descriptor(self, path: str) -> int:
+        if self._descriptor < 0:
+            raise GuestFileError(path, "the workdir is gone")
+        return self._descriptor
+
+    def _walk(self, folder: int, prefix: str, depth: int, listing: Listing) -> None:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if len(listing.files) >= 10 * MOST_FILES or not _decodable(entry.name):
+                    _count(listing, "count")
+                    continue
+                try:
+                    self._visit(entry, folder, prefix + entry.name, depth, listing)
+                except OSError:
+                    _count(listing, "unreadable")
+
+    def _visit(self, entry: os.DirEntry[str], folder: int, path: str, depth: int, listing: Listing) -> None:
+        found = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode):
+            if entry.name in _TIDY:
+                return
+            if depth == MOST_DEPTH or found.st_dev != self._device:
+                _count(listing, "count")
+                return
+            deeper = _open_folder(entry.name, folder)
+            try:
+                self._walk(deeper, path + "/", depth + 1, listing)
+            finally:
+                os.close(deeper)
+        elif stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            stamp = Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            listing.files[path] = stamp
+        else:
+            _count(listing, "not a regular file")
+
+
+def check_path(argument: str, path: str) -> str:
+    """`path` in its plain form, relative to the workdir, with `/` between the parts.
+
+    Raises:
+        InvalidArgument: It is empty, absolute, leaves the workdir, or holds a NUL byte.
+    """
+    if "\0" in path:
+        raise InvalidArgument(argument, f"{path!r} holds a NUL byte; no file can be named so")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or ".." in parts:
+        raise InvalidArgument(argument, f"{path!r} must be a path inside the workdir, such as 'data/sales.csv'")
+    if not parts:
+        raise InvalidArgument(argument, f"{path!r} names no file")
+    if any(len(os.fsencode(part)) > 255 for part in parts):
+        raise InvalidArgument(argument, "a part of the path is longer than 255 bytes")
+    return "/".join(parts)
+
+
+def _open_folder(name: str, folder: int) -> int:
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+
+
+def _decodable(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _count(listing: Listing, reason: str) -> None:
+    listing.skipped[reason] = listing.skipped.get(reason, 0) + 1
+
+
+def _media_type(path: str) -> str:
+    return _OWN_TYPES.get(os.path.splitext(path)[1].lower()) or mimetypes.guess_type(path)[0] or _UNKNOWN
+
+
+_UNKNOWN: Final = "application/octet-stream"
+_OWN_TYPES: Final = {
+    ".parquet": "application/vnd.apache.parquet",
+    ".md": "text/markdown",
+    ".py": "text/x-python",
+    ".jsonl": "application/jsonl",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}

@@ -1,0 +1,499 @@
+"""One worker, seen from the host: its socket, its streams, its life and its death.
+
+Facts about it come from the kernel: its end from the template's wait status, its use from its cgroup, its files
+from the workdir's descriptor. Frames on its socket are claims of whatever runs inside.
+Deadlines are kept here, on the host's monotonic clock; a worker that is to end is killed with everything in
+its pid namespace, and its streams are read up to what is there at that moment, never until end of file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from groundbox.errors import SandboxLost, WireError
+from groundbox.jail.cgroup import Cgroup
+from groundbox.sandbox import wire
+from groundbox.sandbox.output import Output
+from groundbox.sandbox.workdir import Workdir
+
+_READ: Final = 1 << 18
+_DRAIN_BYTES: Final = 1 << 22
+_MOST_DISPLAY_BYTES: Final = 64 * 1024 * 1024
+_MOST_DISPLAYS: Final = 1000
+_CPU_CHECK_S: Final = 0.1
+_GUARD_S: Final = 2.0
+GRACE_S: Final = 0.5
+START_S: Final = 30.0
+
+
+class Ended(NamedTuple):
+    """How the worker's process ended, from its parent's `wait4(2)`.
+
+    Attributes:
+        cpu_s: Of the process and all it waited for.
+    """
+
+    status: int
+    cpu_s: float
+    peak_memory_bytes: int
+
+    @property
+    def exit_code(self) -> int | None:
+        """Set when it ended by itself."""
+        return os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
+
+    @property
+    def exit_signal(self) -> int | None:
+        """Set when a signal ended it."""
+        return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else None
+
+
+class Listener(NamedTuple):
+    """Who hears of a run's events as they come. Called on the event loop; must not wait."""
+
+    output: Callable[[str, bytes], None]
+    display: Callable[[dict[str, Any]], None]
+
+
+@dataclasses.dataclass
+class Order:
+    """One run, as the worker is told of it.
+
+    Attributes:
+        interrupt_first: At the deadline, try an interrupt before the kill, so that variables may survive.
+    """
+
+    frame: dict[str, Any]
+    descriptors: Sequence[int]
+    wall_s: float | None
+    cpu_s: float | None
+    output_bytes: int | None
+    interrupt_first: bool
+    listener: Listener | None = None
+
+
+class Report:
+    """What is known of one run, filled as it goes on."""
+
+    def __init__(self, order: Order) -> None:
+        self.stdout = Output(order.output_bytes)
+        self.stderr = Output(order.output_bytes)
+        self.displays: list[dict[str, Any]] = []
+        self.dropped_displays = 0
+        self.done: wire.Done | None = None
+        self.ended: Ended | None = None
+        self.violation: WireError | None = None
+        self.timed_out = ""
+        self.out_of_memory = False
+        self.memory_kills = 0
+        self.cpu_s: float | None = None
+        self.wall_s = 0.0
+        self._display_bytes = 0
+
+    def show(self, data: dict[str, Any], size: int) -> bool:
+        """Keep a display unless there are too many; `size` is that of its frame."""
+        over = self._display_bytes + size > _MOST_DISPLAY_BYTES or len(self.displays) >= _MOST_DISPLAYS
+        if over:
+            self.dropped_displays += 1
+            return False
+        self._display_bytes += size
+        self.displays.append(data)
+        return True
+
+
+class Worker:
+    """One jailed process that serves one sandbox."""
+
+    def __init__(
+        self,
+        *,
+        identity: int,
+        control: socket.socket,
+        streams: tuple[int, int],
+        cgroup: Cgroup | None,
+        on_end: Callable[[Worker], None],
+    ) -> None:
+        """Takes ownership of the socket, the streams' reading ends and the cgroup."""
+        self.identity = identity
+        self.cgroup = cgroup
+        self.workdir: Workdir | None = None
+        self.listener: socket.socket | None = None
+        self.ended: Ended | None = None
+        self.failure: str | None = None
+        self.folder = ""
+        self._control = control
+        self._streams = streams
+        self._pidfd = -1
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._frames = wire.FrameReader()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._end: asyncio.Future[None] = self._loop.create_future()
+        self._finished: asyncio.Future[None] | None = None
+        self._report: Report | None = None
+        self._order: Order | None = None
+        self._next_id = 0
+        self._listening = False
+        self._memory_kills = 0
+        self._idle_cpu_s: float | None = None
+        self._guard: asyncio.TimerHandle | None = None
+        self._cpu_s_when_ready: float | None = None
+        control.setblocking(False)
+        self._loop.add_reader(control.fileno(), self._on_control)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it waits for an order."""
+        return self.workdir is not None and self.ended is None and self._finished is None and not self.failure
+
+    def was_spawned(self, pidfd: int) -> None:
+        """The template made the process; `pidfd` is ours now."""
+        self._pidfd = pidfd
+
+    def was_refused(self, reason: str) -> None:
+        """The template could not make the process."""
+        self.failure = reason
+        self.has_ended(Ended(1 << 8, 0.0, 0))
+
+    def has_ended(self, ended: Ended) -> None:
+        """The process and everything in its pid namespace is gone."""
+        if self.ended is not None:
+            return
+        self.ended = ended
+        if self._report is not None:
+            self._report.ended = ended
+        self._on_control()
+        self._finish()
+        self._release()
+        for future in (self._ready, self._end):
+            if not future.done():
+                future.set_result(None)
+        self._on_end(self)
+
+    async def ready(self) -> None:
+        """Wait until the jail stands.
+
+        Raises:
+            SandboxLost: It never came to stand; `failure` says why.
+        """
+        if self.workdir is None and not self._ready.done():
+            await asyncio.wait_for(asyncio.shield(self._ready), START_S)
+        if self.workdir is None:
+            raise SandboxLost(str(self.failure or "the worker ended before it was ready"))
+
+    async def run(self, order: Order) -> Report:
+        """Carry out one order; returns when it is done, or when the worker is gone."""
+        begun = time.monotonic()
+        self._order, report = order, Report(order)
+        self._report = report
+        report.ended = self.ended
+        self._finished = self._loop.create_future()
+        cpu_before, self._cpu_s_when_ready = self._cpu_s_when_ready, None
+        if cpu_before is None and self.cgroup and self.ended is None:
+            cpu_before = self.cgroup.cpu_s()
+        timers = self._set_timers(order, report, cpu_before)
+        self._listen()
+        self._attend()
+        try:
+            await self._send(order.frame, order.descriptors)
+            if report.ended is None:
+                await self._finished
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+        finally:
+            for timer in timers:
+                timer.cancel()
+            self.pause_output()
+            self._drain()
+            self._rest()
+            self._finished = self._report = self._order = None
+        report.wall_s = time.monotonic() - begun
+        if self.cgroup is not None and cpu_before is not None:
+            report.cpu_s = self._spent(cpu_before)
+            report.out_of_memory = self._out_of_memory(report)
+            report.memory_kills = self._new_memory_kills()
+        return report
+
+    async def order(self, frame: dict[str, Any], descriptors: Sequence[int] = ()) -> wire.Done:
+        """Carry out a small order that is no run.
+
+        Raises:
+            SandboxLost: The worker is gone.
+        """
+        report = await self.run(Order(frame, descriptors, START_S, None, 1 << 16, False))
+        if report.done is None:
+            raise SandboxLost("it ended while files were put in")
+        return report.done
+
+    def pause_output(self) -> None:
+        """Read nothing more of what the program prints, for now; it waits once the pipes are full."""
+        if self._listening:
+            self._listening = False
+            for descriptor in self._streams:
+                self._loop.remove_reader(descriptor)
+
+    def resume_output(self) -> None:
+        """Read on."""
+        if self._finished is not None:
+            self._listen()
+
+    def interrupt(self) -> None:
+        """Send the equivalent of Ctrl-C."""
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End the worker and everything in it. Returns at once; await `wait` for the end."""
+        self._signal(signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Until every process of the worker is gone."""
+        await asyncio.shield(self._end)
+
+    def is_alone(self) -> bool:
+        """Whether the kernel counts a single thread in the sandbox; after `kill`, nothing of it runs on then."""
+        if self.cgroup is None:
+            return False
+        try:
+            return self.cgroup.process_count() <= 1
+        except OSError:
+            return False
+
+    def peak_memory_bytes(self) -> int | None:
+        """The most memory the sandbox ever held."""
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                return self.cgroup.peak_memory_bytes()
+        return self.ended.peak_memory_bytes if self.ended else None
+
+    def _listen(self) -> None:
+        """Hear what is written. Between runs nobody does, so that it waits in the pipes for the next run."""
+        if not self._listening and self.ended is None:
+            self._listening = True
+            for descriptor, name in zip(self._streams, ("stdout", "stderr"), strict=True):
+                self._loop.add_reader(descriptor, self._on_output, descriptor, name)
+
+    def _attend(self) -> None:
+        """Read frames. Between runs nobody does: what a guest sends then waits in the socket, and costs us nothing."""
+        if self._guard is not None:
+            self._guard.cancel()
+            self._guard = None
+        if self.ended is None and self._control.fileno() >= 0:
+            self._loop.add_reader(self._control.fileno(), self._on_control)
+
+    def _rest(self) -> None:
+        """A run is over. What it left running may use as much processor time as a run may, then all is ended."""
+        if self.ended is not None or self._control.fileno() < 0:
+            return
+        self._loop.remove_reader(self._control.fileno())
+        if self._order is not None and self._order.cpu_s is not None:
+            self._idle_cpu_s = self._order.cpu_s
+        if self.cgroup is not None and self._idle_cpu_s is not None:
+            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, self.cgroup.cpu_s() + self._idle_cpu_s)
+
+    def _check_idle(self, end_s: float) -> None:
+        if self.ended is not None or self.cgroup is None:
+            return
+        if self.cgroup.cpu_s() > end_s:
+            self.failure = "what a run left running was at its limit cpu_s"
+            self.kill()
+        else:
+            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, end_s)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def _spent(self, before: float) -> float | None:
+        try:
+            assert self.cgroup is not None
+            return max(0.0, self.cgroup.cpu_s() - before)
+        except OSError:
+            return None
+
+    def _out_of_memory(self, report: Report) -> bool:
+        killed = report.ended is not None and report.ended.exit_signal == signal.SIGKILL
+        killed = killed or (report.done is not None and report.done.exit_signal == signal.SIGKILL)
+        if not killed or self.cgroup is None:
+            return False
+        with contextlib.suppress(OSError):
+            return self.cgroup.out_of_memory_kills() > self._memory_kills
+        return False
+
+    def _new_memory_kills(self) -> int:
+        """Members that the kernel ended at the memory limit since this was last asked."""
+        before = self._memory_kills
+        with contextlib.suppress(OSError):
+            assert self.cgroup is not None
+            self._memory_kills = self.cgroup.out_of_memory_kills()
+        return self._memory_kills - before
+
+    def _set_timers(self, order: Order, report: Report, cpu_before: float | None) -> list[asyncio.TimerHandle]:
+        timers: list[asyncio.TimerHandle] = []
+
+        def stop(reason: str) -> None:
+            if report.timed_out or self._finished is None or self._finished.done():
+                return
+            report.timed_out = reason
+            if order.interrupt_first:
+                self.interrupt()
+                timers.append(self._loop.call_later(GRACE_S, self.kill))
+            else:
+                self.kill()
+
+        def check_cpu() -> None:
+            spent = self._spent(cpu_before or 0.0)
+            assert order.cpu_s is not None
+            if spent is not None and spent >= order.cpu_s:
+                stop("cpu_s")
+            else:
+                wait = max(_CPU_CHECK_S, (order.cpu_s - (spent or 0.0)) / (os.cpu_count() or 1))
+                timers.append(self._loop.call_later(wait, check_cpu))
+
+        if order.wall_s is not None:
+            timers.append(self._loop.call_later(order.wall_s, stop, "wall_s"))
+        if order.cpu_s is not None and cpu_before is not None:
+            first = max(_CPU_CHECK_S, order.cpu_s / (os.cpu_count() or 1))
+            timers.append(self._loop.call_later(first, check_cpu))
+        return timers
+
+    async def _send(self, frame: dict[str, Any], descriptors: Sequence[int]) -> None:
+        self._next_id += 1
+        data = memoryview(wire.encode({**frame, "id": self._next_id}))
+        try:
+            if descriptors:
+                data = data[socket.send_fds(self._control, [data[:1]], list(descriptors)) :]
+            sent = self._control.send(data)
+            if sent < len(data):
+                await self._loop.sock_sendall(self._control, data[sent:])
+        except BlockingIOError:
+            await self._loop.sock_sendall(self._control, data)
+        except (BrokenPipeError, ConnectionResetError, OSError):
+            if self.ended is None:
+                self.kill()
+
+    def _on_control(self) -> None:
+        try:
+            if self.workdir is None:
+                data, descriptors, _, _ = socket.recv_fds(self._control, _READ, 4)
+                self._adopt(descriptors)
+            else:
+                data = self._control.recv(_READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._control.fileno())
+            return
+        try:
+            for frame, size in self._frames.feed(data):
+                self._take(frame, size)
+        except WireError as violation:
+            self.failure = str(violation)
+            if self._report is not None:
+                self._report.violation = violation
+            self._loop.remove_reader(self._control.fileno())
+            self.kill()
+        if self.ended is not None and data:
+            self._on_control()
+
+    def _adopt(self, descriptors: list[int]) -> None:
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        if descriptors:
+            self.workdir = Workdir(descriptors[0], self.folder)
+        if len(descriptors) > 1:
+            self.listener = socket.socket(fileno=descriptors[1])
+
+    def _take(self, frame: wire.Frame, size: int) -> None:
+        report = self._report
+        if isinstance(frame, wire.Ready):
+            if not self._ready.done():
+                self._ready.set_result(None)
+                self._prepare()
+        elif isinstance(frame, wire.Failed):
+            if not self._ready.done():
+                self.failure = frame.reason
+        elif report is None:
+            return
+        elif isinstance(frame, wire.Shown):
+            if report.show(frame.data, size) and self._order and self._order.listener:
+                self._order.listener.display(frame.data)
+        elif isinstance(frame, wire.Cleared):
+            report.displays.clear()
+        elif frame.id == self._next_id and report.done is None:
+            report.done = frame
+            self._finish()
+
+    def _prepare(self) -> None:
+        """Do what the first run would otherwise wait for."""
+        self._listen()
+        self._loop.remove_reader(self._control.fileno())
+        if self.cgroup is not None:
+            self._cpu_s_when_ready = self.cgroup.cpu_s()
+
+    def _finish(self) -> None:
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_result(None)
+
+    def _on_output(self, descriptor: int, name: str) -> None:
+        try:
+            data = os.read(descriptor, _READ)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(descriptor)
+            return
+        self._hear(name, data)
+
+    def _hear(self, name: str, data: bytes) -> None:
+        report = self._report
+        if report is None:
+            return
+        (report.stdout if name == "stdout" else report.stderr).add(data)
+        if self._order is not None and self._order.listener is not None:
+            self._order.listener.output(name, data)
+
+    def _drain(self) -> None:
+        """What is in the pipes at this moment, and no more: someone inside may never stop writing."""
+        for descriptor, name in zip(self._streams, ("stdout", "stderr"), strict=True):
+            left = _DRAIN_BYTES
+            while left > 0 and descriptor >= 0:
+                try:
+                    data = os.read(descriptor, _READ)
+                except OSError:
+                    break
+                if not data:
+                    break
+                left -= len(data)
+                self._hear(name, data)
+
+    def _release(self) -> None:
+        """Give everything back; the workdir stays until its last reader lets go."""
+        self.pause_output()
+        self._drain()
+        for descriptor in self._streams:
+            os.close(descriptor)
+        self._streams = (-1, -1)
+        if self._guard is not None:
+            self._guard.cancel()
+        with contextlib.suppress(ValueError):
+            self._loop.remove_reader(self._control.fileno())
+        self._control.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self.listener is not None:
+            self.listener.close()

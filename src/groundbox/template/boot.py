@@ -1,0 +1,87 @@
+"""Start of a template: `python -s -P -S boot.py DESCRIPTOR`.
+
+Three processes, because a pid namespace needs a first process that does nothing else:
+the *starter*, which the host started, only waits; the *keeper* is process 1 of the template's pid namespace,
+reaps, and takes everything with it when it ends; the *template* imports, seals itself and serves.
+The backends without namespaces have the template alone.
+
+Nothing of the environment is imported before the jail stands: even a library's import code runs inside.
+Our own files are not there inside, so all of them are read before, and imported from memory when they are needed.
+"""
+
+import json
+import os
+import socket
+import sys
+import types
+from collections.abc import Sequence
+from importlib.abc import InspectLoader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_loader
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class _OwnCode(MetaPathFinder, InspectLoader):
+    """Serves groundbox.guest, groundbox.jail and groundbox.template from memory."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, tuple[types.CodeType, bool]] = {}
+        for part in ("guest", "jail", "template"):
+            for folder, _, files in os.walk(f"{_PACKAGE}/{part}"):
+                for file in files:
+                    if file.endswith(".py"):
+                        self._read(folder, file)
+
+    def _read(self, folder: str, file: str) -> None:
+        below = os.path.relpath(folder, _PACKAGE).replace("/", ".")
+        is_package = file == "__init__.py"
+        name = f"groundbox.{below}" + ("" if is_package else f".{file[:-3]}")
+        code = SourceFileLoader(name, f"{folder}/{file}").get_code(name)
+        if code is not None:
+            self._code[name] = (code, is_package)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._code:
+            return None
+        spec = spec_from_loader(fullname, self, origin=self.get_code(fullname).co_filename)
+        assert spec is not None
+        spec.has_location = True
+        return spec
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return self._code[fullname][0]
+
+    def get_source(self, fullname: str) -> None:
+        return None
+
+    def is_package(self, fullname: str) -> bool:
+        return self._code[fullname][1]
+
+
+def main() -> None:
+    """Receive the plan, build the outer jail, warm up, serve until the host goes away."""
+    package = types.ModuleType("groundbox")
+    package.__path__ = []
+    sys.modules["groundbox"] = package
+    sys.meta_path.insert(0, _OwnCode())
+    control = socket.socket(fileno=int(sys.argv[1]))
+    order = json.loads(control.recv(1 << 20))
+
+    from groundbox.jail import enter
+    from groundbox.template import outer, serve
+
+    try:
+        outer.enter_outer_jail(control, outer.plan_from(order))
+        serve.run(control, order)
+    except (OSError, enter.JailFailed) as error:
+        layer = "" if isinstance(error, enter.JailFailed) else "template: "
+        reason = str(error) if isinstance(error, enter.JailFailed) else enter.refusal(error)
+        control.send(json.dumps({"ev": "failed", "reason": layer + reason}).encode())
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

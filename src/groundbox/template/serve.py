@@ -1,0 +1,273 @@
+"""The template's loop: on request, one more copy of itself, jailed; on its end, the kernel's word how it ended."""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from typing import Any, Final, NoReturn
+
+from groundbox.guest.python.cells import CellRunner
+from groundbox.guest.wire import Wire
+from groundbox.guest.worker import Worker
+from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
+from groundbox.template import memory, outer, warm
+
+_JAIL_FAILED: Final = 70
+_ORPHAN_ROUNDS: Final = 200
+_REHEARSALS: Final = 12
+_TRIAL: Final = {
+    "op": "run",
+    "id": 0,
+    "mode": "cell",
+    "source": "print(1 + 1)",
+    "limits": {"cpu_s": None, "memory_bytes": None},
+    "stream": False,
+}
+
+
+def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
+    """Warm up, seal the outer jail, then fork on request until the host closes the socket."""
+    plan = outer.plan_from(order)
+    os.environ.clear()
+    os.environ.update(order["environ"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    memory.make_room(order["heap_bytes"])
+    warm.enter_environment(order.get("caches"))
+    cells = CellRunner(ipython=order["ipython"])
+    warm.import_all(order["modules"])
+    _rehearse(plan, cells)
+    cells.warm_up()
+    _refuse_threads()
+    outer.seal(plan)
+    memory.settle()
+    control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
+    server = _Server(control, plan, cells)
+    server.serve()
+    server.end()
+    os._exit(0)
+
+
+def _rehearse(plan: enter.Plan, cells: CellRunner) -> None:
+    """Go through what a worker does, without effect, until the interpreter has settled on how to do it."""
+    entry = enter.Entry(
+        plan=plan,
+        uid=credentials.INSIDE_UID,
+        disk_bytes=1,
+        file_count=1,
+        process_count=None,
+        network="off",
+        join=[0, 0, 0],
+        keep=[3],
+        folder=os.getcwd(),
+    )
+    for _ in range(_REHEARSALS):
+        with kernel.rehearsal():
+            enter.enter(entry)
+        _go_through(cells)
+
+
+def _go_through(cells: CellRunner) -> None:
+    """Carry out one order of our own, as `serve` would, and forget it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        Wire(ours).send(_TRIAL)
+        ours.shutdown(socket.SHUT_WR)
+        worker = Worker(
+            theirs,
+            cells=cells,
+            workdir=".",
+            set_limits=lambda cpu_s, bytes_: None,
+            alone=True,
+            guarded=False,
+        )
+        worker.ready([0])
+        worker.serve()
+    cells.forget()
+
+
+def _refuse_threads() -> None:
+    """A thread would be missing from every copy, with whatever lock it held."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/comm") as file:
+            names.append(file.read().strip())
+    if len(names) != 1:
+        raise enter.JailFailed("template", f"the imports left threads running: {names}")
+
+
+class _Server:
+    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner) -> None:
+        self._control = control
+        self._plan = plan
+        self._cells = cells
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._workers: dict[int, tuple[int, int]] = {}
+        self._spawned = 0
+        self._ahead: tuple[float | None, int | None] | None = None
+        self._held_bytes = rlimits.data_bytes()
+
+    def serve(self) -> None:
+        """Until the host is gone."""
+        control = self._control.fileno()
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == control:
+                    if not self._receive():
+                        return
+                else:
+                    self._reap(descriptor)
+
+    def end(self) -> None:
+        """Without a pid namespace nobody else ends what workers leave behind."""
+        if self._plan.backend != enter.NAMESPACES:
+            self._workers.clear()
+            self._end_orphans()
+
+    def _receive(self) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 16)
+        if not data:
+            return False
+        order = json.loads(data)
+        self._spawned += 1
+        try:
+            self._spawn(order, descriptors)
+        except OSError as error:
+            self._tell({"ev": "refused", "id": order["id"], "reason": enter.refusal(error)})
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _spawn(self, order: dict[str, Any], descriptors: list[int]) -> None:
+        pid, pidfd = namespaces.clone(enter.clone_flags(self._plan))
+        if pid == 0:
+            self._be_worker(order, descriptors)
+        self._workers[pidfd] = (order["id"], pid)
+        self._poll.register(pidfd, select.POLLIN)
+        message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
+        socket.send_fds(self._control, [message], [pidfd])
+
+    def _reap(self, pidfd: int) -> None:
+        identity, pid = self._workers.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status, usage = os.wait4(pid, 0)
+        if self._plan.backend != enter.NAMESPACES:
+            self._end_orphans()
+        self._tell(
+            {
+                "ev": "exit",
+                "id": identity,
+                "status": status,
+                "cpu_s": usage.ru_utime + usage.ru_stime,
+                "peak_memory_bytes": usage.ru_maxrss * 1024,
+            }
+        )
+
+    def _end_orphans(self) -> None:
+        """Without a pid namespace, what a dead worker left behind is now our child: end it, and its children.
+
+        Living workers adopt their own orphans. Something that forks as fast as it is killed is left
+        for the next time, and for the host, which ends the whole cgroup.
+        """
+        known = {pid for _, pid in self._workers.values()}
+        for _ in range(_ORPHAN_ROUNDS):
+            with open(f"/proc/self/task/{os.getpid()}/children") as file:
+                orphans = {int(pid) for pid in file.read().split()} - known
+            if not orphans:
+                return
+            for orphan in orphans:
+                os.kill(orphan, signal.SIGKILL)
+                os.waitpid(orphan, 0)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        self._control.send(json.dumps(message).encode())
+
+    def _be_worker(self, order: dict[str, Any], descriptors: list[int]) -> NoReturn:
+        """Everything from here on happens in the copy.
+
+        An order of our own comes first: the pages that every order writes to are then this copy's already,
+        and the first real order does not wait for the kernel to copy them.
+        """
+        status = _JAIL_FAILED
+        try:
+            socket_, out, err, *join = descriptors
+            sock = socket.socket(fileno=socket_)
+            sock.set_inheritable(False)
+            entry = enter.Entry(
+                plan=self._plan,
+                uid=order["uid"],
+                disk_bytes=order["disk_bytes"],
+                file_count=order["file_count"],
+                process_count=order["process_count"],
+                network=order["network"],
+                join=join,
+                keep=[socket_, out, err],
+                folder=order.get("folder", ""),
+            )
+            try:
+                os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+                enter.enter(entry)
+                _go_through(self._cells)
+                _connect(out, 1)
+                _connect(err, 2)
+                worker = self._worker(sock, entry, order)
+            except (enter.JailFailed, OSError) as error:
+                _confess(sock, error)
+            else:
+                worker.serve()
+                status = 0
+        finally:
+            os._exit(status)
+
+    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> Worker:
+        self._become_other(entry)
+        self._set_limits(order["cpu_s"], order["memory_bytes"])
+        self._ahead = (order["cpu_s"], order["memory_bytes"])
+        alone = self._plan.backend == enter.NAMESPACES and "pid_ns" not in self._plan.waive
+        worker = Worker(
+            sock,
+            cells=self._cells,
+            workdir=entry.workdir,
+            set_limits=self._set_limits,
+            alone=alone,
+            guarded=self._plan.backend != enter.BARE and "dumpable" not in self._plan.waive,
+        )
+        os.environ.update(order["environ"])
+        workdir = os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handed = [workdir]
+        if entry.listener is not None:
+            handed.append(entry.listener.fileno())  # type: ignore[attr-defined]
+        worker.ready(handed)
+        for descriptor in handed:
+            os.close(descriptor)
+        if entry.listener is not None:
+            entry.listener.detach()  # type: ignore[attr-defined]
+        return worker
+
+    def _set_limits(self, cpu_s: float | None, memory_bytes: int | None) -> None:
+        """Set once ahead of need, to what most runs ask for; the first of those then has nothing to do."""
+        ahead, self._ahead = self._ahead, None
+        if (cpu_s, memory_bytes) != ahead:
+            rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=self._held_bytes)
+
+    def _become_other(self, entry: enter.Entry) -> None:
+        """What a fork usually resets and a raw clone does not; above all, different random numbers."""
+        threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
+        self._cells.after_fork()
+
+
+def _connect(descriptor: int, stream: int) -> None:
+    os.dup2(descriptor, stream)
+    os.close(descriptor)
+
+
+def _confess(sock: socket.socket, error: Exception) -> None:
+    import struct
+
+    reason = enter.refusal(error) if isinstance(error, OSError) else str(error)
+    body = json.dumps({"ev": "failed", "reason": reason}).encode()
+    sock.sendall(struct.pack("<I", len(body)) + body)

@@ -1,0 +1,33 @@
+"""Warming a template: the imports of a profile, and each code path that a first use would make slow."""
+
+import importlib
+import os
+import shutil
+import site
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+_OWN_CACHES: Final = "/tmp/caches"
+
+
+def enter_environment(caches: str | None) -> None:
+    """Put the environment's packages on the path, and its prepared caches where libraries look for them.
+
+    The template's /tmp is its own; a worker's hides it, and needs it no more.
+    """
+    site.main()
+    sys.argv = [""]
+    sys.path[:] = [entry for entry in sys.path if entry]
+    own = os.environ.get("PIP_TARGET", "")
+    if own and own not in sys.path:
+        sys.path.append(own)
+    if caches and os.path.isdir(caches) and not os.path.isdir(_OWN_CACHES):
+        shutil.copytree(caches, _OWN_CACHES)
+        os.environ["MPLCONFIGDIR"] = f"{_OWN_CACHES}/matplotlib"
+
+
+def import_all(modules: Iterable[str]) -> None:
+    """Import a profile's modules."""
+    for module in modules:
+        importlib.import_module(module)

@@ -1,0 +1,170 @@
+"""Deaths that nobody asked for: of waiting workers, of templates, of the process that a sandbox stands for."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from groundbox import AsyncSandbox, Limits, Outcome, SandboxLost
+
+FRESH = iter(range(1, 1 << 20))
+
+
+async def _until(condition):
+    for _ in range(1000):
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+def _fresh():
+    """Options that no other test has, so that the pool and the template are this test's own."""
+    return {"profile": "bare", "hash_seed": next(FRESH)}
+
+
+async def _pool(box):
+    return box._loan.pool
+
+
+def test_workers_are_made_ahead_once_someone_has_asked():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            pool = await _pool(box)
+        assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+        async with AsyncSandbox(**options) as box:
+            return (await box.run("1")).usage.warm
+
+    assert asyncio.run(scenario()) is True
+
+
+def test_a_worker_is_never_lent_twice():
+    async def scenario():
+        options, seen = _fresh(), []
+        for _ in range(6):
+            async with AsyncSandbox(**options) as box:
+                execution = await box.run("'mark' in globals()")
+                await box.run("mark = 1; open('/tmp/mark', 'w').close()")
+                seen.append(execution.text)
+        return seen
+
+    assert asyncio.run(scenario()) == ["False"] * 6
+
+
+def test_a_waiting_worker_that_dies_is_replaced():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            pool = await _pool(box)
+        assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+        dying = list(pool._waiting)
+        for worker in dying:
+            worker.kill()
+        assert await _until(lambda: pool.waiting >= 2 and not set(dying) & set(pool._waiting))
+        async with AsyncSandbox(**options) as box:
+            return (await box.run("6 * 7")).text
+
+    assert asyncio.run(scenario()) == "42"
+
+
+def test_a_waiting_worker_that_dies_unseen_is_not_lent():
+    """Killed and asked for in the same moment, before the news of its death has come."""
+
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            pool = await _pool(box)
+        assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+        for worker in pool._waiting:
+            worker.kill()
+        async with AsyncSandbox(**options) as box:
+            return await box.run("6 * 7")
+
+    execution = asyncio.run(scenario())
+    assert execution.text == "42" or execution.state == "lost"
+
+
+def test_a_template_that_dies_idle_is_replaced():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            template = box._loan.template
+        os.kill(template.pid, signal.SIGKILL)
+        assert await _until(lambda: not template.alive)
+        async with AsyncSandbox(**options) as box:
+            execution = await box.run("6 * 7")
+            return execution.text, box._loan.template is template
+
+    assert asyncio.run(scenario()) == ("42", False)
+
+
+def test_a_template_that_dies_during_a_run_takes_the_run_with_it_and_the_next_works():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(limits=Limits(wall_s=60), **options) as box:
+            await box.run("1")
+            running = asyncio.ensure_future(box.run("import time; time.sleep(600)"))
+            await asyncio.sleep(0.1)
+            os.kill(box._loan.template.pid, signal.SIGKILL)
+            ended = await running
+            with pytest.raises(SandboxLost):
+                await box.run("1")
+        async with AsyncSandbox(**options) as box:
+            return ended, (await box.run("6 * 7")).text
+
+    ended, text = asyncio.run(scenario())
+    assert (ended.outcome, ended.exit_signal, ended.state) == (Outcome.SIGNAL, signal.SIGKILL, "lost")
+    assert text == "42"
+
+
+def test_a_sandbox_whose_process_died_between_runs_says_so():
+    async def scenario():
+        async with AsyncSandbox(**_fresh()) as box:
+            await box.run("1")
+            box._loan.worker.kill()
+            await box._loan.worker.wait()
+            with pytest.raises(SandboxLost) as lost:
+                await box.run("1")
+            await box.restart()
+            return lost.value.why, (await box.run("6 * 7")).text
+
+    assert asyncio.run(scenario()) == ("it ended between two runs", "42")
+
+
+CLOSED = """
+import asyncio, gc, os
+from groundbox import AsyncSandbox
+from groundbox.sandbox import engine as engines
+
+async def scenario():
+    async with AsyncSandbox(profile="bare") as box:
+        await box.run("1")
+        template = box._loan.template.pid
+    (await engines.current()).close()
+    return template
+
+counts = []
+for _ in range(3):
+    template = asyncio.run(scenario())
+    assert not os.path.exists(f"/proc/{template}")
+    gc.collect()
+    counts.append(len(os.listdir("/proc/self/fd")))
+print(counts[1] == counts[2])
+"""
+
+
+def test_closing_an_engine_leaves_no_descriptor_and_no_process():
+    """In a process of its own, where no other test's pool opens and closes anything."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+    ran = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, env=environ, timeout=60)
+
+    assert (ran.stdout, ran.stderr) == ("True\n", "")

@@ -1,0 +1,41 @@
+"""The synchronous face: what its waiting does with signals."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+import groundbox as gb
+from groundbox.sandbox.portal import PORTAL
+
+
+def test_signals_that_another_thread_received_are_seen_one_by_one_while_waiting():
+    seen = []
+
+    def interrupted_twice():
+        for _ in range(2):
+            time.sleep(0.5)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        threading.Thread(target=interrupted_twice).start()
+        gb.run("import time; time.sleep(2)")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert seen == [signal.SIGINT, signal.SIGINT]
+
+
+def test_the_loop_can_be_asked_for_by_a_signals_handler_that_interrupts_asking_for_it():
+    with PORTAL._lock:
+        assert PORTAL.loop().is_running()
+
+
+def test_a_timeout_of_the_work_itself_is_no_look_for_signals():
+    async def work():
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        PORTAL.call(work())

@@ -1,0 +1,246 @@
+"""The sandbox's face: arguments that cannot be meant, what is said of them, and what stays usable."""
+
+import asyncio
+import gc
+import math
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import groundbox as gb
+from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
+from groundbox.errors import EnvironmentFailed, GuestFileError
+
+LIMITS = [
+    ({"wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
+    ({"wall_s": -1}, "wall_s: must be above 0, not -1; write None for no limit"),
+    ({"wall_s": math.nan}, "wall_s: must be finite, not nan; write None for no limit"),
+    ({"cpu_s": math.inf}, "cpu_s: must be finite, not inf; write None for no limit"),
+    ({"wall_s": "10"}, "wall_s: must be a number of seconds or None, not '10'"),
+    ({"wall_s": True}, "wall_s: must be a number of seconds or None, not True"),
+    ({"memory_bytes": 0}, "memory_bytes: must be above 0, not 0; write None for no limit"),
+    ({"memory_bytes": 1024}, f"memory_bytes: must be at least {16 * gb.MiB}, not 1024"),
+    ({"memory_bytes": 1e9}, "memory_bytes: must be a whole number or None, not 1000000000.0"),
+    ({"process_count": 0}, "process_count: must be above 0, not 0; write None for no limit"),
+    ({"disk_bytes": 1}, f"disk_bytes: must be at least {64 * gb.KiB}, not 1"),
+    ({"file_count": 1}, "file_count: must be at least 16, not 1"),
+    ({"output_bytes": 1}, "output_bytes: must be at least 16, not 1"),
+    ({"output_bytes": 2**60}, f"output_bytes: {2**60} is too large; write None for no limit"),
+]
+
+
+@pytest.mark.parametrize(("limits", "message"), LIMITS)
+def test_a_limit_that_cannot_be_meant_is_told(limits, message):
+    with pytest.raises(InvalidArgument) as refused:
+        Limits(**limits)
+
+    assert str(refused.value) == message
+    assert isinstance(refused.value, ValueError)
+
+
+def test_no_default_is_unlimited():
+    assert None not in {getattr(Limits(), name) for name in Limits.__dataclass_fields__}
+
+
+OPTIONS = [
+    ({"backend": "docker"}, "backend: 'docker' is none of namespaces, landlock, bare"),
+    ({"profile": "large"}, "profile: 'large' is none of bare, science"),
+    ({"waive": {"walls"}}, "waive: walls is no layer; see `groundbox doctor`"),
+    (
+        {"backend": "bare", "network": Network(loopback=True)},
+        "network: the backend bare cannot give any; use namespaces",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
+def test_an_option_that_cannot_be_meant_is_told_at_once(options, message):
+    with pytest.raises(InvalidArgument) as refused:
+        Sandbox(**options)
+
+    assert str(refused.value) == message
+
+
+def test_an_environment_that_is_not_there_is_told():
+    with Sandbox(environment="nowhere") as box, pytest.raises(EnvironmentFailed):
+        box.run("1")
+
+
+RUNS = [
+    ({"source": ""}, "source: is empty; give a program to run"),
+    ({"source": " \n"}, "source: is empty; give a program to run"),
+    ({"source": b"1"}, "source: must be text, not bytes"),
+    ({"source": "'\ud800'"}, "source: cannot be encoded as UTF-8; decode the file as it was written"),
+    ({"source": "1", "language": "cobol"}, None),
+    ({"source": "1", "mode": "notebook"}, "mode: 'notebook' is neither 'cell' nor 'script'"),
+    ({"source": "1", "argv": ["a"]}, "argv: belongs to a script; add mode='script'"),
+    ({"source": "1", "stdin": "a"}, "stdin: belongs to a script; add mode='script'"),
+    ({"source": "1", "mode": "script", "argv": "abc"}, "argv: must be a list of texts without NUL"),
+    ({"source": "1", "mode": "script", "argv": ["a\0"]}, "argv: must be a list of texts without NUL"),
+    ({"source": "1", "wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
+    (
+        {"source": "#" * (8 * 1024 * 1024 + 1)},
+        f"source: has {8 * 1024 * 1024 + 1} bytes, more than {8 * 1024 * 1024}; put data into files instead",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), RUNS)
+def test_a_run_that_cannot_be_meant_is_told_and_costs_nothing(arguments, message):
+    with Sandbox(profile="bare") as box:
+        box.run("kept = 1")
+
+        with pytest.raises(InvalidArgument) as refused:
+            box.run(**arguments)
+
+        assert message is None or str(refused.value) == message
+        assert box.run("kept").text == "1"
+
+
+def test_a_source_at_the_largest_size_runs():
+    with Sandbox(profile="bare") as box:
+        assert box.run("x = 1 #" + "y" * (8 * 1024 * 1024 - 7)).outcome is Outcome.OK
+
+
+def test_a_run_may_shorten_the_deadline_and_not_lengthen_it():
+    with Sandbox(profile="bare", limits=Limits(wall_s=0.3)) as box:
+        assert box.run("while True: pass", wall_s=600).outcome is Outcome.TIMEOUT
+
+
+def test_one_program_one_sandbox():
+    execution = gb.run("print(6 * 7)")
+
+    assert (execution.stdout, execution.outcome, execution.state) == ("42\n", Outcome.OK, "lost")
+
+
+def test_one_program_with_files():
+    execution = gb.run(
+        "print(open('d/in.txt').read()); open('out.txt', 'w').write('made')", files={"d/in.txt": "given"}
+    )
+
+    assert execution.stdout == "given\n"
+    assert {path: a.read() for path, a in execution.artifacts.items()} == {"out.txt": b"made"}
+
+
+def test_many_threads_may_use_one_sandbox():
+    with Sandbox(profile="bare") as box:
+        box.run("total = 0")
+        threads = [threading.Thread(target=box.run, args=("total += 1",)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert box.run("total").text == "20"
+
+
+def test_closing_twice_and_closing_unused_are_nothing():
+    box = Sandbox(profile="bare")
+    box.close()
+    box.close()
+
+
+def test_closing_during_a_run_ends_it():
+    with Sandbox(profile="bare") as box:
+        events = box.stream("print(1, flush=True)\nwhile True: pass")
+        next(events)
+        box.close()
+        last = list(events)[-1].execution
+
+    assert last is not None
+    assert last.outcome is not Outcome.OK
+
+
+def test_a_large_artifact_can_be_read_after_the_sandbox_is_closed():
+    with Sandbox(profile="bare") as box:
+        execution = box.run("open('large', 'wb').write(b'x' * (3 << 20))")
+
+    assert execution.artifacts["large"].read() == b"x" * (3 << 20)
+
+
+def test_a_large_artifact_that_a_later_run_changed_is_told(monkeypatch):
+    monkeypatch.setattr("groundbox.sandbox.workdir._HELD_BYTES", 1 << 20)
+    with Sandbox(profile="bare") as box:
+        first = box.run("open('large', 'wb').write(b'x' * (3 << 20))")
+        box.run("open('large', 'wb').write(b'y' * (3 << 20))")
+
+        with pytest.raises(GuestFileError) as changed:
+            first.artifacts["large"].read()
+
+    assert str(changed.value) == "large: it has changed since the run that made it"
+
+
+def test_results_let_go_of_their_workdir():
+    with Sandbox(profile="bare") as box:
+        box.run("1")
+    before = _descriptors()
+    for _ in range(5):
+        gb.run("open('large', 'wb').write(b'x' * (3 << 20))", profile="bare")
+
+    gc.collect()
+
+    assert _descriptors() <= before + 12  # the pool may have grown by two workers of four each
+
+
+def _descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_waived_layer_is_named_in_every_result():
+    with Sandbox(profile="bare", waive={"keyring", "uts_ns"}) as box:
+        isolation = box.run("1").isolation
+
+    assert isolation.missing == ("keyring", "uts_ns")
+    assert not {"keyring", "uts_ns"} & set(isolation.layers)
+
+
+def test_many_event_loops_one_after_another():
+    async def once():
+        async with gb.AsyncSandbox(profile="bare") as box:
+            return (await box.run("6 * 7")).text
+
+    assert [asyncio.run(once()) for _ in range(3)] == ["42"] * 3
+
+
+def test_an_interpreter_that_ends_without_closing_ends_quietly():
+    program = "import groundbox as gb\nbox = gb.Sandbox(profile='bare')\nprint(box.run('6 * 7').text)"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=_with_source(), timeout=60
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "42\n", "")
+
+
+def test_a_forked_child_of_the_host_has_an_engine_of_its_own():
+    program = (
+        "import groundbox as gb, os\nprint(gb.run('1 + 1', profile='bare').text, flush=True)\n"
+        "child = os.fork()\nprint(gb.run('2 + 2', profile='bare').text, flush=True)\n"
+        "if child: os.waitpid(child, 0)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=_with_source(), timeout=60
+    )
+
+    assert sorted(ran.stdout.split()) == ["2", "4", "4"], ran.stderr
+
+
+def _with_source():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def test_a_stream_left_open_does_not_hold_up_the_end_of_the_interpreter():
+    program = (
+        "import groundbox as gb\nbox = gb.Sandbox(profile='bare')\n"
+        "events = box.stream('print(1, flush=True)\\nwhile True: pass')\nnext(events)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=_with_source(), timeout=60
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, "")
