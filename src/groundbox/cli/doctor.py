@@ -1,0 +1,151 @@
+"""`groundbox doctor`: which layers of the wall can stand on this host, and whether they do."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import pwd
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click
+
+from groundbox.cli.ending import ends_tidily
+from groundbox.cli.terminal import one_line
+from groundbox.errors import EnvironmentFailed, GroundboxError
+from groundbox.jail import cgroup
+from groundbox.jail.enter import LANDLOCK, NAMESPACES
+from groundbox.jail.probe import probe
+from groundbox.sandbox import environments
+from groundbox.sandbox.selftest import Verdict, selftest
+
+BACKENDS: Final = (NAMESPACES, LANDLOCK)
+_WE_FAILED: Final = 3
+
+
+@click.command()
+@click.option("--backend", type=click.Choice(BACKENDS), help="Try this one; by default all.")
+@click.option("--environment", default="default", show_default=True, metavar="NAME", help="Whose Python to use.")
+@click.option("--delegate", metavar="USER", help="As root: make control groups that USER may use, and end.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
+@ends_tidily
+def doctor(backend: str | None, environment: str, delegate: str | None, *, as_json: bool) -> int:
+    """Shows what this host can do for isolation, and tries whether it holds.
+
+    First each mechanism with what to do where it is missing, then the environment, then about thirty attempts
+    to get out of a sandbox of each backend. An attempt that achieves anything is a BREACH.
+
+    Exits with 0 when sandboxes of the default backend, or of --backend, run and hold, else with 3.
+    """
+    if delegate is not None:
+        _delegate(delegate, as_json=as_json)
+        return 0
+    tell = _as_json if as_json else _in_words
+    for finding in probe():
+        tell("layer", dataclasses.asdict(finding))
+    tell("environment", _environment(environment))
+    results = {name: _try(name, environment, tell) for name in ([backend] if backend else BACKENDS)}
+    return 0 if results[backend or NAMESPACES] else _WE_FAILED
+
+
+def _delegate(user: str, *, as_json: bool) -> None:
+    if os.geteuid() != 0:
+        raise click.UsageError(
+            f"only root can hand control groups to a user; run: sudo groundbox doctor --delegate {user}"
+        )
+    try:
+        entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
+    except KeyError:
+        context, problem = click.get_current_context(), f"there is no user {user!r} on this host"
+        raise click.BadParameter(problem, ctx=context, param_hint="'--delegate'") from None
+    try:
+        folders = cgroup.delegate(entry.pw_uid, entry.pw_gid)
+    except (OSError, KeyError) as error:
+        raise GroundboxError(f"control groups cannot be delegated here: {error}") from None
+    for folder in folders:
+        print(json.dumps({"kind": "delegated", "folder": folder}) if as_json else folder)
+
+
+def _environment(name: str) -> dict[str, Any]:
+    try:
+        found = environments.get(name)
+    except EnvironmentFailed as error:
+        mend = f"groundbox environment create {name}"
+        return {"name": name, "works": False, "detail": str(error), "mend": mend}
+    version = ".".join(map(str, found.python_version))
+    python = f"Python {version} from {os.path.realpath(found.python)}"
+    detail = f"{python}, {len(found.packages)} packages, built {found.created_at}"
+    return {"name": name, "works": True, "detail": detail, "mend": "", "path": str(found.path)}
+
+
+def _try(backend: str, environment: str, tell: Any) -> bool:
+    """Whether sandboxes of `backend` run and hold."""
+    verdicts: list[Verdict] = []
+
+    async def attempt() -> None:
+        async for verdict in selftest(backend, environment=environment):
+            verdicts.append(verdict)
+            tell("attempt", {"backend": backend, **_plain(verdict)})
+
+    try:
+        asyncio.run(attempt())
+    except GroundboxError as error:
+        tell("backend", {"backend": backend, "works": False, "detail": str(error), "breaches": 0})
+        return False
+    breaches = sum(verdict.breach for verdict in verdicts)
+    unclear = sum(not verdict.held and not verdict.breach for verdict in verdicts)
+    detail = f"{len(verdicts)} attempts, {breaches} got through"
+    detail += f", {unclear} came to no end" if unclear else ""
+    works = not breaches and not unclear
+    tell("backend", {"backend": backend, "works": works, "detail": detail, "breaches": breaches})
+    return works
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": verdict.probe.name,
+        "layer": verdict.probe.layer,
+        "result": "held" if verdict.held else "breach" if verdict.breach else "unclear",
+        "detail": verdict.detail,
+    }
+
+
+def _as_json(kind: str, facts: dict[str, Any]) -> None:
+    print(json.dumps({"kind": kind, **facts}), flush=True)
+
+
+def _in_words(kind: str, facts: dict[str, Any]) -> None:
+    for line in _WORDS[kind](facts):
+        print(line, flush=True)
+
+
+def _layer_words(facts: dict[str, Any]) -> Iterator[str]:
+    yield f"{'ok' if facts['works'] else 'MISSING':<8} {facts['layer']}: {facts['detail']}"
+    if facts["mend"]:
+        yield f"{'':<8} {facts['mend']}"
+
+
+def _attempt_words(facts: dict[str, Any]) -> Iterator[str]:
+    word = {"held": "ok", "breach": "BREACH", "unclear": "UNCLEAR"}[facts["result"]]
+    yield f"{word:<8} {facts['backend']}: {facts['name']}"
+    if facts["detail"]:
+        yield f"{'':<8} {one_line(facts['detail'])} (layer {facts['layer']})"
+
+
+def _backend_words(facts: dict[str, Any]) -> Iterator[str]:
+    word = "ok" if facts["works"] else "BREACH" if facts["breaches"] else "FAILS"
+    yield f"{word:<8} backend {facts['backend']}: {facts['detail']}"
+
+
+def _environment_words(facts: dict[str, Any]) -> Iterator[str]:
+    yield from _layer_words({**facts, "layer": f"environment {facts['name']}"})
+
+
+_WORDS: Final = {
+    "layer": _layer_words,
+    "environment": _environment_words,
+    "attempt": _attempt_words,
+    "backend": _backend_words,
+}

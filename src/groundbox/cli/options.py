@@ -1,0 +1,155 @@
+"""The options that `run`, `repl` and `doctor` share: what a sandbox may use, reach and do without."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import click
+
+from groundbox.errors import InvalidArgument
+from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
+from groundbox.limits import KiB, Limits, MiB
+from groundbox.network import Network
+
+BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
+_WHERE: Final = {
+    "source": "FILE",
+    "argv": "ARGS",
+    "allow": "--allow-host",
+    "network": "--allow-host",
+    "backend": "--backend",
+    "waive": "--waive",
+    "language": "--language",
+    "path": "--file",
+    "file": "--file",
+}
+"""Arguments of the Python API to what they are called here."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the options ask of a sandbox; `vars` of it are arguments of AsyncSandbox."""
+
+    limits: Limits
+    network: Network
+    environment: str
+    backend: str
+    waive: tuple[str, ...]
+
+
+class Amount(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A number above 0, or `none` for no limit. `unit` is what one of it stands for in `Limits`."""
+
+    name = "amount"
+
+    def __init__(self, limit: str, unit: int = 1) -> None:
+        self._limit, self._unit = limit, unit
+        self._number: type[float] | type[int] = float if limit.endswith("_s") else int
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """What help calls it."""
+        return "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | int | None:
+        """The value for `Limits`."""
+        if value == "none":
+            return None
+        try:
+            amount = self._number(value) * self._unit
+        except ValueError:
+            kind = "number" if self._number is float else "whole number"
+            self.fail(f"{value!r} is neither a {kind} nor none", param, ctx)
+        try:
+            dataclasses.replace(Limits(), **{self._limit: amount})  # type: ignore[arg-type]
+        except InvalidArgument as error:
+            self.fail(f"{error.argument} {error.problem.replace('write None', 'write none')}", param, ctx)
+        return amount
+
+
+def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a sandbox; it receives them as `asked`."""
+
+    @functools.wraps(command)
+    def call(**given: Any) -> Any:
+        limits = {name: given.pop(name) for name in _LIMITS}
+        with naming_options():
+            asked = Asked(
+                limits=Limits(**limits),
+                network=Network(allow=given.pop("allow_host")),
+                environment=given.pop("environment"),
+                backend=given.pop("backend"),
+                waive=given.pop("waive"),
+            )
+        return command(asked=asked, **given)
+
+    for option in reversed(_OPTIONS):
+        call = option(call)
+    return call
+
+
+@contextlib.contextmanager
+def naming_options() -> Iterator[None]:
+    """Turn an InvalidArgument into a complaint about the option that it came from."""
+    try:
+        yield
+    except InvalidArgument as error:
+        if error.argument not in _WHERE:
+            raise
+        raise click.BadParameter(
+            error.problem, ctx=click.get_current_context(), param_hint=f"'{_WHERE[error.argument]}'"
+        ) from None
+
+
+def _limit(flag: str, limit: str, unit: int, words: str) -> Callable[..., Any]:
+    default = getattr(Limits(), limit) / unit
+    return click.option(
+        f"--{flag}", limit, type=Amount(limit, unit), default=f"{default:g}", show_default=True, help=words
+    )
+
+
+_LIMITS: Final = (
+    "wall_s",
+    "cpu_s",
+    "memory_bytes",
+    "process_count",
+    "disk_bytes",
+    "output_bytes",
+)
+_OPTIONS: Final = (
+    _limit("wall-s", "wall_s", 1, "Seconds from the start of a run to its end, or none."),
+    _limit("cpu-s", "cpu_s", 1, "Seconds of processor time of all its processes, or none."),
+    _limit("memory-mib", "memory_bytes", MiB, "Memory of all its processes and files, or none."),
+    _limit("processes", "process_count", 1, "Processes and threads at once, or none."),
+    _limit("disk-mib", "disk_bytes", MiB, "Files in the workdir and /tmp together, or none."),
+    _limit("output-kib", "output_bytes", KiB, "What a result keeps of stdout and of stderr, or none."),
+    click.option(
+        "--allow-host",
+        multiple=True,
+        metavar="HOST",
+        help="A host that the guest may reach, such as example.org or example.org:8443; repeatable.",
+    ),
+    click.option(
+        "--environment",
+        default="default",
+        show_default=True,
+        metavar="NAME",
+        help="The packages that the guest imports.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default=NAMESPACES,
+        show_default=True,
+        help="How the wall is built; bare is none, and for tests.",
+    ),
+    click.option(
+        "--waive",
+        multiple=True,
+        metavar="LAYER",
+        help="A layer to do without, as `groundbox doctor` names it; repeatable.",
+    ),
+)

@@ -1,0 +1,154 @@
+"""What a run left, written into a folder of the host (`--out DIR`).
+
+Paths of artifacts were checked when they were collected and are checked again here. Every step goes from
+an open folder to one name in it, without following a symlink. A file is written beside and renamed into
+place, so that an existing link of that name is replaced and never written through.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from groundbox.errors import GroundboxError, GuestFileError
+from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.sandbox.workdir import check_path
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENDINGS: Final = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+    "application/pdf": "pdf",
+    "text/html": "html",
+    "text/markdown": "md",
+    "text/latex": "tex",
+    "application/json": "json",
+}
+
+
+class Written(NamedTuple):
+    """What `write` did.
+
+    Attributes:
+        displays: For each display, the names of its files in the folder.
+        value: The same for the value.
+        artifacts: Paths of artifacts that are there now.
+        problems: Path to the reason why an artifact is not.
+    """
+
+    displays: list[list[str]]
+    value: list[str]
+    artifacts: list[str]
+    problems: dict[str, str]
+
+
+def check_folder(path: Path) -> str:
+    """Why nothing could be written into `path`, or an empty string. Makes nothing."""
+    if "\0" in str(path):
+        return f"{str(path)!r} holds a NUL byte; no folder can be named so"
+    there = path.absolute()
+    while not os.path.lexists(there):
+        there = there.parent
+    if not there.is_dir():
+        return f"'{there}' is no folder"
+    if not os.access(there, os.W_OK | os.X_OK):
+        return f"'{there}' cannot be written by you"
+    return ""
+
+
+def write(execution: Execution, path: Path) -> Written:
+    """Write artifacts, displays and a rich value into the folder `path`, which is made.
+
+    Raises:
+        GroundboxError: The folder cannot be made or written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise GroundboxError(f"--out: '{path}' cannot be made: {error.strerror}") from None
+    try:
+        return _write(execution, folder)
+    except OSError as error:
+        raise GroundboxError(f"--out: '{path}' cannot be written: {error.strerror}") from None
+    finally:
+        os.close(folder)
+
+
+def _write(execution: Execution, folder: int) -> Written:
+    done = Written([], [], [], {})
+    taken = set(execution.artifacts)
+    for path, artifact in execution.artifacts.items():
+        try:
+            _put(folder, check_path("artifact", path), artifact.read())
+            done.artifacts.append(path)
+        except (GuestFileError, NotADirectoryError, IsADirectoryError) as problem:
+            done.problems[path] = getattr(problem, "reason", None) or str(problem.args[-1])
+    for number, display in enumerate(execution.displays, 1):
+        done.displays.append(_put_bundle(folder, f"display-{number}", display.data, taken))
+    done.value.extend(_put_bundle(folder, "value", execution.value or {}, taken, rich_only=True))
+    return done
+
+
+def _put_bundle(
+    folder: int, stem: str, bundle: Mapping[str, Any], taken: set[str], *, rich_only: bool = False
+) -> list[str]:
+    names = []
+    for ending, data in files_of(bundle, rich_only=rich_only):
+        name, again = f"{stem}.{ending}", 1
+        while name in taken:
+            again += 1
+            name = f"{stem}-{again}.{ending}"
+        taken.add(name)
+        _put(folder, name, data)
+        names.append(name)
+    return names
+
+
+def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[tuple[str, bytes]]:
+    """A MIME bundle as files: ending and bytes. Plain text only where there is no other form."""
+    rich = [mime for mime in bundle if mime != "text/plain"]
+    for mime in rich or ([] if rich_only else list(bundle)):
+        content = bundle[mime]
+        if mime in BINARY_MEDIA and isinstance(content, str):
+            yield _ENDINGS[mime], base64.b64decode(content)
+        elif isinstance(content, str):
+            yield _ENDINGS.get(mime, "txt"), content.encode("utf-8", "replace")
+        else:
+            kind = mime.removeprefix("application/").removesuffix("+json")
+            ending = "json" if kind == "json" else f"{_letters(kind)}.json"
+            yield ending, json.dumps(content).encode()
+
+
+def _letters(kind: str) -> str:
+    """`vnd.plotly.v1` as `plotly`; only letters and digits."""
+    parts = [part for part in kind.split(".") if part not in ("vnd", "v1", "v2")]
+    return "".join(c for c in parts[0] if c.isascii() and c.isalnum()) if parts else "other"
+
+
+def _put(folder: int, path: str, data: bytes) -> None:
+    *parents, name = path.split("/")
+    with contextlib.ExitStack() as opened:
+        for parent in parents:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(parent, dir_fd=folder)
+            folder = os.open(parent, _FOLDER, dir_fd=folder)
+            opened.callback(os.close, folder)
+        beside = f".groundbox-{secrets.token_hex(8)}"
+        with open(os.open(beside, _NEW_FILE, 0o666, dir_fd=folder), "wb") as file:
+            file.write(data)
+        try:
+            os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            os.unlink(beside, dir_fd=folder)
+            raise

@@ -1,0 +1,132 @@
+"""`groundbox run`: one program in one fresh sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from groundbox.cli import program as programs
+from groundbox.cli import report
+from groundbox.cli.ending import ends_tidily
+from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.program import Handed, Program
+from groundbox.cli.results import Written, check_folder, write
+from groundbox.cli.terminal import Screen, screens
+from groundbox.errors import GuestFileError
+from groundbox.execution import Execution
+from groundbox.sandbox import languages
+from groundbox.sandbox.sandbox import AsyncSandbox
+
+GUEST_FAILED = 1
+WE_FAILED = 3
+
+
+@click.command()
+@click.argument("words", metavar="[FILE|-] [-- ARGS]...", nargs=-1)
+@click.option("-c", "code", metavar="CODE", help="The program itself.")
+@click.option("--language", metavar="L", help="By default the one of FILE's ending, or python.")
+@click.option(
+    "--mode",
+    type=click.Choice(["cell", "script"]),
+    help="By default script for a FILE, cell for -c and -; arguments and --stdin make a script of these.",
+)
+@click.option("--stdin", metavar="F", help="Standard input of a script: a file, or - for our own.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="HOST[:GUEST]",
+    help="A file or folder to copy into the workdir; repeatable.",
+)
+@click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays it made.")
+@takes_sandbox
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, and nothing else there.")
+@ends_tidily
+def run(
+    words: tuple[str, ...],
+    code: str | None,
+    language: str | None,
+    mode: str | None,
+    stdin: str | None,
+    files: tuple[str, ...],
+    out: Path | None,
+    asked: Asked,
+    *,
+    as_json: bool,
+) -> int:
+    """Runs one program in a fresh sandbox and shows what happened.
+
+    FILE is run as a script: a program with arguments, standard input and an exit code.
+    With -c or - the code is a cell: its last expression is its value, and `await`, `%` and `!` work.
+
+    Its output goes to our stdout and stderr as it comes, without control sequences on a terminal.
+    All that is ours goes to stderr.
+
+    Exits with 0 when the program did, 1 when it failed, 2 on bad usage, 3 when groundbox failed.
+    """
+    program = programs.find(words, code, language=language, mode=mode, stdin=stdin)
+    handed = [programs.hand_over(each, most_bytes=asked.limits.disk_bytes) for each in files]
+    if out is not None and (problem := check_folder(out)):
+        raise programs.bad("--out", problem)
+    with naming_options():
+        execution = asyncio.run(_run(program, asked, handed, streams=None if as_json else screens()))
+    written = write(execution, out) if out is not None else None
+    if as_json:
+        print(json.dumps(execution.to_dict()), flush=True)
+        for path, reason in (written.problems if written else {}).items():
+            click.echo(f"groundbox: {path!r} is not written: {reason}", err=True)
+    else:
+        _tell(execution, program, written)
+    if written and written.problems:
+        return WE_FAILED
+    return 0 if execution.ok else GUEST_FAILED
+
+
+async def _run(
+    program: Program, asked: Asked, handed: Sequence[Handed], *, streams: tuple[Screen, Screen] | None
+) -> Execution:
+    profile = languages.find(program.language).profile(program.source)
+    options: dict[str, Any] = {
+        "language": program.language,
+        "mode": program.mode,
+        "argv": program.argv,
+        "stdin": program.stdin,
+        "filename": program.filename,
+    }
+    async with AsyncSandbox(profile=profile, **vars(asked)) as box:
+        for each in handed:
+            await _put(box, each)
+        if streams is None:
+            return await box.run_last(program.source, **options)
+        async for event in box.stream(program.source, **options):
+            if event.kind in ("stdout", "stderr"):
+                streams[event.kind == "stderr"].guest(event.text)
+            elif event.execution is not None:
+                for screen in streams:
+                    screen.end_guest()
+                return event.execution
+    raise AssertionError("a stream ends with its execution")
+
+
+async def _put(box: AsyncSandbox, each: Handed) -> None:
+    try:
+        await box.files.put(each.host, each.guest)
+    except GuestFileError as error:
+        raise programs.bad("--file", str(error)) from None
+
+
+def _tell(execution: Execution, program: Program, written: Written | None) -> None:
+    """Value to stdout; failure, displays, files and summary to stderr."""
+    stdout, stderr = screens()
+    if execution.text is not None:
+        stdout.say(execution.text)
+    for line in report.lines(execution, mode=program.mode, written=written):
+        stderr.say(line)
+    if written is None and (execution.displays or execution.artifacts):
+        stderr.say("groundbox: --out DIR keeps these")
+    stderr.say(report.summary(execution))

@@ -1,0 +1,117 @@
+"""examples/demo.py: every program does what it is there to show, and the page holds it safely."""
+
+import base64
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Tags(HTMLParser):
+    """Every element of a page, with its attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The demo's folder and what it printed."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    ran = subprocess.run([sys.executable, EXAMPLES / "demo.py", folder], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return folder, ran.stdout
+
+
+def test_the_terminal_shows_every_kind_of_end(demo):
+    _, shown = demo
+
+    assert "hint: Did you mean `Revenue`?" in shown
+    assert "Timeout: the program was stopped at wall_s=1.0" in shown
+    assert "'the variables are still there: steps > 1000 is True'" in shown
+    assert "The network is off in this sandbox." in shown
+    assert "OutOfMemory: the kernel ended the program at memory_bytes=536870912" in shown
+    assert "root:" not in shown
+    assert shown.splitlines()[-2].startswith("10 cells of 8 programs in ")
+
+
+def test_the_folder_holds_the_files(demo):
+    folder, _ = demo
+
+    found = {str(path.relative_to(folder)): path.read_bytes()[:4] for path in folder.rglob("*.*")}
+    assert found["1_sales/cell-2/display-1.png"] == b"\x89PNG"
+    assert found["2_heat/display-1.png"] == b"\x89PNG"
+    assert found["3_report/stock.pdf"] == b"%PDF"
+    assert found["3_report/stock.xlsx"] == b"PK\x03\x04"
+
+
+def test_the_page_loads_nothing_and_runs_nothing(demo):
+    folder, _ = demo
+    tags = Tags()
+
+    tags.feed((folder / "index.html").read_text())
+
+    policies = [each["content"] for each in tags.all("meta") if "http-equiv" in each]
+    assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+    assert tags.all("script") == tags.all("link") == []
+    assert len(tags.all("img")) == 2
+    assert all(each["src"].startswith("data:image/png;base64,") for each in tags.all("img"))
+    assert len(tags.all("iframe")) == 2
+    assert all(each["sandbox"] is None and "src" not in each for each in tags.all("iframe"))
+    assert all((folder / each["href"]).is_file() for each in tags.all("a"))
+
+
+HOSTILE = """
+from IPython.display import HTML, display
+print("</pre><script>alert(1)</script>")
+display(HTML("</iframe><script>alert(2)</script><img src=http://example.org/x>"))
+open("<img src=x>'.txt", "w").close()
+raise ValueError("<script>alert(3)</script>")
+"""
+
+
+def test_hostile_output_stays_text(tmp_path):
+    code = f"""
+import sys; sys.path.insert(0, {str(EXAMPLES)!r})
+import demo, demo_page, pathlib
+program = pathlib.Path("9_hostile.py")
+program.write_text('"about <b>"\\n# %%\\n' + {HOSTILE!r})
+print(demo_page.page([demo.demonstrate(program, pathlib.Path("out"))]), file=sys.stderr)
+"""
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path, env=os.environ
+    )
+
+    tags = Tags()
+    tags.feed(ran.stderr)
+    (frame,) = tags.all("iframe")
+    assert tags.all("script") == tags.all("img") == []
+    assert frame["sandbox"] is None
+    assert frame["srcdoc"].endswith("<script>alert(2)</script><img src=http://example.org/x>")
+    assert len(tags.all("a")) == 1
+
+
+def test_pictures_on_the_page_are_the_files(demo):
+    folder, _ = demo
+    tags = Tags()
+    tags.feed((folder / "index.html").read_text())
+
+    shown = [base64.b64decode(each["src"].partition(",")[2]) for each in tags.all("img")]
+
+    assert shown == [
+        (folder / "1_sales/cell-2/display-1.png").read_bytes(),
+        (folder / "2_heat/display-1.png").read_bytes(),
+    ]
