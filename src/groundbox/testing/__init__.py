@@ -1,0 +1,1 @@
+"""For those who test with groundbox, or test what they add to it: needs pytest, which groundbox itself does not."""

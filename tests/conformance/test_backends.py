@@ -1,0 +1,64 @@
+"""Every backend against the public suite. What one lacks is named with its reason."""
+
+import functools
+import os
+
+import pytest
+
+from groundbox import Sandbox, SandboxUnavailable
+from groundbox.sandbox import environments
+from groundbox.sandbox.environments.build import LOCKS
+from groundbox.testing.conformance import BackendConformance
+
+_FOLDER = "the workdir is a folder on the host's disk: only the size of a single file is bounded"
+_NO_COUNT = "the workdir is a folder on the host's disk: nothing counts its files"
+_BARE = "this backend is no wall, and says so"
+
+
+class TestNamespaces(BackendConformance):
+    sandbox_options = {"backend": "namespaces"}
+
+
+@functools.cache
+def environment_open_to_others():
+    """The default environment, or, where its interpreter lies in root's closed home, one like it from the system's."""
+    used = environments.get().readable_roots()
+    folders = [folder for root in used for folder in (root, *root.parents)]
+    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in folders):
+        return "default"
+    return environments.create("open-to-others", python="/usr/bin/python3", lock=LOCKS / "default.txt").name
+
+
+class TestLandlock(BackendConformance):
+    @pytest.fixture(autouse=True)
+    def _within_reach(self):
+        """Without a mount namespace a guest with a user id of its own has to enter the environment's real folders."""
+        try:
+            with Sandbox(profile="bare", **self.sandbox_options) as box:
+                box.run("1")
+        except SandboxUnavailable as unavailable:
+            if any(reason.startswith("environment:") for reason in unavailable.missing):
+                pytest.skip(str(unavailable))
+            raise
+
+    @property
+    def sandbox_options(self):
+        return {"backend": "landlock", "environment": environment_open_to_others()}
+
+    lacking = {
+        "test_the_disk_is_full_at_its_limit_and_not_before": _FOLDER,
+        "test_temporary_files_and_shared_memory_count_as_disk": _FOLDER,
+        "test_the_number_of_files_is_bounded": _NO_COUNT,
+    }
+
+
+class TestBare(BackendConformance):
+    sandbox_options = {"backend": "bare"}
+    lacking = {
+        "test_the_disk_is_full_at_its_limit_and_not_before": _FOLDER,
+        "test_temporary_files_and_shared_memory_count_as_disk": _FOLDER,
+        "test_the_number_of_files_is_bounded": _NO_COUNT,
+        "test_files_of_one_are_not_there_for_the_other": _BARE,
+        "test_processes_of_one_are_not_seen_by_the_other": _BARE,
+        "test_the_network_is_off": _BARE,
+    }

@@ -1,0 +1,73 @@
+"""Every Python example of README.md and docs/ runs, and says what is true."""
+
+import contextlib
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language):
+    """Fenced blocks of one language, each with the place it stands at."""
+    return list(found_in(PAGES, language))
+
+
+def found_in(pages, language):
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            line = text.count("\n", 0, found.start(1))
+            yield pytest.param(line, found[1], id=f"{page.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.parametrize(("line", "source"), blocks("python"))
+def test_an_example_runs(line, source):
+    code = compile("\n" * line + source, "example", "exec")
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(code, {"__name__": "__main__"})
+
+
+def test_there_are_examples():
+    assert len(blocks("python")) >= 7
+
+
+def test_the_first_run_of_the_readme_is_as_shown():
+    shown = blocks("console")[0].values[1]
+    command, *expected = shown.splitlines()
+    code = re.fullmatch(r"\$ groundbox run -c '(.*)'", command)[1]
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "groundbox", "run", "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert ran.stdout == ""
+    assert ran.stderr.splitlines()[:-1] == expected[:-1]
+
+
+def test_every_link_to_a_file_leads_somewhere():
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_every_test_that_a_page_names_exists():
+    named = {
+        (page.name, name) for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))
+    }
+    existing = set()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        existing |= {file.stem, *re.findall(r"def (test_\w+)", file.read_text(encoding="utf-8"))}
+
+    assert sorted((page, name) for page, name in named if name not in existing) == []

@@ -1,0 +1,241 @@
+"""Rows 10 to 12: memory of every kind, processes and threads, processor time."""
+
+# ruff: noqa: E501  (programs of one line each are tables, and read as such)
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from groundbox import Limits, MiB, Outcome
+
+LIMIT = 96 * MiB
+
+# Each tries to hold 512 MiB and says so when it does. Written so that no single allocation is refused by a
+# limit of one process: only a count over the whole tree can stop them.
+HOLDING = {
+    "heap in small pieces": "held = [bytes([i % 251]) * 65536 for i in range(8192)]",
+    "many children": """
+import time
+for _ in range(8):
+    if os.fork() == 0:
+        held = [bytes([i % 251]) * 65536 for i in range(1024)]
+        time.sleep(600)
+time.sleep(3)
+""",
+    "shared memory": """
+import mmap
+area = mmap.mmap(-1, 512 << 20)
+for i in range(0, 512 << 20, 4096): area[i] = 1
+""",
+    "a memory file": """
+files = [os.memfd_create('x') for _ in range(8)]
+for file in files:
+    for _ in range(64): assert os.write(file, bytes(1 << 20)) == 1 << 20
+""",
+    "System V shared memory": """
+libc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p
+for _ in range(8):
+    segment = libc.shmget(0, 64 << 20, 0o1600)
+    assert segment >= 0
+    ctypes.memset(libc.shmat(segment, None, 0), 1, 64 << 20)
+""",
+    "pipe buffers": """
+import fcntl
+pipes = []
+for _ in range(500):
+    reader, writer = os.pipe(); pipes.append((reader, writer))
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 1 << 20)
+    os.set_blocking(writer, False)
+    for _ in range(256): os.write(writer, bytes(4096))
+""",
+    "socket buffers": """
+import socket
+pairs = []
+for _ in range(480):
+    pair = socket.socketpair(); pairs.append(pair); pair[0].setblocking(False)
+    pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    try:
+        while True: pair[0].send(bytes(1 << 16))
+    except OSError: pass
+""",
+    "files in the workdir": """
+for i in range(512): open(f'/box/work/{i}', 'wb').write(bytes(1 << 20))
+""",
+}
+# How a limit shows itself: the kernel's end, Python's MemoryError, or a system call that says there is no more.
+SHOWN = {"MemoryError", "OutOfMemory", "Signal", "OSError", "BlockingIOError", "AssertionError"}
+
+
+@pytest.mark.parametrize("kind", HOLDING)
+@pytest.mark.parametrize("mode", ["cell", "script"])
+def test_memory_of_every_kind_is_bounded(attack, kind, mode):
+    limits = Limits(memory_bytes=LIMIT, disk_bytes=None, wall_s=60, cpu_s=60)
+
+    execution = attack(HOLDING[kind] + "\nprint('held it all')", limits=limits, mode=mode)
+
+    assert execution.usage.peak_memory_bytes <= LIMIT + MiB
+    if kind not in ("socket buffers", "pipe buffers", "many children"):
+        assert "held it all" not in execution.stdout
+        assert execution.error is not None
+        assert execution.error.type in SHOWN
+
+
+@pytest.mark.parametrize("kind", ["many children", "shared memory", "a memory file"])
+@pytest.mark.layers(holds=[], breaks=["cgroup"])
+def test_without_the_group_the_sum_is_not_bounded(attack, kind, waive, breached):
+    """The control: limits of single processes let these through. 512 MiB for a moment."""
+    limits = Limits(memory_bytes=LIMIT, disk_bytes=None, wall_s=60, cpu_s=60)
+
+    execution = attack(HOLDING[kind] + "\nprint('held it all')", limits=limits, waive=waive)
+
+    assert execution.stdout == "held it all\n"
+
+
+def test_the_memory_of_the_last_run_is_not_charged_to_the_next_sandbox(attack):
+    """System V segments outlive their processes; here they go with the namespace."""
+    for _ in range(4):
+        execution = attack(
+            "libc = ctypes.CDLL(None); libc.shmat.restype = ctypes.c_void_p\n"
+            "segment = libc.shmget(0, 64 << 20, 0o1600)\n"
+            "_ = ctypes.memset(libc.shmat(segment, None, 0), 1, 64 << 20)",
+            limits=Limits(memory_bytes=LIMIT),
+        )
+        assert execution.outcome is Outcome.OK
+
+
+def test_a_sandbox_without_memory_left_says_so_and_others_live(sandbox):
+    other = sandbox()
+    other.run("kept = 1")
+    box = sandbox(limits=Limits(memory_bytes=LIMIT))
+
+    execution = box.run("import os\nwhile True:\n    if os.fork() == 0: held = [bytes(65536) for _ in range(400)]")
+
+    assert execution.outcome in (Outcome.MEMORY, Outcome.ERROR, Outcome.TIMEOUT)
+    assert other.run("kept").text == "1"
+
+
+BOMBS = {
+    "fork": "while True: attempt(os.fork)",
+    "fork, the children too, with sleep": "import time\nwhile True:\n    if attempt(os.fork) == 0: time.sleep(600)",
+    "threads": "import threading, time\nwhile True: attempt(lambda: threading.Thread(target=time.sleep, args=(600,), daemon=True).start())",
+    "clone": "while True: call('clone', 17, None, None, None, None)",
+    "zombies": "while True:\n    if attempt(os.fork) == 0: os._exit(0)",
+    "programs": "import subprocess\nwhile True: attempt(subprocess.Popen, ['sleep', '600'])",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_stays_within_its_count(sandbox, prelude, bomb):
+    """Judged by the most processes that the host ever sees under the sandbox's group."""
+    box = sandbox(limits=Limits(process_count=20, wall_s=1.5, memory_bytes=256 * MiB))
+    box.run("1")
+    most = 0
+
+    with _watching(box) as counts:
+        execution = box.run(prelude + BOMBS[bomb])
+        most = max(counts, default=0)
+
+    assert execution.outcome in (Outcome.TIMEOUT, Outcome.MEMORY)
+    assert 10 <= most <= 22  # the kernel counts one up before it refuses it, on each processor
+
+
+@contextlib.contextmanager
+def _watching(box):
+    group = box._sandbox._loan.worker.cgroup
+    counts, stop = [], threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                counts.append(group.process_count())
+            time.sleep(0.005)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield counts
+    finally:
+        stop.set()
+        watcher.join()
+
+
+@pytest.mark.layers(holds=[""], breaks=["cgroup rlimits"])
+def test_the_number_of_processes_is_held_by_the_group(attack, waive, breached):
+    source = """
+import time
+made = 0
+for _ in range(200):
+    child = attempt(os.fork)
+    if child == 0:
+        time.sleep(600)
+    made += isinstance(child, int)
+made
+"""
+    execution = attack(source, waive=waive, limits=Limits(process_count=40, memory_bytes=None))
+
+    assert (int(execution.text) > 40) is breached
+
+
+def test_the_group_counts_time_of_children_that_are_gone(attack):
+    source = """
+import time
+for _ in range(4):
+    if os.fork() == 0:
+        end = time.process_time() + 0.2
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+"""
+    execution = attack(source)
+
+    assert execution.usage.cpu_s >= 0.8
+
+
+def test_many_short_processes_cannot_outrun_the_processor_time(attack):
+    """Each process is below the limit of one process; their sum is what counts."""
+    source = """
+import time
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.05
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+"""
+    execution = attack(source, limits=Limits(cpu_s=0.8, wall_s=60))
+
+    assert execution.outcome is Outcome.TIMEOUT
+    assert execution.error.message == "the program was stopped at cpu_s=0.8"
+    assert execution.usage.cpu_s < 8
+
+
+def test_open_files_are_bounded(attack):
+    text = attack(
+        "import resource; files = []\ntry:\n    while True: files.append(os.dup(1))\nexcept OSError: n = len(files)\nfor f in files: os.close(f)\nn"
+    ).text
+
+    assert 900 < int(text) <= 1024
+
+
+def test_no_core_is_written(attack):
+    execution = attack(
+        "import resource\nprint(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()", mode="script"
+    )
+
+    assert execution.stdout == "(0, 0)\n"
+    assert list(execution.artifacts) == []
+
+
+def test_the_host_stays_responsive_beside_a_busy_sandbox(sandbox):
+    """A run beside four busy sandboxes still ends; the ratio of times is not looked at, two cores are few."""
+    busy = [sandbox(limits=Limits(wall_s=3)) for _ in range(4)]
+    streams = [box.stream("print(1, flush=True)\nwhile True: pass") for box in busy]
+    for stream in streams:
+        next(stream)
+
+    assert sandbox().run("6 * 7").text == "42"
+
+    for stream in streams:
+        stream.close()
