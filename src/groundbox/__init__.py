@@ -14,10 +14,11 @@ if TYPE_CHECKING:
         SandboxUnavailable,
     )
     from groundbox.execution import Artifact, Display, Event, Execution, Outcome
-    from groundbox.limits import GiB, KiB, Limits, MiB
+    from groundbox.limits import GiB, Limits, MiB
     from groundbox.network import Network
     from groundbox.sandbox.portal import Sandbox, run, run_async
     from groundbox.sandbox.sandbox import AsyncSandbox
+    from groundbox.trace.options import TraceOptions
 
 _HOME = {
     "GroundboxError": "errors",
@@ -31,7 +32,6 @@ _HOME = {
     "Execution": "execution",
     "Outcome": "execution",
     "GiB": "limits",
-    "KiB": "limits",
     "Limits": "limits",
     "MiB": "limits",
     "Network": "network",
@@ -39,6 +39,7 @@ _HOME = {
     "run": "sandbox.portal",
     "run_async": "sandbox.portal",
     "AsyncSandbox": "sandbox.sandbox",
+    "TraceOptions": "trace.options",
 }
 
 __all__ = [
@@ -50,7 +51,6 @@ __all__ = [
     "GiB",
     "GroundboxError",
     "InvalidArgument",
-    "KiB",
     "Limits",
     "MiB",
     "Network",
@@ -59,6 +59,7 @@ __all__ = [
     "SandboxClosed",
     "SandboxLost",
     "SandboxUnavailable",
+    "TraceOptions",
     "run",
     "run_async",
 ]

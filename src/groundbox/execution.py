@@ -204,6 +204,7 @@ class Execution:
         value: MIME bundle of the cell's last expression, or None.
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
         state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
+        trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.
     """
 
     execution_id: str
@@ -222,7 +223,7 @@ class Execution:
     usage: Usage
     isolation: Isolation
     state: str = "kept"
-    trace: None = None
+    trace: Any = None
     outputs: Mapping[str, OutputHandle] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -247,6 +248,7 @@ class Execution:
         result["warnings"] = [_plain(w) for w in self.warnings]
         result["usage"] = _plain(self.usage)
         result["isolation"] = _plain(self.isolation)
+        result["trace"] = None if self.trace is None else self.trace.summary()
         return result
 
 

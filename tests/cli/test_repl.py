@@ -174,7 +174,8 @@ def test_on_a_terminal_ctrl_c_interrupts_and_ctrl_d_ends():
 
     assert "for i in range(2):" in asked
     assert "round 0\nround 1\n" in shown
-    assert "KeyboardInterrupt: the run was interrupted" in interrupted
+    assert "line 1, in <module>" in interrupted
+    assert "\nKeyboardInterrupt\n" in interrupted
     assert "half" not in dropped
     assert "5" in after
     assert code == 0

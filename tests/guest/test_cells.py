@@ -8,6 +8,10 @@ OK = {"ok": True, "value": None, "error": None, "interrupted": False}
 INTERRUPTED = {"ok": False, "value": None, "error": None, "interrupted": True}
 
 
+def without_error(result):
+    return {**result, "error": None}
+
+
 def plain(text):
     return {**OK, "value": {"text/plain": text}}
 
@@ -115,7 +119,9 @@ def test_leaving_with_another_code_is_an_error(run_cells):
 def test_an_interrupt_ends_the_cell_and_keeps_the_state(run_cells, source):
     ran = run_cells("x = 1\n" + source, interrupt_after_s=0.3)
 
-    assert ran.results == [INTERRUPTED]
+    assert [without_error(result) for result in ran.results] == [INTERRUPTED]
+    assert (ran.error["type"], ran.error["message"]) == ("KeyboardInterrupt", "the run was interrupted")
+    assert ran.error["line"] is None or ran.error["line"] >= 2  # none in a coroutine that was cancelled
 
 
 def test_cells_run_on_after_an_interrupt(run_cells):
@@ -123,7 +129,8 @@ def test_cells_run_on_after_an_interrupt(run_cells):
 
     ran = run_cells(stop, "x", "await asyncio.sleep(0, 'loop')", "import signal\nsignal.getsignal(2).__name__")
 
-    assert ran.results == [INTERRUPTED, plain("1"), plain("'loop'"), plain("'default_int_handler'")]
+    assert without_error(ran.results[0]) == INTERRUPTED
+    assert ran.results[1:] == [plain("1"), plain("'loop'"), plain("'default_int_handler'")]
 
 
 def test_a_handler_of_the_program_stays_for_its_cells(run_cells):

@@ -25,7 +25,7 @@ LIMITS = [
     ({"memory_bytes": 1024}, f"memory_bytes: must be at least {16 * gb.MiB}, not 1024"),
     ({"memory_bytes": 1e9}, "memory_bytes: must be a whole number or None, not 1000000000.0"),
     ({"process_count": 0}, "process_count: must be above 0, not 0; write None for no limit"),
-    ({"disk_bytes": 1}, f"disk_bytes: must be at least {64 * gb.KiB}, not 1"),
+    ({"disk_bytes": 1}, f"disk_bytes: must be at least {64 * 1024}, not 1"),
     ({"file_count": 1}, "file_count: must be at least 16, not 1"),
     ({"output_bytes": 1}, "output_bytes: must be at least 16, not 1"),
     ({"output_bytes": 2**60}, f"output_bytes: {2**60} is too large; write None for no limit"),
@@ -75,7 +75,7 @@ RUNS = [
     ({"source": b"1"}, "source: must be text, not bytes"),
     ({"source": "'\ud800'"}, "source: cannot be encoded as UTF-8; decode the file as it was written"),
     ({"source": "1", "language": "cobol"}, None),
-    ({"source": "1", "mode": "notebook"}, "mode: 'notebook' is neither 'cell' nor 'script'"),
+    ({"source": "1", "mode": "notebook"}, "mode: 'notebook' is none of 'cell', 'script' and 'call'"),
     ({"source": "1", "argv": ["a"]}, "argv: belongs to a script; add mode='script'"),
     ({"source": "1", "stdin": "a"}, "stdin: belongs to a script; add mode='script'"),
     ({"source": "1", "mode": "script", "argv": "abc"}, "argv: must be a list of texts without NUL"),
@@ -244,3 +244,24 @@ def test_a_stream_left_open_does_not_hold_up_the_end_of_the_interpreter():
     )
 
     assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_a_run_that_is_stopped_in_time_keeps_its_output_and_names_the_line():
+    execution = gb.run("print('begun')\nwhile True:\n    n = 1\n", limits=gb.Limits(wall_s=0.5))
+
+    assert (execution.outcome, execution.stdout, execution.state) == (gb.Outcome.TIMEOUT, "begun\n", "lost")
+    assert execution.error.line in (2, 3)
+
+
+def test_the_last_run_of_a_stream_reads_files_when_all_processes_have_ended():
+    source = "import subprocess\nopen('kept', 'w').write('x')\nsubprocess.Popen(['sleep', '60'])\n"
+
+    async def streamed():
+        async with gb.AsyncSandbox(profile="bare") as box:
+            events = [event async for event in box.stream(source, last=True)]
+            return events[-1].execution, box._loan.worker.ended
+
+    execution, ended = asyncio.run(streamed())
+
+    assert list(execution.artifacts) == ["kept"]
+    assert ended is not None

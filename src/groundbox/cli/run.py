@@ -44,6 +44,7 @@ WE_FAILED = 3
     help="A file or folder to copy into the workdir; repeatable.",
 )
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays it made.")
+@click.option("--trace", type=Path, metavar="F", help="Record what it does, step by step, as JSON Lines.")
 @takes_sandbox
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, and nothing else there.")
 @ends_tidily
@@ -55,6 +56,7 @@ def run(
     stdin: str | None,
     files: tuple[str, ...],
     out: Path | None,
+    trace: Path | None,
     asked: Asked,
     *,
     as_json: bool,
@@ -73,8 +75,13 @@ def run(
     handed = [programs.hand_over(each, most_bytes=asked.limits.disk_bytes) for each in files]
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
+    if trace is not None and (complaint := _check_file(trace)):
+        raise programs.bad("--trace", complaint)
     with naming_options():
-        execution = asyncio.run(_run(program, asked, handed, streams=None if as_json else screens()))
+        streams = None if as_json else screens()
+        execution = asyncio.run(_run(program, asked, handed, streams=streams, traced=trace is not None))
+    if trace is not None:
+        trace.write_bytes(execution.trace.dumps())
     written = write(execution, out) if out is not None else None
     if as_json:
         print(json.dumps(execution.to_dict()), flush=True)
@@ -88,7 +95,12 @@ def run(
 
 
 async def _run(
-    program: Program, asked: Asked, handed: Sequence[Handed], *, streams: tuple[Screen, Screen] | None
+    program: Program,
+    asked: Asked,
+    handed: Sequence[Handed],
+    *,
+    streams: tuple[Screen, Screen] | None,
+    traced: bool,
 ) -> Execution:
     profile = languages.find(program.language).profile(program.source)
     options: dict[str, Any] = {
@@ -97,13 +109,14 @@ async def _run(
         "argv": program.argv,
         "stdin": program.stdin,
         "filename": program.filename,
+        "trace": traced,
     }
     async with AsyncSandbox(profile=profile, **vars(asked)) as box:
         for each in handed:
             await _put(box, each)
         if streams is None:
             return await box.run_last(program.source, **options)
-        async for event in box.stream(program.source, **options):
+        async for event in box.stream(program.source, last=True, **options):
             if event.kind in ("stdout", "stderr"):
                 streams[event.kind == "stderr"].guest(event.text)
             elif event.execution is not None:
@@ -111,6 +124,15 @@ async def _run(
                     screen.end_guest()
                 return event.execution
     raise AssertionError("a stream ends with its execution")
+
+
+def _check_file(path: Path) -> str | None:
+    """Why the trace cannot be written to `path`."""
+    if path.is_dir():
+        return f"{path} is a folder; give a file to write to"
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    return None
 
 
 async def _put(box: AsyncSandbox, each: Handed) -> None:

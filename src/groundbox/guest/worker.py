@@ -22,6 +22,7 @@ from typing import Any
 
 from .files import Files
 from .python.scripts import run_script
+from .python.tracing import Tracing
 from .wire import HostGone, Wire
 
 _PRCTL = ctypes.CDLL(None).prctl
@@ -54,6 +55,7 @@ class Worker:
         self._set_limits = set_limits
         self._alone = alone
         self._guarded = guarded
+        self._core = ""
         cells.emit = self._wire.send
         cells.workdir = workdir
 
@@ -87,20 +89,32 @@ class Worker:
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])
         self._cells.environment_packages = order.get("packages", {})
+        tracing = Tracing(descriptors.pop(), order["trace"]) if order.get("trace") else None
         if order["mode"] == "script":
-            return self._run_script(order, descriptors)
-        return dict(self._cells.run(order["source"]))
+            return self._run_script(order, descriptors, tracing)
+        try:
+            if order["mode"] == "call":
+                result = self._cells.run_call(order, tracing)
+            else:
+                result = self._cells.run(order["source"], tracing)
+        finally:
+            if tracing is not None:
+                tracing.release()
+        return {**result, "core": tracing.core if tracing else ""}
 
-    def _run_script(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+    def _run_script(self, order: dict[str, Any], descriptors: list[int], tracing: Tracing | None) -> dict[str, Any]:
+        self._core = ""
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._close_memory(True)
         child = os.fork()
         if child == 0:
             self._close_memory(False)
             os.close(reader)
-            self._be_script(order, descriptors, writer)
+            self._be_script(order, descriptors, writer, tracing)
         os.close(writer)
         before = signal.signal(signal.SIGINT, lambda number, frame: _interrupt(child))
+        if tracing is not None:
+            tracing.release()
         error = self._relay(reader, child)
         os.close(reader)
         status = self._wait_for(child)
@@ -115,9 +129,10 @@ class Worker:
             "exit_code": code,
             "exit_signal": ended_by,
             "interrupted": False,
+            "core": self._core,
         }
 
-    def _be_script(self, order: dict[str, Any], descriptors: list[int], writer: int) -> None:
+    def _be_script(self, order: dict[str, Any], descriptors: list[int], writer: int, tracing: Tracing | None) -> None:
         code = 1
         try:
             os.setpgid(0, 0)
@@ -133,6 +148,7 @@ class Worker:
                 filename=order["filename"],
                 argv=order["argv"],
                 report=lambda item: _write_line(channel, item),
+                tracing=tracing,
             )
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
@@ -157,6 +173,8 @@ class Worker:
                         item = json.loads(line)
                         if "error" in item:
                             error = item["error"]
+                        elif "core" in item:
+                            self._core = str(item["core"])[:20]
                         elif item["ev"] in ("display", "clear"):  # a script must not say how it ended
                             self._wire.send(item)
                 elif ended:

@@ -1,11 +1,13 @@
-"""Python: cells with state, and scripts."""
+"""Python: cells with state, scripts, and calls of one function."""
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 from groundbox.errors import InvalidArgument
 from groundbox.guest.python.imports import profile_for
+from groundbox.sandbox.arguments import encode
 from groundbox.sandbox.languages import Program
 
 
@@ -15,18 +17,40 @@ def profile(source: str) -> str:
 
 
 def order(program: Program) -> dict[str, Any]:
-    """The order for the worker; argv and stdin belong to scripts."""
-    if program.mode == "cell":
+    """The order for the worker; argv and stdin belong to scripts, call and its arguments to calls."""
+    if program.mode not in ("cell", "script", "call"):
+        raise InvalidArgument("mode", f"{program.mode!r} is none of 'cell', 'script' and 'call'")
+    if program.mode != "script":
         if program.argv:
             raise InvalidArgument("argv", "belongs to a script; add mode='script'")
         if program.stdin is not None:
             raise InvalidArgument("stdin", "belongs to a script; add mode='script'")
-    elif program.mode != "script":
-        raise InvalidArgument("mode", f"{program.mode!r} is neither 'cell' nor 'script'")
     return {
         "op": "run",
         "mode": program.mode,
         "source": program.source,
         "argv": list(program.argv),
         "filename": program.filename,
+        **_call(program),
     }
+
+
+def _call(program: Program) -> dict[str, Any]:
+    if program.mode != "call":
+        for name in ("call", "args", "kwargs"):
+            if getattr(program, name):
+                raise InvalidArgument(name, "belongs to a call; add mode='call'")
+        return {}
+    if not isinstance(program.call, str) or not _is_name(program.call):
+        raise InvalidArgument("call", f"must name a function, such as 'main', not {program.call!r}")
+    if isinstance(program.args, str | bytes) or not all(isinstance(name, str) for name in program.kwargs):
+        raise InvalidArgument("args", "must be a list of values; kwargs a mapping from names to values")
+    return {
+        "call": program.call,
+        "args": [encode("args", value) for value in program.args],
+        "kwargs": {name: encode("kwargs", value) for name, value in program.kwargs.items()},
+    }
+
+
+def _is_name(text: str) -> bool:
+    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))

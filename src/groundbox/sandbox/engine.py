@@ -19,6 +19,7 @@ from groundbox.jail import cgroup as cgroups
 from groundbox.jail import enter, landlock
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, private
+from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.pool import Checkout, Pool
 from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.uids import UidRange
@@ -35,6 +36,7 @@ PROFILES: Final = {
         "numpy pandas matplotlib.pyplot sympy"
     ),
 }
+TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
 _FIRST_UID: Final = 0x70000000
 _WAIVABLE: Final = frozenset({step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES]))
@@ -48,6 +50,7 @@ class Setup:
         profile: `bare` or `science`: which libraries are imported already.
         waive: Layers that the caller does without, by name.
         hash_seed: PYTHONHASHSEED of the guest, or None for a random one.
+        traced: Whether the tracer is loaded already.
     """
 
     environment: str = "default"
@@ -56,6 +59,7 @@ class Setup:
     waive: frozenset[str] = frozenset()
     network: str = "off"
     hash_seed: int | None = None
+    traced: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -157,15 +161,17 @@ class Engine:
 
     def _new_recipe(self, setup: Setup) -> Recipe:
         environment = environments.get(setup.environment)
+        native = tracer.find(environment)
         science = setup.profile == "science"
         present = environment.import_names
-        modules = [m for m in PROFILES[setup.profile].split() if m.split(".")[0] in present or _standard(m)]
+        modules = [TRACER] if setup.traced else []
+        modules += [m for m in PROFILES[setup.profile].split() if m.split(".")[0] in present or _standard(m)]
         if environment.path not in self._leases:
             self._leases[environment.path] = contextlib.ExitStack()
             self._leases[environment.path].enter_context(environments.lease(environment))
         return Recipe(
             python=str(environment.python),
-            readable=tuple(str(root) for root in environment.readable_roots()),
+            readable=(*map(str, environment.readable_roots()), *([str(native.parent)] if native else [])),
             caches=str(environment.caches),
             modules=tuple(modules),
             heap_bytes=_HEAP_BYTES[setup.profile],
@@ -174,6 +180,7 @@ class Engine:
             waive=setup.waive,
             landlock_abi=self._abi,
             hash_seed=setup.hash_seed,
+            tracer=str(native or ""),
             private_folder="" if setup.backend == enter.NAMESPACES else self._private_folder(),
         )
 

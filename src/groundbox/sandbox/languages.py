@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final, Protocol
 
@@ -19,10 +19,12 @@ class Program:
     """What is to be run.
 
     Attributes:
-        mode: `cell` (state is kept, the last expression is the value) or `script` (a program of its own).
+        mode: `cell` (state is kept, the last expression is the value), `script` (a program of its own)
+            or `call` (a module of its own, then a call of one of its functions; the result is the value).
         argv: Arguments of a script.
         stdin: Standard input of a script; None for an empty one.
-        filename: What tracebacks call a script.
+        filename: What tracebacks call a script or module.
+        call: The function that is called, with `args` and `kwargs`, which are plain data.
     """
 
     source: str
@@ -30,6 +32,9 @@ class Program:
     argv: Sequence[str] = ()
     stdin: bytes | None = None
     filename: str = "main.py"
+    call: str | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Runtime(Protocol):

@@ -155,7 +155,9 @@ def run(source: str, **options: Any) -> Execution:
     return PORTAL.call(run_async(source, **options))
 
 
-_RUN_OPTIONS = frozenset({"language", "mode", "argv", "stdin", "filename"})
+_RUN_OPTIONS = frozenset(
+    {"language", "mode", "argv", "stdin", "filename", "call", "args", "kwargs", "trace"},
+)
 
 
 async def run_async(source: str, *, files: dict[str, bytes | str] | None = None, **options: Any) -> Execution:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import time
+import types
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
 from groundbox.execution import (
@@ -33,12 +35,17 @@ from groundbox.sandbox.memfile import sealed
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Listener, Order, Report, Worker
+from groundbox.trace.options import TraceOptions
+
+if TYPE_CHECKING:
+    from groundbox.sandbox.traces import TraceMemory
+    from groundbox.trace.reading import Trace
 
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
-Mode = Literal["cell", "script"]
+Mode = Literal["cell", "script", "call"]
 
 
 class AsyncSandbox:
@@ -77,7 +84,8 @@ class AsyncSandbox:
         self._lost: str | None = None
         self._start_s = 0.0
         self._runs = 0
-        self._setups: dict[str, engines.Setup] = {}
+        self._setups: dict[tuple[str, bool], engines.Setup] = {}
+        self._python: str | None = None
         self._setup(profile or "bare")
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -100,11 +108,18 @@ class AsyncSandbox:
         argv: Sequence[str] = (),
         stdin: bytes | str | None = None,
         filename: str = "main.py",
+        call: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        trace: bool | TraceOptions = False,
         wall_s: float | None = None,
     ) -> Execution:
         """Run one program and return what happened.
 
         Args:
+            call: With `mode="call"`, the function that is called after the module has run, with `args` and
+                `kwargs`: plain Python data, handed over as data. Its result is the value.
+            trace: Record what the program does (docs/trace.md); True for the usual options.
             wall_s: A shorter limit for this run alone.
 
         Raises:
@@ -112,17 +127,19 @@ class AsyncSandbox:
             SandboxLost: An earlier run ended the process; `restart` first.
             SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
         """
-        program = _program(source, mode=mode, argv=argv, stdin=stdin, filename=filename)
-        return await self._run(program, language, wall_s, None, last=False)
+        program = _program(
+            source, mode=mode, argv=argv, stdin=stdin, filename=filename, call=call, args=args, kwargs=kwargs
+        )
+        return await self._run(program, language, wall_s, None, last=False, trace=trace)
 
     async def run_last(
         self, source: str, *, language: str = "python", mode: Mode = "cell", **options: Any
     ) -> Execution:
         """Run one program as the last one and close: its files are read after every process has ended."""
-        wall_s = options.pop("wall_s", None)
+        wall_s, trace = options.pop("wall_s", None), options.pop("trace", False)
         program = _program(source, mode=mode, **options)
         try:
-            return await self._run(program, language, wall_s, None, last=True)
+            return await self._run(program, language, wall_s, None, last=True, trace=trace)
         finally:
             await self.close()
 
@@ -135,15 +152,25 @@ class AsyncSandbox:
         argv: Sequence[str] = (),
         stdin: bytes | str | None = None,
         filename: str = "main.py",
+        call: str | None = None,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        trace: bool | TraceOptions = False,
         wall_s: float | None = None,
+        last: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Run one program and yield its events as they come; the last one carries the Execution.
 
         Leaving the loop early cancels the run.
+
+        Args:
+            last: The sandbox runs nothing more: every process is ended before its files are read.
         """
-        program = _program(source, mode=mode, argv=argv, stdin=stdin, filename=filename)
+        program = _program(
+            source, mode=mode, argv=argv, stdin=stdin, filename=filename, call=call, args=args, kwargs=kwargs
+        )
         feed = Feed(self.pause_output, self.resume_output)
-        task = asyncio.ensure_future(self._run(program, language, wall_s, feed.listener(), last=False))
+        task = asyncio.ensure_future(self._run(program, language, wall_s, feed.listener(), last=last, trace=trace))
         task.add_done_callback(lambda _: feed.end())
         try:
             while (event := await feed.next()) is not None:
@@ -228,36 +255,61 @@ class AsyncSandbox:
         listener: Listener | None,
         *,
         last: bool,
+        trace: bool | TraceOptions,
     ) -> Execution:
         runtime = languages.find(language)
         frame = runtime.order(program)
+        options = _trace_options(trace, language)
         limits = self.limits
         if wall_s is not None:
             Limits(wall_s=wall_s)
             wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
         async with self._lock:
-            loan = await self._borrow(self._profile or runtime.profile(program.source))
+            loan = await self._borrow(self._profile or runtime.profile(program.source), traced=options is not None)
             frame["stream"] = listener is not None
             frame["limits"] = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes}
-            stdin = [] if program.stdin is None else [sealed(program.stdin)]
+            memory = None if options is None else _traces().TraceMemory(options)
+            descriptors = [] if program.stdin is None else [sealed(program.stdin)]
+            if memory is not None:
+                frame["trace"] = memory.order()
+                descriptors.append(memory.descriptor)
             order = Order(
                 frame=frame,
-                descriptors=stdin,
+                descriptors=descriptors,
                 wall_s=limits.wall_s if wall_s is None else wall_s,
                 cpu_s=limits.cpu_s,
                 output_bytes=limits.output_bytes,
-                interrupt_first=program.mode == "cell" and not last,
+                interrupt_first=program.mode != "script",
                 listener=listener,
             )
             try:
                 report = await loan.worker.run(order)
+                execution = await self._result(loan, report, language, order.wall_s, last=last)
+                if memory is None:
+                    return execution
+                return dataclasses.replace(execution, trace=await self._trace(memory, program, report, execution))
             except asyncio.CancelledError:
-                self._lost = "its run was cancelled"
+                self._lost = self._lost or "its run was cancelled"
                 raise
             finally:
-                for descriptor in stdin:
+                for descriptor in descriptors:
                     os.close(descriptor)
-            return await self._result(loan, report, language, order.wall_s, last=last)
+
+    async def _trace(
+        self, memory: TraceMemory, program: languages.Program, report: Report, execution: Execution
+    ) -> Trace:
+        body = memory.body()
+        assert self._python is not None
+        facts: dict[str, Any] = {
+            "python": self._python,
+            "hash_seed": self._hash_seed,
+            "outcome": execution.outcome,
+            "why": execution.error.message if execution.error else "",
+            "core": report.done.core if report.done else "",
+        }
+        if len(body) < _traces().LARGE_BYTES:
+            return cast("Trace", _traces().read(body, program, memory.options, **facts))
+        return cast("Trace", await asyncio.to_thread(_traces().read, body, program, memory.options, **facts))
 
     async def _result(
         self, loan: engines.Loan, report: Report, language: str, wall_s: float | None, *, last: bool
@@ -313,14 +365,15 @@ class AsyncSandbox:
             outputs={"stdout": report.stdout, "stderr": report.stderr},
         )
 
-    async def _borrow(self, profile: str) -> engines.Loan:
+    async def _borrow(self, profile: str, *, traced: bool = False) -> engines.Loan:
         self._check_open()
         if self._lost is not None:
             raise SandboxLost(self._lost)
         if self._loan is None:
             begun = time.monotonic()
-            setup = self._setup(profile)
+            setup = self._setup(profile, traced=traced)
             self._loan = await (await engines.current()).checkout(setup, self.limits)
+            self._python = self._loan.template.python
             self._start_s = time.monotonic() - begun
             if self._loan.worker.listener is not None:
                 self._proxy = EgressProxy(
@@ -340,18 +393,19 @@ class AsyncSandbox:
         loan.worker.kill()
         loan.pool.returned()
 
-    def _setup(self, profile: str) -> engines.Setup:
-        known = self._setups.get(profile)
+    def _setup(self, profile: str, *, traced: bool = False) -> engines.Setup:
+        known = self._setups.get((profile, traced))
         if known is not None:
             return known
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"
-        made = self._setups[profile] = engines.Setup(
+        made = self._setups[profile, traced] = engines.Setup(
             environment=self._environment,
             profile=profile,
             backend=self._backend,
             waive=self._waive,
             network=network,
             hash_seed=self._hash_seed,
+            traced=traced,
         )
         return made
 
@@ -367,6 +421,9 @@ def _program(
     argv: Sequence[str] = (),
     stdin: bytes | str | None = None,
     filename: str = "main.py",
+    call: str | None = None,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
 ) -> languages.Program:
     if not isinstance(source, str):
         raise InvalidArgument("source", f"must be text, not {type(source).__name__}")
@@ -382,7 +439,33 @@ def _program(
     if isinstance(argv, str) or not all(isinstance(a, str) and "\0" not in a for a in arguments):
         raise InvalidArgument("argv", "must be a list of texts without NUL")
     data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-    return languages.Program(source=source, mode=mode, argv=tuple(argv), stdin=data, filename=filename)
+    return languages.Program(
+        source=source,
+        mode=mode,
+        argv=tuple(argv),
+        stdin=data,
+        filename=filename,
+        call=call,
+        args=args,
+        kwargs=kwargs or {},
+    )
+
+
+def _traces() -> types.ModuleType:
+    """Only a traced run pays for the import of what reads traces."""
+    from groundbox.sandbox import traces
+
+    return traces
+
+
+def _trace_options(wanted: bool | TraceOptions, language: str) -> TraceOptions | None:
+    if wanted is False:
+        return None
+    if language != "python":
+        raise InvalidArgument("trace", f"is for Python programs; {language!r} has no tracer")
+    if wanted is not True and not isinstance(wanted, TraceOptions):
+        raise InvalidArgument("trace", f"must be True, False or TraceOptions, not {wanted!r}")
+    return TraceOptions() if wanted is True else wanted
 
 
 async def _collect(workdir: Workdir) -> Collected:

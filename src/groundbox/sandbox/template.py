@@ -41,6 +41,7 @@ class Recipe:
         modules: Imported before the first fork.
         heap_bytes: About what the imports will take of the interpreter's own heap.
         hash_seed: PYTHONHASHSEED, or None for one that the interpreter draws.
+        tracer: File of the native tracer for this interpreter; empty when there is none.
     """
 
     python: str
@@ -53,6 +54,7 @@ class Recipe:
     waive: frozenset[str]
     landlock_abi: int
     hash_seed: int | None = None
+    tracer: str = ""
     private_folder: str = ""
 
 
@@ -79,6 +81,7 @@ class Template:
             private_folder=recipe.private_folder,
         )
         self.alive = False
+        self.python = ""
         self._workers: dict[int, Worker] = {}
         self._next = 0
         self._loop = asyncio.get_running_loop()
@@ -126,6 +129,7 @@ class Template:
             if answer["reason"].startswith("template: "):
                 raise TemplateFailed(answer["reason"], self.log())
             raise SandboxUnavailable([answer["reason"]])
+        self.python = ".".join(map(str, answer["python"]))
         self.alive = True
 
     def spawn(
@@ -211,6 +215,7 @@ class Template:
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
             "heap_bytes": self.recipe.heap_bytes,
+            "tracer": self.recipe.tracer,
         }
 
     def _uid(self) -> int:

@@ -64,6 +64,7 @@ class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     exit_signal: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
     interrupted: bool = False
     reason: str = ""
+    core: Annotated[str, msgspec.Meta(max_length=20)] = ""
 
 
 Frame = Ready | Failed | Shown | Cleared | Done

@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any, Final, NoReturn
 
+from groundbox.guest.python import tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
@@ -37,6 +38,7 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     memory.make_room(order["heap_bytes"])
     warm.enter_environment(order.get("caches"))
     cells = CellRunner(ipython=order["ipython"])
+    tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
     _rehearse(plan, cells)
     cells.warm_up()

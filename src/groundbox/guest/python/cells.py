@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import figures, viewers
 from .bundles import Bundler
+from .calls import Program, with_data
 from .commands import with_pip_magic
 from .display import display_event, make_display
 from .failure import bare_failure, failure_of
@@ -28,6 +29,7 @@ from .frames import Scene
 from .reseed import reseed
 from .shell import build_shell
 from .source import CellCode, Sources, teach_inspect
+from .tracing import Tracing, recorded
 
 if TYPE_CHECKING:
     import asyncio
@@ -97,16 +99,23 @@ class CellRunner:
         reseed()
         figures.after_fork()
 
-    def run(self, source: str) -> dict[str, Any]:
+    def run_call(self, order: Mapping[str, Any], tracing: Tracing | None = None) -> dict[str, Any]:
+        """Run a program as a module of its own and call one of its functions; returns as `run` does."""
+        return self._guard(lambda: self._attempt_call(order, tracing))
+
+    def run(self, source: str, tracing: Tracing | None = None) -> dict[str, Any]:
         """Run one cell. Whatever the program does short of ending the process, this returns.
 
         Returns:
             `ok`, `value` (MIME bundle or None), `error` (keys of `Failure`, or None), `interrupted`.
         """
+        return self._guard(lambda: self._attempt(source, tracing))
+
+    def _guard(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         before = _ignore_interrupts()
         try:
             try:
-                return self._attempt(source)
+                return attempt()
             finally:
                 _ignore_interrupts()
         except KeyboardInterrupt:
@@ -116,32 +125,54 @@ class CellRunner:
         finally:
             _restore_interrupts(before)
 
-    def _attempt(self, source: str) -> dict[str, Any]:
-        filename = f"<cell {self._sources.count + 1}>"
+    def _attempt(self, source: str, tracing: Tracing | None) -> dict[str, Any]:
+        def work() -> dict[str, Any] | None:
+            cell = self._compiled(source, whole=tracing is not None)
+            with recorded(tracing, cell.statements, source):
+                result = self._run_code(cell)
+            return self._finish(result)
+
+        return self._outcome(work, self._scene(f"<cell {self._sources.count + 1}>"))
+
+    def _attempt_call(self, order: Mapping[str, Any], tracing: Tracing | None) -> dict[str, Any]:
+        program = Program(order)
+
+        def work() -> dict[str, Any]:
+            code = program.compiled()
+            with recorded(tracing, code, program.source):
+                result = program.run(code)
+            return with_data(self._finish(result), result)
+
+        return self._outcome(work, self._scene(program.filename, program.module.__dict__))
+
+    def _outcome(self, work: Callable[[], dict[str, Any] | None], scene: Scene) -> dict[str, Any]:
         try:
             try:
                 self._allow_interrupts()
-                value = self._finish(self._run_code(self._compiled(source)))
+                value = work()
             finally:
                 self._disallow_interrupts()
             return _result(value=value)
-        except KeyboardInterrupt:
-            return _result(interrupted=True)
+        except KeyboardInterrupt as exc:
+            where = {**self._failure(exc, scene), "message": "the run was interrupted", "hints": []}
+            return _result(error=where, interrupted=True)
         except SystemExit as leaving:
             left_well = leaving.code is None or leaving.code == 0
-            return _result(error=None if left_well else self._failure(leaving, filename))
+            return _result(error=None if left_well else self._failure(leaving, scene))
         except BaseException as exc:
-            return _result(error=self._failure(exc, filename))
+            return _result(error=self._failure(exc, scene))
         finally:
             self._end_cell()
 
-    def _compiled(self, source: str) -> CellCode:
+    def _compiled(self, source: str, *, whole: bool = False) -> CellCode:
         entered = self._namespace.get("In")
         if isinstance(entered, list):
             entered.append(source)
-        return self._sources.compile(source, self._transform)
+        return self._sources.compile(source, self._transform, whole=whole)
 
     def _run_code(self, cell: CellCode) -> Any:
+        if cell.whole:
+            return self._run_whole(cell)
         self._namespace.pop("__warningregistry__", None)  # each cell warns anew
         self._fire("pre_execute")
         if cell.statements is not None:
@@ -149,6 +180,14 @@ class CellRunner:
         if cell.value is None:
             return None
         result = self._eval(cell.value)
+        return result if cell.shown else None
+
+    def _run_whole(self, cell: CellCode) -> Any:
+        before = self._namespace.get("_", _NOTHING)
+        self._run_code(cell._replace(whole=False))
+        result = self._namespace.pop("_", None)
+        if before is not _NOTHING:
+            self._namespace["_"] = before
         return result if cell.shown else None
 
     def _eval(self, code: types.CodeType) -> Any:
@@ -206,15 +245,17 @@ class CellRunner:
             del kept[oldest]
             namespace.pop(f"_{oldest}", None)
 
-    def _failure(self, exc: BaseException, filename: str) -> dict[str, Any]:
-        self._sources.restore_lines()
-        scene = Scene(
+    def _scene(self, filename: str, namespace: dict[str, Any] | None = None) -> Scene:
+        return Scene(
             filename=filename,
             files=self._sources,
             workdir=self.workdir or _current_directory(),
-            namespace=self._namespace,
+            namespace=self._namespace if namespace is None else namespace,
             environment_packages=self.environment_packages,
         )
+
+    def _failure(self, exc: BaseException, scene: Scene) -> dict[str, Any]:
+        self._sources.restore_lines()
         try:
             return failure_of(exc, scene)
         except BaseException:

@@ -31,6 +31,7 @@ from .failure import failure_of
 from .frames import Scene, is_beneath
 from .shell import forget_shell
 from .source import remember_lines
+from .tracing import Tracing
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -38,7 +39,9 @@ FLUSH_FAILED = 120
 """CPython's exit code when its output could not be written at the end."""
 
 
-def run_script(source: str, *, filename: str, argv: list[str], report: Report) -> NoReturn:
+def run_script(
+    source: str, *, filename: str, argv: list[str], report: Report, tracing: Tracing | None = None
+) -> NoReturn:
     """Run `source` as the program of this process, then leave the process.
 
     Args:
@@ -48,13 +51,14 @@ def run_script(source: str, *, filename: str, argv: list[str], report: Report) -
     """
     code = 1
     try:
-        code = _Script(source, filename, argv, report).run()
+        code = _Script(source, filename, argv, report, tracing).run()
     finally:
         os._exit(code & 0xFF)
 
 
 class _Script:
-    def __init__(self, source: str, filename: str, argv: list[str], report: Report) -> None:
+    def __init__(self, source: str, filename: str, argv: list[str], report: Report, tracing: Tracing | None) -> None:
+        self._tracing = tracing
         self._source = source
         self._filename = filename
         self._report_from = os.getpid()
@@ -70,6 +74,8 @@ class _Script:
         self._show_figures()
         _guarded("threading", threading._shutdown)  # type: ignore[attr-defined]
         _guarded("atexit", atexit._run_exitfuncs)
+        if self._tracing is not None:
+            self._tracing.end()
         self._drop_globals()
         if not _flushed():
             code = FLUSH_FAILED
@@ -98,7 +104,11 @@ class _Script:
 
     def _execute(self) -> int:
         try:
-            exec(compile(self._source, self._filename, "exec", dont_inherit=True), self._module.__dict__)
+            code = compile(self._source, self._filename, "exec", dont_inherit=True)
+            if self._tracing is not None:
+                self._tracing.begin(code, self._source)
+                self._send({"core": self._tracing.core})
+            exec(code, self._module.__dict__)
         except SystemExit as leaving:
             return _exit_code(leaving)
         except BaseException as exc:

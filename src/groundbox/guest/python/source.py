@@ -28,12 +28,15 @@ class CellCode(NamedTuple):
         statements: Everything but the value, or None if the cell is one expression.
         value: The last expression, or None.
         shown: Whether the value is to be shown; a closing `;` says no.
+        whole: The last expression stands with the statements and gives its value to `_`,
+            because a tracer wants all of a cell as one module.
     """
 
     filename: str
     statements: types.CodeType | None
     value: types.CodeType | None
     shown: bool
+    whole: bool = False
 
 
 class Sources:
@@ -47,7 +50,7 @@ class Sources:
     def __contains__(self, filename: object) -> bool:
         return filename in self.texts
 
-    def compile(self, text: str, transform: Callable[[str], str] | None = None) -> CellCode:
+    def compile(self, text: str, transform: Callable[[str], str] | None = None, *, whole: bool = False) -> CellCode:
         """Compile the next cell.
 
         Raises:
@@ -56,7 +59,7 @@ class Sources:
         self.count += 1
         filename = f"<cell {self.count}>"
         self._keep(filename, text)
-        if "\n" not in text:
+        if "\n" not in text and not whole:
             code = self._one_expression(text, filename)
             if code is not None:
                 return code
@@ -70,7 +73,7 @@ class Sources:
                 self._keep(filename, changed)
             text = changed
             tree = self._parse(text, filename)
-        return self._split(tree, text, filename)
+        return self._joined(tree, text, filename) if whole else self._split(tree, text, filename)
 
     def restore_lines(self) -> None:
         """Put the cells' lines back where tracebacks look, should the program have cleared them."""
@@ -123,6 +126,15 @@ class Sources:
         statements = self._code(tree, filename) if body else None
         value = self._code(ast.Expression(last.value), filename)
         return CellCode(filename, statements, value, not _is_silenced(text, last))
+
+    def _joined(self, tree: ast.Module, text: str, filename: str) -> CellCode:
+        last = tree.body[-1] if tree.body else None
+        if not isinstance(last, ast.Expr):
+            return CellCode(filename, self._code(tree, filename), None, False)
+        shown = not _is_silenced(text, last)
+        target = ast.copy_location(ast.Name("_", ast.Store()), last)
+        tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
+        return CellCode(filename, self._code(tree, filename), None, shown, whole=True)
 
     def _code(self, tree: ast.Module | ast.Expression, filename: str) -> types.CodeType:
         mode = "exec" if isinstance(tree, ast.Module) else "eval"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import EnvironmentFailed, InvalidArgument
-from groundbox.sandbox.environments import examine, interpreter, store, uv
+from groundbox.sandbox.environments import examine, interpreter, store, tracer, uv
 from groundbox.sandbox.environments.interpreter import Interpreter
 from groundbox.sandbox.environments.store import Environment
 
@@ -52,6 +52,10 @@ def create(
     wish = _wish(name, lock, requirements, python)
     if wish is None:
         raise InvalidArgument("environment", f"{name!r} needs a lock or requirements to be made from")
+    return _with_tracer(_create(name, wish, progress), progress)
+
+
+def _create(name: str, wish: Wish, progress: Progress) -> Environment:
     with store.changing(name, progress) as held:
         current = _current(name)
         if current is None:
@@ -90,7 +94,16 @@ def update(
         version = store.current_version(name)
         if version is None:
             raise store.missing(name)
-        return _build(name, _completed(wish, python, version), held, progress)
+        updated = _build(name, _completed(wish, python, version), held, progress)
+    return _with_tracer(updated, progress)
+
+
+def _with_tracer(environment: Environment, progress: Progress) -> Environment:
+    if tracer.find(environment) is None:
+        progress("building the native tracer")
+        if tracer.ensure(environment) is None:
+            progress(f"no native tracer: {tracer.why_not(environment)}; traces are made by a slower one")
+    return environment
 
 
 def rollback(name: str = "default", *, progress: Progress = lambda _: None) -> Environment:

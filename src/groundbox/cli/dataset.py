@@ -1,0 +1,191 @@
+"""`groundbox dataset`: builds training data from problems, and proves a dataset again."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from groundbox.cli.ending import ends_tidily
+from groundbox.cli.terminal import one_line
+from groundbox.dataset import narrating
+from groundbox.dataset.build import Tools
+from groundbox.dataset.executor import LocalExecutor
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.problems.reading import FORMATS
+from groundbox.dataset.progress import Line, Progress, Quiet
+from groundbox.dataset.running import SandboxRunner
+from groundbox.dataset.stages.quality import Taste
+from groundbox.dataset.stages.run import Patience
+from groundbox.dataset.stages.split import Shares
+from groundbox.dataset.tasks.all import TASKS
+from groundbox.errors import InvalidArgument
+from groundbox.trace.options import TraceOptions
+
+DIFFERS = 1
+_Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
+_path = click.Path(path_type=Path)
+_workers = click.option("--workers", type=click.IntRange(min=1), metavar="N", help="By default one for each processor.")
+_json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
+
+
+def _usual(name: str) -> Any:
+    return _USUAL[name].default
+
+
+@click.group()
+def dataset() -> None:
+    """Training data from recorded runs, every claim of it checked against them."""
+
+
+def _number(name: str, default: float, words: str, *, least: float = 1, most: float | None = None) -> _Decorator:
+    """An option for a number; whole when its default is."""
+    kind: Any = click.IntRange if isinstance(default, int) else click.FloatRange
+    return click.option(
+        f"--{name}", type=kind(least, most), default=default, show_default=True, metavar="N", help=words
+    )
+
+
+@dataset.command()
+@click.argument("more", metavar="[FILE]...", nargs=-1, type=_path)
+@click.option("--problems", multiple=True, type=_path, metavar="FILE", help="A file or folder of problems; repeatable.")
+@click.option("--out", required=True, type=_path, metavar="DIR", help="Where the dataset goes; resumes what is there.")
+@click.option("--format", type=click.Choice(FORMATS), help="Of all files; by default each line says by its keys.")
+@click.option("--licence", "licences", multiple=True, metavar="FILE=NAME", help="Licence of a file that states none.")
+@click.option(
+    "--benchmark", "benchmarks", multiple=True, type=_path, metavar="FILE", help="No sample may come from it."
+)
+@click.option("--cases", type=click.IntRange(min=1), metavar="N", help="Most inputs of one problem; by default all.")
+@_number("made-inputs", _usual("made_inputs"), "Inputs that are made for a problem without any.")
+@click.option("--task", "tasks", multiple=True, type=click.Choice(TASKS), help="What is asked; by default all of them.")
+@click.option("--style", "styles", multiple=True, type=click.Choice(narrating.STYLES), help="By default all of them.")
+@_number("samples-per-item", _usual("samples_per_item"), "Most questions about one run.")
+@_number("max-chars", _usual("max_chars"), "Longest telling of a run.", least=200)
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of every choice.")
+@_number("cpu-s", Patience().cpu_s, "Processor seconds of a plain run.", least=0.1)
+@_number("traced-cpu-s", Patience().traced_cpu_s, "Processor seconds of a traced run.", least=0.1)
+@_number("soft-events", TraceOptions().soft_events, "Records after which what was shown twice is folded.")
+@_number("most-steps", Taste().most_steps, "Recorded lines of a run, beyond which it is dropped.")
+@click.option("--stable-only", is_flag=True, help="Drop runs whose trace depends on the hash seed.")
+@_number("near-duplicate", _usual("near_duplicate"), "Likeness from which on a program is a copy.", least=0.01, most=1)
+@_number("containment", _usual("containment"), "Share of a benchmark task that is too much.", least=0.01, most=1)
+@_number("validation", Shares().validation, "Share of the problems.", least=0, most=1)
+@_number("test", Shares().test, "Share of the problems.", least=0, most=1)
+@click.option("--tokenizer", type=_path, metavar="FILE", help="A tokenizer.json to report lengths in.")
+@_workers
+@_json
+@ends_tidily
+def build(
+    more: tuple[Path, ...], problems: tuple[Path, ...], out: Path, tokenizer: Path | None, workers: int | None,
+    *, as_json: bool, **given: Any,
+) -> int:  # fmt: skip
+    """Builds a dataset in DIR from files of problems.
+
+    Killed at any moment and started again with the same arguments, it goes on where it was; it loses and
+    repeats nothing, and writes the same bytes whatever the number of workers.
+    """
+    from groundbox.dataset.build import build as make
+
+    if not problems and not more:
+        raise click.UsageError("name at least one file with --problems")
+    options = _options((*problems, *more), given)
+    report = asyncio.run(make(options, out, _tools(workers, options.trace, tokenizer)))
+    if as_json:
+        print(json.dumps(report), flush=True)
+    else:
+        _tell(report, out)
+    return 0
+
+
+@dataset.command()
+@click.argument("folder", metavar="DIR", type=_path)
+@_workers
+@_json
+@ends_tidily
+def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
+    """Runs every program of a dataset again and proves every claim, answer and digest anew.
+
+    Exits with 1 when something differs, and says what.
+    """
+    from groundbox.dataset.verify import options_of
+    from groundbox.dataset.verify import verify as prove_again
+
+    found = asyncio.run(prove_again(folder, _tools(workers, options_of(folder), None)))
+    for each in found.differences:
+        if as_json:
+            print(json.dumps(dataclasses.asdict(each)), flush=True)
+        else:
+            click.echo(one_line(f"{each.where}: {each.what}: {each.detail}"), err=True)
+    summary = {"items": found.items, "samples": found.samples, "claims": found.claims}
+    if as_json:
+        print(json.dumps({**summary, "differences": len(found.differences)}), flush=True)
+    else:
+        words = ", ".join(f"{count} {name}" for name, count in summary.items())
+        click.echo(f"groundbox: {words} verified, {len(found.differences)} differences", err=True)
+    return DIFFERS if found.differences else 0
+
+
+def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:
+    return BuildOptions(
+        problems=problems,
+        format=given["format"],
+        licences=dict(map(_licence, given["licences"])),
+        benchmarks=given["benchmarks"],
+        cases=given["cases"],
+        tasks=given["tasks"] or TASKS,
+        styles=given["styles"] or narrating.STYLES,
+        samples_per_item=given["samples_per_item"],
+        seed=given["seed"],
+        max_chars=given["max_chars"],
+        patience=Patience(cpu_s=given["cpu_s"], traced_cpu_s=given["traced_cpu_s"], stable_only=given["stable_only"]),
+        trace=TraceOptions(soft_events=given["soft_events"]),
+        taste=Taste(most_steps=given["most_steps"]),
+        shares=Shares(validation=given["validation"], test=given["test"]),
+        near_duplicate=given["near_duplicate"],
+        containment=given["containment"],
+    )
+
+
+def _licence(text: str) -> tuple[str, str]:
+    name, equals, licence = text.partition("=")
+    if not equals or not licence:
+        raise InvalidArgument("--licence", f"{text!r} is not FILE=NAME, such as problems.jsonl=MIT")
+    return Path(name).name, licence
+
+
+def _tools(workers: int | None, trace: TraceOptions, tokenizer: Path | None) -> Tools:
+    from groundbox.dataset.tokenizer import from_file
+
+    executor = LocalExecutor(workers)
+    progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
+    return Tools(
+        runner=SandboxRunner(at_once=executor.workers, options=trace),
+        executor=executor,
+        narrator=narrating.tell,
+        prover=narrating.prove,
+        progress=progress,
+        tokenizer=None if tokenizer is None else from_file(tokenizer),
+    )
+
+
+def _tell(report: dict[str, Any], out: Path) -> None:
+    claims, seconds = report["claims"], report["seconds"]
+    dropped = sum(report["dropped"].values())
+    lines = [
+        f"{report['samples']} samples from {report['kept']} of {report['items']} items in {out}",
+        f"{report['runnable']} items are runnable, {report['traced']} traced completely ({report['folded']} folded), "
+        f"{dropped} dropped",
+        f"{claims['proven']} of {claims['total']} claims are proven, {claims['uncheckable']} cannot be checked",
+        f"{seconds['wall']:.1f} s, {seconds['cpu']:.1f} s of processors",
+    ]
+    for line in lines:
+        click.echo(f"groundbox: {line}", err=True)
+    for reason, count in sorted(report["dropped"].items(), key=lambda each: -each[1]):
+        click.echo(f"  {count:>6}  {reason}", err=True)

@@ -1,0 +1,71 @@
+"""Calls: a program is run as a module, then one of its functions is called with given data.
+
+The module is named `program`, so that what stands under `if __name__ == "__main__"` does not run.
+The result is told as text, as every value, and as data that the host can compare.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .data import canonical
+from .source import remember_lines
+
+CANONICAL: Final = "application/vnd.groundbox.value+json"
+_BUILDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "int": lambda text: int(text, 16),
+    "float": float,
+    "complex": lambda parts: complex(*parts),
+    "bytes": bytes.fromhex,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "dict": dict,
+}
+
+
+class Program:
+    """One module and the call that is wanted of it."""
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        self.source: str = order["source"]
+        self.filename: str = order["filename"]
+        self.module = types.ModuleType("program")
+        self.module.__file__ = self.filename
+        self._call: str = order["call"]
+        self._args = decode(order["args"])
+        self._kwargs = {name: decode(value) for name, value in order["kwargs"].items()}
+        sys.modules["program"] = self.module
+        remember_lines(self.filename, self.source)
+
+    def compiled(self) -> types.CodeType:
+        """The module's code."""
+        return compile(self.source, self.filename, "exec", dont_inherit=True)
+
+    def run(self, code: types.CodeType) -> Any:
+        """Run the module, then the call; its result."""
+        exec(code, self.module.__dict__)
+        function: Any = self.module
+        for part in self._call.split("."):
+            function = getattr(function, part)
+        return function(*self._args, **self._kwargs)
+
+
+def decode(tagged: Any) -> Any:
+    """The data that the host's `arguments.encode` wrote."""
+    if isinstance(tagged, list):
+        return [decode(item) for item in tagged]
+    if isinstance(tagged, dict):
+        ((kind, content),) = tagged.items()
+        return _BUILDERS[kind](decode(content))
+    return tagged
+
+
+def with_data(bundle: dict[str, Any] | None, value: Any) -> dict[str, Any]:
+    """The bundle of a result, with the data itself if it is not too large."""
+    told = canonical(value)
+    data = {} if told is None and value is not None else {CANONICAL: told}
+    return {**(bundle or {"text/plain": "None"}), **data}

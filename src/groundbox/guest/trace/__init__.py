@@ -1,0 +1,1 @@
+"""The tracer inside the guest. It writes the records of docs/trace.md. Standard library only."""

@@ -1,0 +1,95 @@
+"""What the plan takes from bytecode: which instruction touches which name, and where inlined comprehensions are."""
+
+from __future__ import annotations
+
+import dis
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .own import protect
+
+protect(globals())
+
+LOCAL, FREE, SPACE, GLOBAL = range(4)
+"""Where a name lives."""
+
+STORES = {
+    "STORE_FAST": LOCAL, "DELETE_FAST": LOCAL, "STORE_FAST_LOAD_FAST": LOCAL, "STORE_FAST_STORE_FAST": LOCAL,
+    "STORE_FAST_MAYBE_NULL": LOCAL, "STORE_DEREF": LOCAL, "DELETE_DEREF": LOCAL,
+    "STORE_NAME": SPACE, "DELETE_NAME": SPACE, "STORE_GLOBAL": GLOBAL, "DELETE_GLOBAL": GLOBAL,
+}  # fmt: skip
+LOADS = {
+    "LOAD_FAST": LOCAL, "LOAD_FAST_CHECK": LOCAL, "LOAD_FAST_LOAD_FAST": LOCAL, "STORE_FAST_LOAD_FAST": LOCAL,
+    "LOAD_DEREF": LOCAL, "LOAD_CLASSDEREF": LOCAL, "LOAD_FROM_DICT_OR_DEREF": LOCAL, "LOAD_CLOSURE": LOCAL,
+    "LOAD_NAME": SPACE, "LOAD_GLOBAL": GLOBAL, "LOAD_FROM_DICT_OR_GLOBALS": GLOBAL,
+}  # fmt: skip
+
+
+def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code objects right inside one."""
+    return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+
+
+def lines_by_offset(code: types.CodeType) -> dict[int, int | None]:
+    """The line of each instruction, None for those that the compiler added without one."""
+    return {offset: line for start, end, line in code.co_lines() for offset in range(start, end, 2)}
+
+
+def stores_at(opname: str, position: int) -> bool:
+    """Whether an instruction stores the name at this position of its argument; else it loads it."""
+    if opname == "STORE_FAST_LOAD_FAST":
+        return position == 0
+    return opname in STORES
+
+
+def rebinds(code: types.CodeType, name: str) -> bool:
+    """Whether `code`, or code inside it, stores the outer variable `name`."""
+    if name not in code.co_freevars:
+        return False
+    stores = ("STORE_DEREF", "DELETE_DEREF")
+    if any(i.opname in stores and i.argval == name for i in dis.get_instructions(code)):
+        return True
+    return any(rebinds(inner, name) for inner in inner_codes(code))
+
+
+def _regions(instructions: list[dis.Instruction]) -> Iterator[tuple[int, int, set[str]]]:
+    """Inlined comprehensions, outermost only: offsets of the first and last instruction, and their variables."""
+    rest = iter(instructions)
+    for instruction in rest:
+        if instruction.opname == "LOAD_FAST_AND_CLEAR":
+            names = {instruction.argval}
+            yield instruction.offset, _end_of_region(rest, names), names
+
+
+def _end_of_region(rest: Iterator[dis.Instruction], names: set[str]) -> int:
+    """Reads up to the instruction that ends the outermost loop."""
+    end, waiting = -1, 0
+    for instruction in rest:
+        if instruction.opname == "LOAD_FAST_AND_CLEAR":
+            names.add(instruction.argval)
+        elif instruction.opname == "FOR_ITER" and end < 0 and not waiting:
+            end = instruction.argval
+        elif instruction.opname == "GET_ANEXT":
+            waiting += 1
+        elif instruction.opname == "END_ASYNC_FOR":
+            waiting -= 1
+            end = instruction.offset if end < 0 and not waiting else end
+        if instruction.offset == end:
+            break
+    return end
+
+
+def inlined(instructions: list[dis.Instruction]) -> frozenset[int]:
+    """The offsets that belong to inlined comprehensions (3.12 and later)."""
+    return frozenset(offset for start, end, _ in _regions(instructions) for offset in range(start, end + 2, 2))
+
+
+def restored_variables(instructions: list[dis.Instruction]) -> set[tuple[str, Any]]:
+    """Variables of inlined comprehensions, each with its comprehension's place: that of the stores that restore it."""
+    return {(i.argval, i.positions) for i in instructions if i.opname == "LOAD_FAST_AND_CLEAR"}
+
+
+def comprehension_variables(instructions: list[dis.Instruction]) -> dict[int, set[str]]:
+    """By offset: names that are variables of the inlined comprehension there, not of the frame."""
+    return {offset: names for start, end, names in _regions(instructions) for offset in range(start, end + 2, 2)}

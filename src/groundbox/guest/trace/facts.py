@@ -1,0 +1,139 @@
+"""What holds for a source as a whole: which names it shadows, whether it is lazy, whether ends of objects matter.
+
+A source is *lazy* if it hands mutating methods or functions to others by name (`map(stack.append, xs)`): then calls
+of pure builtins and `for` headers may change anything. Ends of objects matter if it mentions `__del__`, `weakref`,
+`gc`, `getrefcount`, files, sockets or temporary files, or has a generator that cleans up (`finally`, `with`): then
+the tracer keeps none of its objects alive.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from .own import protect
+
+protect(globals())
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+_MUTATORS = words(
+    "add append appendleft clear discard extend extendleft insert pop popitem popleft remove reverse rotate "
+    "setdefault sort update __setitem__ __delitem__ __setattr__ subtract move_to_end heappush heappop heapify"
+)
+_TAKERS = words("map filter starmap accumulate partial takewhile dropwhile filterfalse")
+_FINALIZED = words(
+    "__del__ weakref gc getrefcount finalize open fdopen socket tempfile TemporaryFile NamedTemporaryFile "
+    "TemporaryDirectory Popen contextmanager"
+)
+
+
+class Facts(NamedTuple):
+    """What holds for the source as a whole."""
+
+    shadowed: frozenset[str]
+    """Names that the source binds anywhere, by assignment, import, definition or parameter."""
+    lazy: bool
+    reads_change: frozenset[str]
+    """"item" if reading an item may change its container, "attribute" likewise."""
+    holds: bool
+    """Objects may be kept alive by the tracer: nothing in the source waits for the end of one."""
+    imports: frozenset[str]
+    """First parts of the modules that it imports."""
+
+
+def read_facts(tree: ast.Module) -> Facts:
+    """Read them from the whole tree."""
+    reader = _FactsReader()
+    for node in ast.walk(tree):
+        reader.read(node)
+    mentioned = reader.mentioned
+    reads = {"item"} if mentioned & {"defaultdict", "__missing__"} else set()
+    if "cached_property" in mentioned:
+        reads.add("attribute")
+    return Facts(
+        shadowed=frozenset(reader.bound),
+        lazy=reader.lazy or "*" in reader.bound,
+        reads_change=frozenset(reads),
+        holds=not (mentioned & _FINALIZED or reader.ends_matter),
+        imports=frozenset(reader.imports),
+    )
+
+
+class _FactsReader:
+    """Gathers what holds for a whole source, node by node."""
+
+    def __init__(self) -> None:
+        self.bound: set[str] = set()
+        self.mentioned: set[str] = set()
+        self.imports: set[str] = set()
+        self.lazy = False
+        self.ends_matter = False
+        self._functions: set[int] = set()
+
+    def read(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Name):
+            self.mentioned.add(node.id)
+            if not isinstance(node.ctx, ast.Load):
+                self.bound.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            self.mentioned.add(node.attr)
+            if node.attr in _MUTATORS and isinstance(node.ctx, ast.Load) and id(node) not in self._functions:
+                self.lazy = True
+        elif isinstance(node, ast.Call):
+            self._functions.add(id(node.func))
+            self._taker(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            self._import(node)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self.bound.add(node.name)
+            self.mentioned.add(node.name)
+            if not isinstance(node, ast.ClassDef):
+                self.ends_matter = self.ends_matter or _waits_with_care(node)
+        else:
+            self._other(node)
+
+    def _other(self, node: ast.AST) -> None:
+        if isinstance(node, ast.arg):
+            self.bound.add(node.arg)
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            self.bound.add(node.name)
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            self.bound.add(node.rest)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self.bound.add(alias.asname or alias.name.partition(".")[0])
+            self.mentioned.update(alias.name.split("."))
+            if isinstance(node, ast.Import):
+                self.imports.add(alias.name.partition(".")[0])
+        if isinstance(node, ast.ImportFrom) and node.module:
+            self.imports.add(node.module.partition(".")[0])
+            self.mentioned.update(node.module.split("."))
+
+    def _taker(self, node: ast.Call) -> None:
+        """A function handed on by its name, to be called later: it may be one that mutates."""
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name == "iter" and len(node.args) == 2:
+            self.lazy = True
+        if name in _TAKERS and node.args and isinstance(node.args[0], ast.Name) and node.args[0].id in _MUTATORS:
+            self.lazy = True
+
+
+def _waits_with_care(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A generator with `finally` or `with`: what it does when it is dropped must be done at that moment."""
+    parts = list(ast.walk(node))
+    if not any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in parts):
+        return False
+    return any(isinstance(part, (ast.With, ast.AsyncWith)) or _cleans_up(part) for part in parts)
+
+
+def _cleans_up(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Try):
+        return False
+    names = {getattr(handler.type, "id", "") for handler in node.handlers}
+    return bool(node.finalbody or names & {"", "GeneratorExit", "BaseException"})

@@ -1,0 +1,136 @@
+"""What makes a trace doubtful: the program reaches for the tracer itself, or for memory behind its back.
+
+An audit hook cannot be taken away. It tells the recorder, once for each reason, when the program
+
+- sets a trace or profile function, or callbacks of `sys.monitoring`
+- asks the garbage collector for objects (`gc.get_objects`, `get_referrers`, `get_referents`)
+- loads `ctypes` or `cffi`, or calls foreign functions, itself (libraries may)
+- opens `/proc/…/mem`
+- forks: the child writes no records, and what it does is not in the trace
+
+Source that imports `ctypes`, `cffi` or `_ctypes` is told of at the start. Not seen: `f_trace` of a frame, and
+reaching the records' buffer by other native code. `settrace` and `monitoring` look at the end whether they are still
+in place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .own import protect
+from .recorder import Recorder
+
+protect(globals())
+
+_getframe = sys._getframe
+_REASONS = {
+    "sys.settrace": "the program changed the trace function",
+    "sys.setprofile": "the program changed the profile function",
+    "sys.monitoring.register_callback": "the program changed sys.monitoring",
+    "gc.get_objects": "the program asked the garbage collector for all objects",
+    "gc.get_referrers": "the program asked the garbage collector for all objects",
+    "gc.get_referents": "the program asked the garbage collector for all objects",
+}
+_FOREIGN = frozenset(("ctypes", "_ctypes", "cffi", "_cffi_backend"))
+_LOADED = "the program loaded ctypes or cffi"
+_FORKED = "a forked process was not traced"
+_TRUSTED = ("importlib._bootstrap", "importlib._bootstrap_external", "ctypes", "cffi")
+
+
+class Guards:
+    """Watches one recording at a time; hooks stay for good, and do nothing when none is going on."""
+
+    def __init__(self) -> None:
+        self._recorder: Recorder | None = None
+        self._leave: Callable[[], None] = lambda: None
+        self._told: set[str] = set()
+        self._installed = False
+
+    def watch(self, recorder: Recorder, imports: frozenset[str], leave: Callable[[], None]) -> None:
+        """Begin.
+
+        Args:
+            imports: First parts of the modules that the source imports.
+            leave: Called in a forked child: trace no more, write nothing.
+        """
+        self._told.clear()
+        self._leave = leave
+        if not self._installed:
+            self._installed = True
+            sys.addaudithook(self._audit)
+            os.register_at_fork(after_in_parent=self._after_in_parent, after_in_child=self._after_in_child)
+        self._recorder = recorder
+        if imports & _FOREIGN:
+            self._tell(_LOADED)
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._recorder = None
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "sys._getframe" or self._recorder is None:
+            return
+        why = _REASONS.get(event)
+        if event in ("sys.settrace", "sys.setprofile") and _by_threading():
+            return
+        if why is None and event[0] in "icao":
+            why = self._other(event, args)
+        if why is not None:
+            self._tell(why)
+
+    def _other(self, event: str, args: tuple[Any, ...]) -> str | None:
+        if event == "open":
+            return _of_memory(args[0])
+        if event == "import":
+            return _LOADED if args[0] in _FOREIGN and self._by_program() else None
+        if event.startswith("ctypes."):
+            return _LOADED if self._by_program() else None
+        return None
+
+    def _by_program(self) -> bool:
+        """Whether the nearest frame that is not part of importing or of ctypes is user code."""
+        frame: types.FrameType | None = _getframe(3)
+        while frame is not None:
+            module = frame.f_globals.get("__name__")
+            if type(module) is not str or not module.startswith(_TRUSTED):
+                return self._recorder is not None and id(frame.f_code) in self._recorder.codes
+            frame = frame.f_back
+        return False
+
+    def _tell(self, why: str) -> None:
+        if why not in self._told and self._recorder is not None:
+            self._told.add(why)
+            self._recorder.lost(why)
+
+    def _after_in_parent(self) -> None:
+        self._tell(_FORKED)
+
+    def _after_in_child(self) -> None:
+        if self._recorder is not None:
+            self._recorder.abandon()
+            self._recorder = None
+            self._leave()
+
+
+def _by_threading() -> bool:
+    """A thread that begins hands the interpreter what was set for all threads."""
+    return _getframe(2).f_code is _BOOTSTRAP
+
+
+_BOOTSTRAP = threading.Thread._bootstrap_inner.__code__  # type: ignore[attr-defined]
+
+
+def _of_memory(path: Any) -> str | None:
+    if type(path) is bytes:
+        path = os.fsdecode(path)
+    if type(path) is str and path.startswith("/proc/") and path.endswith("/mem"):
+        return "the program opened the memory of a process"
+    return None
+
+
+GUARDS = Guards()

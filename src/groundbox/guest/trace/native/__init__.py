@@ -1,0 +1,1 @@
+"""The native recorder: C sources, what compiles them, and what connects them. Standard library only."""

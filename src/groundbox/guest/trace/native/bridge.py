@@ -1,0 +1,116 @@
+"""The core in C: loading its module, and handing it what is left to Python.
+
+`_groundbox_tracer` records what `recorder`, `heap`, `values` and the other modules beside this package record, byte for byte,
+from a `plan.Program` that Python has made. It asks Python once for each type (`classes.Kinds`), and for the texts of
+values of standard immutable types, for arrays and for names of threads.
+
+Programs that wait for the end of objects (`Facts.holds` is false) are left to the cores in Python.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import importlib.machinery
+import importlib.util
+import threading
+import types
+from typing import Any
+
+from ..classes import Kinds, deque
+from ..contents import _array as array_contents
+from ..contents import shown_items
+from ..effects import known_functions
+from ..plan import Program
+from ..recorder import _thread_name as thread_name
+from ..values import Values, take_standard
+
+MODULE = "_groundbox_tracer"
+_CONTAINERS = (
+    dict, collections.OrderedDict, collections.defaultdict, collections.Counter, list, set, bytearray, deque,
+)  # fmt: skip
+"""As in `effects`; dicts first."""
+_loaded: dict[str, types.ModuleType] = {}
+
+
+def load(path: str) -> types.ModuleType:
+    """The module in a file that `build` made for this interpreter.
+
+    Raises:
+        ImportError: It was made for another one.
+        OSError: It cannot be read.
+    """
+    module = _loaded.get(path)
+    if module is None:
+        loader = importlib.machinery.ExtensionFileLoader(MODULE, path)
+        spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        _loaded[path] = module
+    return module
+
+
+class NativeCore:
+    """A recorder and a core in one: what `Recorder` and `SettraceCore` are in Python."""
+
+    name = "native"
+
+    def __init__(
+        self, module: types.ModuleType, program: Program, buffer: Any, *, soft_events: int, max_events: int
+    ) -> None:
+        """Args:
+        buffer: As for `memory.Memory`.
+        """
+        self._module = module
+        kinds = Kinds()
+        values = Values(kinds)
+        take_standard(values, program.facts.imports)
+        module.open(program, buffer, _helpers(kinds, values), soft_events, max_events)
+        self.codes = program.codes
+        self.printed = module.printed
+        self.lost = module.lost
+        self.stopped = False
+
+    def start(self) -> None:
+        """Trace from now on, in all threads."""
+        threading.settrace(self._module.adopt)
+        self._module.start()
+
+    def stop(self) -> None:
+        """Trace no more; tells if somebody else has stopped it before."""
+        if self.stopped:
+            return
+        self.stopped = True
+        if not self._module.stop():
+            self._module.lost("the trace function was taken away")
+        threading.settrace(None)  # type: ignore[arg-type]
+
+    def finish(self, *, ended: bool) -> None:
+        """Nothing more will come."""
+        self._module.finish(ended)
+
+    def abandon(self) -> None:
+        """Never write again: this is another process."""
+        self._module.abandon()
+
+    def release(self) -> None:
+        """The buffer was given back when recording was finished."""
+
+
+def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:
+    return (
+        kinds,
+        kinds.of,
+        values._leaf,
+        array_contents,
+        shown_items,
+        len,
+        thread_name,
+        values.reprs,
+        deque,
+        type(functools.lru_cache(lambda: None)),
+        types.MethodWrapperType,
+        _CONTAINERS,
+        known_functions(),
+    )

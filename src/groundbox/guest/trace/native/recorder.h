@@ -1,0 +1,25 @@
+/* What events of the program become which records (recorder.py). */
+#ifndef GROUNDBOX_RECORDER_H
+#define GROUNDBOX_RECORDER_H
+
+#include "frames.h"
+
+#include "states.h"
+
+bool recorder_open(long long soft_events);
+void recorder_close(void);
+
+void recorder_called(PyFrameObject *frame, Code *code);
+void recorder_resumed(PyFrameObject *frame, State *state);
+void recorder_line(PyFrameObject *frame, State *state, int number);
+void recorder_raised(PyFrameObject *frame, State *state, PyObject *exception, int offset);
+void recorder_returned(PyFrameObject *frame, State *state, PyObject *value);
+void recorder_yielded(PyFrameObject *frame, State *state, PyObject *value);
+void recorder_unwound(PyFrameObject *frame, State *state);
+void recorder_finish(bool ended);
+void recorder_lost(PyObject *why);
+
+/* The fold is over: tells it, and the difference it made. */
+void recorder_end_fold(PyFrameObject *frame, State *state);
+
+#endif

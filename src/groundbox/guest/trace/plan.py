@@ -1,0 +1,402 @@
+"""What is known about a program before it runs: per code object and line, what must be looked at.
+
+`plan_program(code, source)` walks the constants of the module's code object to all code objects of the program
+(the *user code*) and joins two readings: the bytecode says which names an instruction stores and loads and on
+which line; the syntax tree (`units`) says which objects a line can change. Both cores use the result as it is.
+
+Kinds of code: MODULE, FUNCTION (also lambdas), CLASS (a class body), GENERATOR (generators, generator expressions,
+coroutines), TRANSPARENT (comprehensions that are frames of their own on 3.11; scopes of type parameters):
+transparent frames give no record at all, and code called by them has the next user frame outside as its parent.
+
+Where a name lives (`Name.where`): LOCAL (a fast local or a cell of this frame), FREE (a cell of an outer function),
+SPACE (the namespace of a module or class body; what a module stores is global), GLOBAL.
+
+A statement, or the header of a compound one, is a *unit*. All lines of a unit have the names, roots and effects
+of the whole unit; lines shared by two units have those of both.
+
+Names. `Line.names` are those that instructions of the line store or delete, in the order of `Code.variables`,
+then those of the outer scopes, then globals, both in the order in which the code object lists them.
+`Line.last_names` is what is looked at when the frame is left on that line: for functions `names` and
+`Code.shared` (cells that inner functions rebind), for module and class bodies all their names. Names that only
+instructions without a line number touch (the implicit `del e` after `except … as e`) are part of every line's names.
+Names that the compiler makes (`__module__`, `__qualname__`, `__doc__`, `__annotations__`, `.0`, …) are left out,
+so are the variables of comprehensions.
+
+Roots. `Line.roots` are the names that the unit loads, line by line in the order of the instructions, without pure
+builtins.
+
+Effects. `Line.effects` says what on the line may change an object without user code telling it by itself:
+None (anything: walk from the roots) or a tuple of `Effect`s, empty for a line that changes no object. See `effects`
+for how one is resolved. A path is a root (a `Name`) and steps: `("a", name)` an attribute; `("i", CONSTANT, value)`,
+`("i", VALUE_OF, name)`, `("i", ANY, None)` an item, by a constant, by the value of a name of this frame that the line
+does not store, or any item. `sorts` marks a line that calls `.sort`: it is not looked at in the middle (a list
+is empty while it is sorted).
+
+`quick` only saves time; it leads to the same records as a full comparison. It says how an object that the line's only
+effect touches can have changed: "item", that item only; "end", a list at its end only; "add", a set by one more.
+
+Hidden lines. From 3.12 on comprehensions are inlined; line events at instructions of an inlined comprehension, from
+`LOAD_FAST_AND_CLEAR` to `END_FOR` or `END_ASYNC_FOR`, are not recorded. `Line.hidden` is False, True, or the set of
+offsets that are.
+
+Loops. `Line.loop` is (first line, last line of the body) if the line is the whole header of a loop that may be
+folded: one line, and no `yield` or `await` in the code object.
+
+Offsets. `Code.exits` maps offsets of return and yield instructions to RETURN or YIELD, and the offset that follows a
+yield, too (on 3.13 a frame that yields stands there). `Code.starts` are the offsets
+of `RESUME 0`. `Code.quiet` are the offsets at which a StopIteration only ends a loop: no `raise` is recorded there.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .bytecode import (
+    FREE,
+    GLOBAL,
+    LOADS,
+    LOCAL,
+    SPACE,
+    STORES,
+    comprehension_variables,
+    inlined,
+    inner_codes,
+    lines_by_offset,
+    rebinds,
+    restored_variables,
+    stores_at,
+)
+from .facts import Facts
+from .own import protect
+from .units import ANY, PURE_BUILTINS, VALUE_OF, Effect, Scope, quick_check, read_units
+
+protect(globals())
+
+MODULE, FUNCTION, CLASS, GENERATOR, TRANSPARENT = range(5)
+RETURN, YIELD = 1, 2
+
+_MADE_BY_COMPILER = frozenset(
+    ("__module__", "__qualname__", "__doc__", "__annotations__", "__static_attributes__", "__firstlineno__",
+     "__classcell__", "__type_params__", "__classdict__", "__conditional_annotations__", ".0", ".defaults",
+     ".type_params", ".generic_base")
+)  # fmt: skip
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
+_WAITS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+_NEWLOCALS = 0x2
+_ENDS_LOOP = ("FOR_ITER", "SEND", "END_FOR", "END_SEND", "CLEANUP_THROW")
+
+
+class Name(NamedTuple):
+    """A name and where it lives."""
+
+    name: str
+    where: int
+
+
+class Line(NamedTuple):
+    """What one line of one code object can do. The module's docstring says what the fields mean."""
+
+    names: tuple[Name, ...]
+    last_names: tuple[Name, ...]
+    roots: tuple[Name, ...]
+    effects: tuple[Effect, ...] | None
+    quick: str | None
+    sorts: bool
+    hidden: bool | frozenset[int]
+    loop: tuple[int, int] | None
+
+
+class Code(NamedTuple):
+    """One code object of the program."""
+
+    code: types.CodeType
+    kind: int
+    name: str
+    parameters: tuple[str, ...]
+    variables: tuple[Name, ...]
+    lines: dict[int, Line]
+    hides: bool
+    """Some of its lines are hidden."""
+    blank: Line
+    """Stands for a line that the bytecode does not have, and for the time before the first line."""
+    shared: tuple[Name, ...]
+    exits: dict[int, int]
+    starts: frozenset[int]
+    quiet: frozenset[int]
+    folds: bool
+    """Its body may run unrecorded: no yield or await in it."""
+    line_at: dict[int, int | None]
+    """The line of each offset."""
+    owners: dict[str, types.CodeType]
+    """For each name it rebinds by `nonlocal`: the code object whose variable it is."""
+
+
+class Program(NamedTuple):
+    """All user code of a program."""
+
+    codes: dict[int, Code]
+    """By `id` of the code object; `Code.code` keeps it alive."""
+    globals: tuple[Name, ...]
+    """Global names that the program stores: those of the module in its order, then those only functions store."""
+    facts: Facts
+
+
+def plan_program(code: types.CodeType, source: str) -> Program:
+    """Read a program before it runs.
+
+    Args:
+        code: The module's code object, compiled from `source`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler has told them
+        tree = ast.parse(source)
+    units = read_units(tree)
+    codes: dict[int, Code] = {}
+    _add(code, (), units, codes)
+    return Program(codes, _global_names(codes), units.facts)
+
+
+def _add(code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, codes: dict[int, Code]) -> None:
+    codes[id(code)] = _Reader(code, outer, units).read()
+    for inner in inner_codes(code):
+        _add(inner, (*outer, code), units, codes)
+
+
+def _global_names(codes: dict[int, Code]) -> tuple[Name, ...]:
+    found: dict[Name, None] = {}
+    for plan in codes.values():
+        for name in plan.variables:
+            if name.where == GLOBAL or (name.where == SPACE and plan.kind == MODULE):
+                found[Name(name.name, GLOBAL)] = None
+    return tuple(found)
+
+
+def kind_of(code: types.CodeType) -> int:
+    """MODULE, FUNCTION, CLASS, GENERATOR or TRANSPARENT."""
+    if code.co_name in _COMPREHENSIONS or code.co_name.startswith("<generic parameters of"):
+        return TRANSPARENT
+    if code.co_flags & _WAITS:
+        return GENERATOR
+    if code.co_flags & _NEWLOCALS:
+        return FUNCTION
+    return MODULE if code.co_name == "<module>" else CLASS
+
+
+class _Access(NamedTuple):
+    """One instruction's use of a name."""
+
+    line: int | None
+    name: Name
+    stores: bool
+
+
+class _Reader:
+    """Reads one code object."""
+
+    def __init__(self, code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any) -> None:
+        self._code = code
+        self._outer = outer
+        self._kind = kind_of(code)
+        self._facts: Facts = units.facts
+        self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
+        self._instructions = list(dis.get_instructions(code))
+        self._hidden = inlined(self._instructions)
+        self._line_at = lines_by_offset(code)
+
+    def read(self) -> Code:
+        accesses = list(self._accesses(self._code))
+        for inner in inner_codes(self._code):
+            if kind_of(inner) == TRANSPARENT:
+                accesses += self._borrowed(inner)
+        variables = self._variables(accesses)
+        shared = tuple(name for name in variables if name.where == LOCAL and self._is_shared(name.name))
+        lines = self._lines(accesses, variables, shared)
+        return Code(
+            code=self._code,
+            kind=self._kind,
+            name=self._code.co_qualname,
+            parameters=_parameters(self._code) if self._kind in (FUNCTION, GENERATOR) else (),
+            variables=variables,
+            lines=lines,
+            hides=any(line.hidden for line in lines.values()),
+            blank=Line((), variables if self._is_body() else shared, (), (), None, False, False, None),
+            shared=shared,
+            exits=self._exits(),
+            starts=frozenset(i.offset for i in self._instructions if i.opname == "RESUME" and i.arg == 0),
+            quiet=frozenset(i.offset for i in self._instructions if i.opname in _ENDS_LOOP),
+            folds=not self._code.co_flags & _WAITS and self._kind == FUNCTION,
+            line_at=self._line_at,
+            owners=self._owners(variables),
+        )
+
+    def _is_body(self) -> bool:
+        return self._kind in (MODULE, CLASS)
+
+    def _accesses(self, code: types.CodeType) -> Iterator[_Access]:
+        comprehension = comprehension_variables(self._instructions) if code is self._code else {}
+        restored = restored_variables(self._instructions) if code is self._code else set()
+        for instruction in self._instructions if code is self._code else dis.get_instructions(code):
+            stores, loads = STORES.get(instruction.opname), LOADS.get(instruction.opname)
+            if stores is None and loads is None:
+                continue
+            line = self._line_at[instruction.offset] if code is self._code else None
+            names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+            for position, name in enumerate(names):
+                is_store = stores_at(instruction.opname, position)
+                where = stores if is_store else loads
+                if where == LOCAL and (
+                    name in comprehension.get(instruction.offset, ()) or (name, instruction.positions) in restored
+                ):
+                    continue
+                if (
+                    name in _MADE_BY_COMPILER
+                    or where is None
+                    or (where == LOCAL and self._is_body() and name not in code.co_freevars)
+                ):
+                    continue
+                yield _Access(line, Name(name, self._where(code, name, where)), is_store)
+
+    def _where(self, code: types.CodeType, name: str, where: int) -> int:
+        if where == GLOBAL and self._kind == MODULE:  # a function declares it global
+            return SPACE
+        return FREE if where == LOCAL and name in code.co_freevars else where
+
+    def _borrowed(self, inner: types.CodeType) -> Iterator[_Access]:
+        """What a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
+        line = next(
+            (self._line_at[i.offset] for i in self._instructions if i.opname == "LOAD_CONST" and i.argval is inner),
+            None,
+        )
+        inners = [inner, *(deeper for deeper in inner_codes(inner) if kind_of(deeper) == TRANSPARENT)]
+        for code in inners:
+            for access in self._accesses(code):
+                name, where = access.name
+                if where in (GLOBAL, SPACE):
+                    yield _Access(line, access.name, access.stores)
+                elif where == FREE:
+                    mine = FREE if name in self._code.co_freevars else LOCAL
+                    yield _Access(line, Name(name, mine), access.stores)
+
+    def _variables(self, accesses: list[_Access]) -> tuple[Name, ...]:
+        stored = {access.name for access in accesses if access.stores}
+        code = self._code
+        fast = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
+        kept = [Name(name, LOCAL) for name in fast if Name(name, LOCAL) in stored or name in _parameters(code)]
+        if self._is_body():
+            names = dict.fromkeys((*code.co_names, *sorted(name.name for name in stored if name.where == SPACE)))
+            kept = [Name(name, SPACE) for name in names if Name(name, SPACE) in stored]
+        kept += [Name(name, FREE) for name in code.co_freevars if Name(name, FREE) in stored]
+        names = dict.fromkeys((*code.co_names, *(n.name for n in sorted(stored))))
+        return (*kept, *(Name(name, GLOBAL) for name in names if Name(name, GLOBAL) in stored))
+
+    def _is_shared(self, name: str) -> bool:
+        return name in self._code.co_cellvars and any(rebinds(inner, name) for inner in inner_codes(self._code))
+
+    def _owners(self, variables: tuple[Name, ...]) -> dict[str, types.CodeType]:
+        owners = {}
+        for name, where in variables:
+            if where == FREE:
+                owner = next((code for code in reversed(self._outer) if name in code.co_cellvars), None)
+                if owner is not None:
+                    owners[name] = owner
+        return owners
+
+    def _exits(self) -> dict[int, int]:
+        exits: dict[int, int] = {}
+        for before, instruction in zip([None, *self._instructions], self._instructions, strict=False):
+            if before is not None and before.opname == "YIELD_VALUE":
+                exits[instruction.offset] = YIELD
+            if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
+                exits[instruction.offset] = RETURN
+            elif instruction.opname == "YIELD_VALUE":
+                exits[instruction.offset] = YIELD
+        return exits
+
+    def _lines(self, accesses: list[_Access], variables: tuple[Name, ...], shared: tuple[Name, ...]) -> dict[int, Line]:
+        numbers = {line for line in self._line_at.values() if line is not None}
+        order = {name: index for index, name in enumerate(variables)}
+        by_line: dict[int | None, list[_Access]] = {}
+        for access in accesses:
+            by_line.setdefault(access.line, []).append(access)
+        return {number: self._line(number, by_line, order, shared) for number in sorted(numbers)}
+
+    def _line(
+        self,
+        number: int,
+        by_line: dict[int | None, list[_Access]],
+        order: dict[Name, int],
+        shared: tuple[Name, ...],
+    ) -> Line:
+        unit = self._scope.unit_lines(number) if self._scope else frozenset((number,))
+        here = [access for line in sorted(unit) for access in by_line.get(line, ())]
+        stored = {access.name for access in (*here, *by_line.get(None, ())) if access.stores}
+        roots = dict.fromkeys(access.name for access in here if not access.stores)
+        last = order if self._is_body() else {*stored, *shared}
+        facts = self._scope.lines.get(number) if self._scope else None
+        effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None
+        pure = PURE_BUILTINS - self._facts.shadowed
+        return Line(
+            names=tuple(sorted(stored, key=order.__getitem__)),
+            last_names=tuple(sorted(last, key=order.__getitem__)),
+            roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in pure),
+            effects=effects,
+            quick=quick_check(effects) if facts and facts.times == 1 else None,
+            sorts=bool(facts and facts.sorts),
+            hidden=self._hidden_on(number),
+            loop=facts.loop if facts and not self._code.co_flags & _WAITS else None,
+        )
+
+    def _effects(self, effects: list[Effect], stored: set[Name]) -> tuple[Effect, ...] | None:
+        """The line's effects as this frame can resolve them; None if one of them cannot be."""
+        names = {name.name for name in stored}
+        calls = any(effect.calls for effect in effects)
+        kept: dict[Effect, None] = {}
+        for effect in effects:
+            root = effect.root
+            if root is None:  # zero-argument super(): the first parameter
+                if not self._code.co_argcount:
+                    return None
+                root = self._code.co_varnames[0]
+            if root in names and not effect.in_place:
+                return None
+            steps = tuple(self._step(step, names, calls) for step in effect.steps)
+            first = effect.first if effect.first is not None and effect.first[0] not in names else None
+            if first is not None:
+                first = (self._root(first[0]), tuple(self._step(step, names, calls) for step in first[1]))
+            item = None if effect.item is None else self._step(effect.item, names, calls)
+            kept[effect._replace(root=self._root(root), steps=steps, first=first, item=item)] = None
+        return tuple(kept)
+
+    def _root(self, name: str) -> Name:
+        code = self._code
+        if self._is_body():
+            return Name(name, FREE if name in code.co_freevars else SPACE)
+        if name in code.co_varnames or name in code.co_cellvars:
+            return Name(name, LOCAL)
+        return Name(name, FREE if name in code.co_freevars else GLOBAL)
+
+    def _step(self, step: tuple[Any, ...], stored: set[str], calls: bool) -> tuple[Any, ...]:
+        if step[0] != "i" or step[1] != VALUE_OF:
+            return step
+        name = step[2]
+        mine = name in self._code.co_varnames and name not in self._code.co_cellvars
+        if name in stored or not (mine or (self._kind == MODULE and not calls)):
+            return ("i", ANY, None)
+        return step
+
+    def _hidden_on(self, number: int) -> bool | frozenset[int]:
+        offsets = {offset for offset, line in self._line_at.items() if line == number}
+        inside = offsets & self._hidden
+        if not inside:
+            return False
+        return True if inside == offsets else frozenset(inside)
+
+
+def _parameters(code: types.CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x4) + bool(code.co_flags & 0x8)
+    return tuple(name for name in code.co_varnames[:count] if name not in _MADE_BY_COMPILER)

@@ -1,0 +1,112 @@
+"""The face of the tracer: start recording a program's own code, stop again.
+
+Who does what: the caller compiles the source, calls `start`, runs `exec(code, namespace)` and perhaps
+`namespace[f](*args, **kwargs)` itself, then calls `Recording.stop`. From `start` to `stop` records are appended
+to `memory` (bytes 0-7: little-endian count of the bytes that are whole records, data from offset 8), so that
+a process that is killed leaves what it had.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from .guards import GUARDS
+from .memory import Memory
+from .native.bridge import NativeCore, load
+from .output import Output
+from .plan import Program, plan_program
+from .recorder import Recorder
+from .settrace import SettraceCore
+
+NATIVE = ""
+"""File of the core in C, built for this interpreter; set by whoever has one."""
+
+
+class Recording:
+    """One trace that is being written. `core` is "native", "monitoring" or "settrace"."""
+
+    def __init__(self, core: Any, recorder: Any) -> None:
+        self.core: str = core.name
+        self._core = core
+        self._recorder = recorder
+        self._output = Output(recorder.printed)
+        self._stopped = False
+
+    def stop(self, *, ended: bool) -> None:
+        """Stop tracing, put `sys.stdout` and `sys.stderr` back, write `end`. Later calls do nothing.
+
+        The buffer is not touched any more when this returns.
+
+        Args:
+            ended: The program came to its end by itself, be it by an exception or `SystemExit`.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
+        GUARDS.end()
+        self._core.stop()
+        self._output.put_back()
+        self._recorder.finish(ended=ended)
+        self._recorder.release()
+
+    def leave(self) -> None:
+        """This is a forked child: trace no more, and write nothing."""
+        self._stopped = True
+        self._recorder.abandon()
+        self._core.stop()
+        self._output.put_back()
+
+    def lost(self, why: str) -> None:
+        """Write a `lost` record: the trace is not complete."""
+        if not self._stopped:
+            self._recorder.lost(why)
+
+
+def start(
+    code: types.CodeType,
+    source: str,
+    memory: Any,
+    *,
+    soft_events: int = 20_000,
+    max_events: int = 200_000,
+    core: str = "auto",
+) -> Recording:
+    """Trace `code` and all code objects in it from now on, in every thread.
+
+    One recording at a time. The core in C is not used for a source that waits for the end of objects.
+
+    Args:
+        code: What `compile(source, filename, "exec")` gave; the very object that will be run.
+        memory: A writable buffer of bytes, such as an mmap shared with the host. Its size less 8 is `max_bytes`.
+        core: "native", "monitoring" (3.12 and later), "settrace", or "auto": the first of these that there is.
+
+    Raises:
+        ValueError: This interpreter does not have the core that was asked for.
+    """
+    program = plan_program(code, source)
+    limits = {"soft_events": soft_events, "max_events": max_events}
+    chosen, recorder = _core(core, program, memory, limits)
+    recording = Recording(chosen, recorder)
+    chosen.start()
+    GUARDS.watch(recorder, program.facts.imports, recording.leave)
+    return recording
+
+
+def _core(wanted: str, program: Program, memory: Any, limits: dict[str, int]) -> tuple[Any, Any]:
+    if wanted == "native" or (wanted == "auto" and NATIVE):
+        if not NATIVE:
+            raise ValueError("no native core was built for this interpreter")
+        if program.facts.holds:
+            native = NativeCore(load(NATIVE), program, memory, **limits)
+            return native, native
+        wanted = "auto"
+    recorder = Recorder(program, Memory(memory, max_events=limits["max_events"]), soft_events=limits["soft_events"])
+    if wanted in ("auto", "monitoring") and sys.version_info >= (3, 12):
+        from .monitoring import MonitoringCore
+
+        return MonitoringCore(recorder), recorder
+    if wanted in ("auto", "settrace"):
+        return SettraceCore(recorder), recorder
+    raise ValueError(f"no core {wanted!r} on this interpreter")

@@ -1,0 +1,370 @@
+"""What each statement of a source may change, read from its syntax tree.
+
+A unit is a simple statement or the header of a compound one. Expressions of nested functions, lambdas and generator
+expressions belong to those (but for what is evaluated outside: decorators, defaults, the first iterable).
+Scopes are found by the name and first line of their code object; if two share both, they share their units.
+
+What is an effect:
+- `x[i] = v`, `del x[i]`, `x.a = v`, `del x.a`: STORE with the path of the container `x`
+- `x += v`: STORE with the path of `x`, in place; `x[i] += v` and `x.a += v`: STORE with the path of `x`, and of the
+  item
+- a call of a name or an attribute: CALL with the path of what is called, and with the path of the first argument if
+  it has one; not if it is a pure builtin that the source never assigns over, or a method named as those that only
+  read
+- `super().m(…)`: CALL with the root None, for the first parameter
+- a subscript that is read, if the source mentions `defaultdict`; an attribute that is read, if it mentions
+  `cached_property`: STORE with the path of the container
+- anything else that runs code, or whose path does not start at a name of the scope (a call in the path, a variable of
+  a comprehension): no tuple of effects at all, but None
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NamedTuple
+
+from .facts import Facts, read_facts, words
+from .own import protect
+
+protect(globals())
+
+STORE, CALL = "store", "call"
+CONSTANT, VALUE_OF, ANY = range(3)
+
+PURE_BUILTINS = words(
+    "abs all any ascii bin bool bytearray bytes callable chr complex dict divmod enumerate filter float format "
+    "frozenset getattr hasattr hash hex id input int isinstance issubclass iter len list map max memoryview min next "
+    "object oct open ord pow print property range repr reversed round set slice sorted staticmethod classmethod str "
+    "sum super tuple type zip ArithmeticError AssertionError AttributeError BaseException Exception IndexError "
+    "KeyError LookupError NotImplementedError OSError OverflowError RecursionError RuntimeError StopIteration "
+    "TypeError ValueError ZeroDivisionError"
+)
+PURE_METHODS = words(
+    "bit_length capitalize casefold center copy count decode difference elements encode endswith expandtabs find "
+    "format get index intersection isalnum isalpha isascii isdecimal isdigit isdisjoint isidentifier islower "
+    "isnumeric isspace issubset issuperset istitle isupper items join keys ljust lower lstrip most_common partition "
+    "replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase "
+    "symmetric_difference title translate union upper values zfill"
+)
+
+
+class Effect(NamedTuple):
+    """Something on a line that can change an object. `steps` lead from the root name to it, or to what is called."""
+
+    kind: str
+    root: Any
+    """The root's name; in a plan, with where it lives (`plan.Name`)."""
+    steps: tuple[tuple[Any, ...], ...]
+    first: tuple[Any, tuple[tuple[Any, ...], ...]] | None = None
+    """CALL: root and steps of the first argument, if it has a path."""
+    in_place: bool = False
+    """The root may be stored on the same line and is looked at with its new value."""
+    item: tuple[Any, ...] | None = None
+    """STORE: the step of the one item that is stored, if it is an item."""
+
+    @property
+    def calls(self) -> bool:
+        return self.kind == CALL
+
+
+class LineFacts:
+    """What the units of one line do. `effects` is None if they may change anything."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] | None = []
+        self.times = 0
+        self.sorts = False
+        self.loop: tuple[int, int] | None = None
+
+    def add(self, effect: Effect | None) -> None:
+        self.times += 1
+        if effect is None:
+            self.effects = None
+        elif self.effects is not None and effect not in self.effects:
+            self.effects.append(effect)
+
+
+class Scope:
+    """The units of one code object."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, LineFacts] = {}
+        self._units: dict[int, set[int]] = {}
+
+    def open_unit(self, first: int, last: int) -> list[LineFacts]:
+        """Facts of the lines of a unit, to be added to."""
+        lines = range(first, last + 1)
+        for number in lines:
+            self._units.setdefault(number, set()).update(lines)
+        return [self.lines.setdefault(number, LineFacts()) for number in lines]
+
+    def unit_lines(self, number: int) -> frozenset[int]:
+        """All lines of the units that have this line."""
+        return frozenset(self._units.get(number, (number,)))
+
+
+class Units:
+    """The units of a whole source."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._scopes: dict[tuple[str, int], Scope] = {}
+
+    def make_scope(self, name: str, first_line: int) -> Scope:
+        return self._scopes.setdefault((name, first_line), Scope())
+
+    def scope_of(self, name: str, first_line: int) -> Scope | None:
+        return self._scopes.get((name, 1 if name == "<module>" else first_line))
+
+
+def read_units(tree: ast.Module) -> Units:
+    """All scopes of a module."""
+    units = Units(read_facts(tree))
+    todo = [_ScopeReader(units, units.make_scope("<module>", 1), None, list(tree.body), [])]
+    while todo:
+        todo += todo.pop().read()
+    return units
+
+
+class _ScopeReader:
+    """Reads the statements, or the expressions, of one scope."""
+
+    def __init__(
+        self, units: Units, scope: Scope, class_name: str | None, body: list[ast.stmt], values: list[ast.expr]
+    ) -> None:
+        self._units = units
+        self._scope = scope
+        self._class_name = class_name
+        self._body = body
+        self._values = values
+        self._inner: list[_ScopeReader] = []
+        self._open: list[LineFacts] = []
+        self._bound: list[set[str]] = []
+
+    def read(self) -> list[_ScopeReader]:
+        """Read it; gives the scopes in it, unread."""
+        for value in self._values:
+            self._unit([value])
+        todo = list(self._body)
+        while todo:
+            todo += self._statement(todo.pop())
+        return self._inner
+
+    def _statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """Read one statement, or the header of one; gives the statements in it."""
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self._definition(node)
+        elif isinstance(node, ast.ClassDef):
+            self._class(node)
+        elif isinstance(node, (ast.If, ast.While)):
+            self._unit([node.test], node.lineno)
+            if isinstance(node, ast.While):
+                self._loop(node, node.test)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            self._unit([node.target, node.iter], node.lineno)
+            if self._units.facts.lazy or isinstance(node, ast.AsyncFor):
+                self._anything()
+            self._loop(node, node.iter)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            self._unit([item.context_expr for item in node.items], node.lineno)
+            self._anything()
+        elif isinstance(node, (ast.Try, ast.TryStar)):
+            return [*node.body, *node.orelse, *node.finalbody, *self._handlers(node)]
+        elif isinstance(node, ast.Match):
+            return self._match(node)
+        else:
+            self._unit([node])
+            return []
+        return _nested(node)
+
+    def _handlers(self, node: ast.Try | ast.TryStar) -> list[ast.stmt]:
+        body = []
+        for handler in node.handlers:
+            self._unit([handler.type] if handler.type else [], handler.lineno)
+            body += handler.body
+        return body
+
+    def _match(self, node: ast.Match) -> list[ast.stmt]:
+        self._unit([node.subject], node.lineno)
+        body = []
+        for case in node.cases:
+            self._unit([case.guard] if case.guard else [], case.pattern.lineno, case.pattern.end_lineno)
+            body += case.body
+        return body
+
+    def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        arguments = node.args
+        defaults = [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        self._unit([*defaults, *node.decorator_list], first, max(first, _before(node.body, node.lineno)))
+        self._decorators(node.decorator_list)
+        self._enter(node.name, first, self._class_name, list(node.body))
+
+    def _class(self, node: ast.ClassDef) -> None:
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        values = [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+        self._unit(values, first, max(first, _before(node.body, node.lineno)))
+        self._decorators(node.decorator_list)
+        self._enter(node.name, first, node.name, list(node.body))
+
+    def _decorators(self, decorators: list[ast.expr]) -> None:
+        for decorator in decorators:
+            self._call(decorator, None)
+
+    def _enter(
+        self, name: str, first: int, class_name: str | None, body: list[ast.stmt], values: list[ast.expr] | None = None
+    ) -> None:
+        scope = self._units.make_scope(name, first)
+        self._inner.append(_ScopeReader(self._units, scope, class_name, body, values or []))
+
+    def _loop(self, node: ast.While | ast.For | ast.AsyncFor, header: ast.expr) -> None:
+        last = node.body[-1].end_lineno or node.lineno
+        one_line = node.lineno == header.lineno == header.end_lineno
+        if one_line and not isinstance(node, ast.AsyncFor):
+            self._scope.lines[node.lineno].loop = (node.lineno, last)
+
+    def _unit(self, nodes: list[Any], first: int | None = None, last: int | None = None) -> None:
+        if first is None:
+            first = min(node.lineno for node in nodes)
+        if last is None:
+            last = max([first, *(node.end_lineno or first for node in nodes)])
+        self._open = self._scope.open_unit(first, last)
+        for node in nodes:
+            self._visit(node)
+
+    def _anything(self) -> None:
+        self._effect(None)
+
+    def _effect(self, effect: Effect | None) -> None:
+        for facts in self._open:
+            facts.add(effect)
+
+    def _visit(self, node: ast.AST) -> None:
+        """Read a statement's or an expression's parts without recursion but into comprehensions."""
+        todo = [node]
+        while todo:
+            part = todo.pop()
+            if isinstance(part, ast.Lambda):
+                self._enter("<lambda>", part.lineno, self._class_name, [], [part.body])
+                arguments = part.args
+                todo += [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
+            elif isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                self._comprehension(part)
+            else:
+                self._part(part)
+                todo += reversed(list(ast.iter_child_nodes(part)))
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        first, *others = node.generators
+        inside = [*elements, first.target, *first.ifs]
+        for generator in others:
+            inside += [generator.target, generator.iter, *generator.ifs]
+        self._visit(first.iter)
+        if isinstance(node, ast.GeneratorExp):
+            self._enter("<genexpr>", node.lineno, self._class_name, [], inside)
+            return
+        if self._units.facts.lazy:
+            self._anything()
+        targets = [part for generator in node.generators for part in ast.walk(generator.target)]
+        self._bound.append({part.id for part in targets if isinstance(part, ast.Name)})
+        for part in inside:
+            self._visit(part)
+        self._bound.pop()
+
+    def _part(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Call):
+            self._call(node.func, node.args[0] if node.args else None)
+        elif isinstance(node, ast.AugAssign):
+            self._store(node.target, in_place=True)
+        elif isinstance(node, (ast.Subscript, ast.Attribute)):
+            kind = "item" if isinstance(node, ast.Subscript) else "attribute"
+            if not isinstance(node.ctx, ast.Load) or kind in self._units.facts.reads_change:
+                item = None
+                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                    item = _item_step(node.slice, self._mangled)
+                self._store(node.value, item=item)
+
+    def _store(self, container: ast.expr, *, in_place: bool = False, item: tuple[Any, ...] | None = None) -> None:
+        path = self._path(container)
+        named = in_place and isinstance(container, ast.Name)
+        self._effect(path and Effect(STORE, path[0], path[1], None, named, item))
+
+    def _call(self, function: ast.expr, first: ast.expr | None) -> None:
+        facts = self._units.facts
+        if isinstance(function, ast.Name) and function.id in PURE_BUILTINS - facts.shadowed:
+            if facts.lazy:
+                self._anything()
+            return
+        if isinstance(function, ast.Name) and function.id in ("setattr", "delattr") and first is not None:
+            self._store(first)
+            return
+        if isinstance(function, ast.Attribute):
+            if function.attr in PURE_METHODS and not facts.lazy:
+                return
+            if function.attr == "sort":
+                for line in self._open:
+                    line.sorts = True
+        path = self._path(function)
+        argument = self._path(first) if first is not None else None
+        known = argument if argument is not None and argument[0] is not None else None
+        self._effect(path and Effect(CALL, path[0], path[1], known))
+
+    def _path(self, node: ast.expr) -> tuple[str | None, tuple[tuple[Any, ...], ...]] | None:
+        """Root name and steps, or None if it does not start at a name of the scope."""
+        steps: list[tuple[Any, ...]] = []
+        while True:
+            if isinstance(node, ast.Attribute):
+                steps.append(("a", self._mangled(node.attr)))
+            elif isinstance(node, ast.Subscript):
+                steps.append(_item_step(node.slice, self._mangled))
+            else:
+                break
+            node = node.value
+        if isinstance(node, ast.Name) and not any(node.id in names for names in self._bound):
+            return self._mangled(node.id), tuple(reversed(steps))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+            return None, tuple(reversed(steps))
+        return None
+
+    def _mangled(self, name: str) -> str:
+        if self._class_name is None or not name.startswith("__") or name.endswith("__") or "." in name:
+            return name
+        stripped = self._class_name.lstrip("_")
+        return f"_{stripped}{name}" if stripped else name
+
+
+def _item_step(index: Any, mangled: Any) -> tuple[Any, ...]:
+    if isinstance(index, ast.Constant) and type(index.value) in (int, str, bool, type(None), bytes):
+        return ("i", CONSTANT, index.value)
+    if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
+        number = getattr(index.operand, "value", None)
+        return ("i", CONSTANT, -number) if type(number) is int else ("i", ANY, None)
+    if isinstance(index, ast.Name):
+        return ("i", VALUE_OF, mangled(index.id))
+    return ("i", ANY, None)
+
+
+def _nested(node: Any) -> list[ast.stmt]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return []
+    return [*node.body, *getattr(node, "orelse", ())]
+
+
+def _before(body: list[ast.stmt], first: int) -> int:
+    """The last line of a header: the one before its body, unless that is on the same line."""
+    decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
+    return max(first, min([body[0].lineno, *(decorator.lineno for decorator in decorators)]) - 1)
+
+
+def quick_check(effects: tuple[Effect, ...] | None) -> str | None:
+    """How the only effect of a line, which happens once, can be checked without comparing all of the object."""
+    if effects is None or len(effects) != 1:
+        return None
+    effect = effects[0]
+    if effect.kind == STORE:
+        if effect.item is not None and effect.item[1] != ANY:
+            return "item"
+        return "end" if effect.in_place else None
+    called = effect.steps[-1] if effect.steps else ("", "")
+    return {"append": "end", "add": "add"}.get(called[1]) if called[0] == "a" else None

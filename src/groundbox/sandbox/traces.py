@@ -1,0 +1,79 @@
+"""The trace of one run, seen from the host: memory for a guest to write records to, and what is made of them.
+
+The memory has a fixed size, sealed, so that a guest can make neither it nor us grow, and is charged to the
+guest that fills it. Its first eight bytes count the bytes that hold whole records; all of it is a claim, copied
+before it is read, as a process of the guest may still live.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from typing import Any, Final
+
+from groundbox.execution import Outcome
+from groundbox.sandbox.languages import Program
+from groundbox.trace.options import TraceOptions
+from groundbox.trace.reading import Trace, assemble
+from groundbox.trace.schema import Entry
+
+_COUNT: Final = struct.Struct("<Q")
+LARGE_BYTES: Final = 1 << 20
+"""More is decoded in a thread, so that other sandboxes do not wait."""
+
+
+class TraceMemory:
+    """The descriptor is the caller's to close."""
+
+    def __init__(self, options: TraceOptions) -> None:
+        self.options = options
+        self._size = _COUNT.size + options.max_bytes
+        self.descriptor = os.memfd_create("groundbox-trace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, self._size)
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+
+    def order(self) -> dict[str, Any]:
+        """What the guest is told of it."""
+        return {
+            "soft_events": self.options.soft_events,
+            "max_events": self.options.max_events,
+            "core": self.options.core,
+        }
+
+    def body(self) -> bytes:
+        """The records as the guest left them."""
+        (count,) = _COUNT.unpack(os.pread(self.descriptor, _COUNT.size, 0))
+        return os.pread(self.descriptor, min(count, self.options.max_bytes), _COUNT.size)
+
+
+def read(
+    body: bytes,
+    program: Program,
+    options: TraceOptions,
+    *,
+    python: str,
+    hash_seed: int | None,
+    outcome: Outcome,
+    why: str,
+    core: str,
+) -> Trace:
+    """The trace that these records make.
+
+    Args:
+        why: For an outcome that is neither ok nor error: what stopped the program.
+    """
+    call = program.call
+    return assemble(
+        body,
+        source=program.source,
+        filename=program.filename if program.mode != "cell" else "<cell>",
+        mode=program.mode,
+        entry=None if call is None else Entry(call=call, args=list(program.args), kwargs=dict(program.kwargs)),
+        python=python,
+        hash_seed=hash_seed,
+        limits={name: getattr(options, name) for name in ("soft_events", "max_events", "max_bytes")},
+        outcome=outcome.value,
+        why=why,
+        core=core,
+    )

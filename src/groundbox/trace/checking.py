@@ -1,0 +1,332 @@
+"""The rules of docs/trace.md that need more than one record: what exists before it is used.
+
+The order of records is a claim of a guest. What is checked here is what readers build on: frames, lines and
+labels that exist, indexes inside their lists, frames that run before they do something and not after they ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from groundbox.trace import schema
+from groundbox.trace.schema import Record, V
+from groundbox.trace.values import InvalidValue, check, check_hex
+
+MOST_NAME: Final = 1000
+_SCOPES: Final = (None, "global", "nonlocal")
+_RUNS: Final = 1
+_WAITS: Final = 2
+_ENDED: Final = 3
+_ITEMS: Final = frozenset({"list", "set", "deque", "array"})
+_KEYED: Final = frozenset({"dict", "object", "class"})
+_OPS: Final = {
+    "set": frozenset({"list", "deque", "dict", "object", "class"}),
+    "splice": frozenset({"list", "deque"}),
+    "remove": _KEYED,
+    "add": frozenset({"set"}),
+    "discard": frozenset({"set"}),
+    "replace": _ITEMS | _KEYED | {"bytearray"},
+}
+_OP_FIELDS: Final = {
+    "set": frozenset({"at"}),
+    "splice": frozenset({"start", "removed", "items"}),
+    "remove": frozenset({"at"}),
+    "add": frozenset({"items"}),
+    "discard": frozenset({"items"}),
+    "replace": frozenset({"items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape"}),
+}
+_TYPE_FIELDS: Final = {
+    "list": frozenset({"items", "tail", "elided", "attrs"}),
+    "set": frozenset({"items", "tail", "elided", "attrs"}),
+    "deque": frozenset({"items", "tail", "elided", "attrs", "maxlen"}),
+    "dict": frozenset({"pairs", "tail", "elided", "attrs"}),
+    "object": frozenset({"attrs", "elided"}),
+    "class": frozenset({"attrs", "elided"}),
+    "bytearray": frozenset({"hex", "len", "elided"}),
+    "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
+}
+_PARTS: Final = ("items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape")
+
+
+class InvalidRecord(ValueError):
+    """A record that may not stand where it stands; the message says why."""
+
+
+class Checker:
+    """Takes the records of one trace in their order.
+
+    Attributes:
+        lines: How many lines the source has.
+        ended: Whether the `end` record was seen.
+        lost: What `lost` records said, at most 20 of them.
+        folded: Whether anything was folded.
+    """
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+        self.ended = False
+        self.folded = False
+        self.lost: list[str] = []
+        self._frames: dict[int, int] = {0: _ENDED}
+        self._last_frame = 0
+        self._fresh: int | None = None
+        self._types: dict[int, str] = {}
+        self._lengths: dict[int, int] = {}
+        self._owed: set[int] = set()
+        self._described = 0
+
+    @property
+    def owing(self) -> int:
+        """How many records at the end are descriptions that refer to an object without one."""
+        return self._described if self._owed else 0
+
+    def check(self, record: Record) -> None:
+        """Check the next record.
+
+        Raises:
+            InvalidRecord: It may not stand here, or says what cannot be.
+        """
+        if self.ended:
+            raise InvalidRecord("nothing follows an end")
+        if self._owed and type(record) is not schema.Object:
+            raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
+        try:
+            _CHECKS[type(record)](self, record)
+        except InvalidValue as error:
+            raise InvalidRecord(str(error)) from None
+        if type(record) is not schema.Call:
+            self._fresh = None
+        if not self._owed:
+            self._described = 0
+
+    def finish(self) -> None:
+        """Check what can only be said after the last record.
+
+        Raises:
+            InvalidRecord: An object was referred to and never described.
+        """
+        if self._owed:
+            raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
+
+    def _value(self, value: V) -> None:
+        if type(value) is not dict:
+            check(value, [])
+            return
+        refs: list[int] = []
+        check(value, refs)
+        for label in refs:
+            if label not in self._types:
+                raise InvalidRecord(f"label {label} is not described")
+
+    def _part(self, value: V) -> None:
+        """A part of an object: what it refers to may be described by a record of the same group."""
+        if type(value) is not dict:
+            check(value, [])
+            return
+        refs: list[int] = []
+        check(value, refs)
+        for label in refs:
+            if label not in self._types:
+                if label < 1:
+                    raise InvalidRecord("labels are counted from 1")
+                self._owed.add(label)
+
+    def _frame(self, frame: int, *, wakes: bool = False) -> None:
+        state = self._frames.get(frame) if frame > 0 else None
+        if state == _RUNS:
+            return
+        if state is None:
+            raise InvalidRecord(f"frame {frame} was not called")
+        if state == _ENDED:
+            raise InvalidRecord(f"frame {frame} has ended")
+        if not wakes:
+            raise InvalidRecord(f"frame {frame} waits since its yield")
+        self._frames[frame] = _RUNS
+
+    def _line(self, number: int) -> None:
+        if not 1 <= number <= self.lines:
+            raise InvalidRecord(f"the source has no line {number}")
+
+    def _call(self, record: schema.Call) -> None:
+        if record.f <= self._last_frame:
+            raise InvalidRecord(f"frame {record.f} is called after frame {self._last_frame}")
+        if record.p not in self._frames:
+            raise InvalidRecord(f"frame {record.p} was not called")
+        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        self._line(record.n)
+        for value in record.args.values():
+            self._value(value)
+        self._frames[record.f] = _RUNS
+        self._last_frame = self._fresh = record.f
+
+    def _step(self, record: schema.Line) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+
+    def _set(self, record: schema.Set) -> None:
+        self._frame(record.f)
+        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
+        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        self._value(record.v)
+
+    def _del(self, record: schema.Del) -> None:
+        self._frame(record.f)
+        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
+
+    def _return(self, record: schema.Return) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        self._value(record.v)
+        self._frames[record.f] = _ENDED
+
+    def _yield(self, record: schema.Yield) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        self._value(record.v)
+        self._frames[record.f] = _WAITS
+
+    def _resume(self, record: schema.Resume) -> None:
+        _need(self._frames.get(record.f) == _WAITS, f"frame {record.f} goes on without having waited")
+        _need(record.p in self._frames, f"frame {record.p} was not called")
+        self._line(record.n)
+        self._frames[record.f] = _RUNS
+
+    def _raise(self, record: schema.Raise) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        _need(len(record.type) <= MOST_NAME, "a name is too long")
+        _need(record.from_ is None or record.from_ in self._frames, f"frame {record.from_} was not called")
+        for value in record.args:
+            self._value(value)
+
+    def _unwind(self, record: schema.Unwind) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        self._frames[record.f] = _ENDED
+
+    def _out(self, record: schema.Out) -> None:
+        _need(record.s in (1, 2), "output goes to 1 or 2")
+        _need(record.elided >= 0, "elided is a count")
+
+    def _fold(self, record: schema.Fold) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        _need(record.what in ("loop", "call"), "a loop or a call is folded")
+        _need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
+        _need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
+        self.folded = True
+
+    def _lose(self, record: schema.Lost) -> None:
+        if len(self.lost) < 20:
+            self.lost.append(record.why[:300])
+
+    def _end(self, record: schema.End) -> None:
+        self.ended = True
+
+    def _object(self, record: schema.Object) -> None:
+        _need(record.id >= 1, "labels are counted from 1")
+        _need(record.id not in self._types, f"label {record.id} is described twice")
+        _need(record.type in _TYPE_FIELDS, f"{record.type[:40]!r} is no type of object")
+        _need(record.class_ is None or len(record.class_) <= MOST_NAME, "a name is too long")
+        self._content(record, record.type, self._part)
+        self._types[record.id] = record.type
+        self._owed.discard(record.id)
+        self._described += 1
+
+    def _content(self, record: Any, kind: str, each: Callable[[V], None]) -> None:
+        """The parts that an `object` record and a `replace` share."""
+        given = {name for name in _PARTS if getattr(record, name)}
+        if given - _TYPE_FIELDS[kind]:
+            raise InvalidRecord(f"a {kind} has no {min(given - _TYPE_FIELDS[kind])}")
+        _need(record.elided >= 0, "elided is a count")
+        _need(not record.tail or record.elided > 0, "only what is elided has a tail")
+        if kind == "bytearray":
+            check_hex(record.hex, record.len)
+        if (kind in _ITEMS and record.items is None) or (kind == "dict" and record.pairs is None):
+            raise InvalidRecord(f"a {kind} has {'pairs' if kind == 'dict' else 'items'}")
+        for value in record.items or ():
+            each(value)
+        for key, value in record.pairs or ():
+            each(key)
+            each(value)
+        for value in (record.attrs or {}).values():
+            each(value)
+        for value in record.tail or ():
+            self._tail(value, kind, each)
+        if kind in ("list", "deque"):
+            self._lengths[record.id] = len(record.items) + record.elided + len(record.tail or ())
+
+    def _tail(self, value: V, kind: str, each: Callable[[V], None]) -> None:
+        if kind != "dict":
+            each(value)
+            return
+        _need(type(value) is list and len(value) == 2, "a pair has a key and a value")
+        each(value[0])
+        each(value[1])
+
+    def _mutate(self, record: schema.Mutate) -> None:
+        kind = self._types.get(record.id, "")
+        _need(bool(kind), f"label {record.id} is not described")
+        _need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
+        extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)} - _OP_FIELDS[record.op]
+        _need(not extra, f"{record.op!r} does not go with {min(extra, default='')}")
+        if record.op == "replace":
+            self._content(record, kind, self._value)
+        elif record.op == "splice":
+            self._splice(record)
+        elif record.op in ("add", "discard"):
+            for value in record.items or ():
+                self._value(value)
+        else:
+            self._change(record, kind)
+
+    def _splice(self, record: schema.Mutate) -> None:
+        start, removed, items = record.start, record.removed, record.items
+        _need(start is not None and removed is not None and items is not None, "a splice has start, removed and items")
+        assert start is not None
+        assert removed is not None
+        assert items is not None
+        length = self._lengths[record.id]
+        _need(start >= 0 and removed >= 0 and start + removed <= length, f"a list of {length} items has no such part")
+        for value in items:
+            self._value(value)
+        self._lengths[record.id] = length - removed + len(items)
+
+    def _change(self, record: schema.Mutate, kind: str) -> None:
+        for entry in record.at or ():
+            place = entry
+            if record.op == "set":
+                _need(type(entry) is list and len(entry) == 2, "a change has a place and a value")
+                place = entry[0]
+                self._value(entry[1])
+            if kind == "dict":
+                self._value(place)
+            elif kind in ("list", "deque"):
+                _need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
+            else:
+                _need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
+
+
+def _need(met: bool, problem: str) -> None:
+    if not met:
+        raise InvalidRecord(problem)
+
+
+_CHECKS: Final[dict[type[Record], Callable[[Checker, Any], None]]] = {
+    schema.Call: Checker._call,
+    schema.Line: Checker._step,
+    schema.Set: Checker._set,
+    schema.Del: Checker._del,
+    schema.Object: Checker._object,
+    schema.Mutate: Checker._mutate,
+    schema.Return: Checker._return,
+    schema.Yield: Checker._yield,
+    schema.Resume: Checker._resume,
+    schema.Raise: Checker._raise,
+    schema.Unwind: Checker._unwind,
+    schema.Out: Checker._out,
+    schema.Fold: Checker._fold,
+    schema.Lost: Checker._lose,
+    schema.End: Checker._end,
+}

@@ -1,0 +1,279 @@
+// The page: where the reader is, and what is shown there.
+const data = JSON.parse(document.getElementById("trace").textContent);
+const get = (id) => document.getElementById(id);
+const player = new Player(data.records);
+const MOST_OUTPUT = 20000, MOST_FRAMES = 12;
+
+const view = { stops: [], index: 0, folded: new Set(data.spans.map((_, number) => number)), position: null };
+
+// Stops that are not folded away. A folded span is one stop, before the iterations that it hides.
+function findStops() {
+  const folding = get("fold").checked;
+  const spans = folding ? data.spans.map((span, number) => ({ span, number })).filter(({ number }) => view.folded.has(number)) : [];
+  spans.sort((a, b) => a.span[0] - b.span[0] || b.span[1] - a.span[1]);
+  const outer = [];
+  for (const each of spans) if (!outer.length || each.span[0] > outer[outer.length - 1].span[1]) outer.push(each);
+  const stops = [];
+  let at = 0;
+  for (const [t, frame, line, kind] of data.positions) {
+    while (at < outer.length && t > outer[at].span[1]) { stops.push(gapStop(outer[at])); at += 1; }
+    if (at < outer.length && t >= outer[at].span[0]) continue;
+    stops.push({ t, frame, line, kind });
+  }
+  while (at < outer.length) { stops.push(gapStop(outer[at])); at += 1; }
+  view.stops = stops;
+}
+
+const gapStop = ({ span, number }) => ({ t: span[1], frame: span[4], line: span[3], kind: "gap", text: span[2], number });
+
+function nearestStop(t) {
+  let low = 0, high = view.stops.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (view.stops[middle].t < t) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+function goTo(index) {
+  view.index = Math.max(0, Math.min(view.stops.length - 1, index));
+  show();
+}
+
+// A moment that is folded away is unfolded first.
+function goToRecord(t) {
+  const hiding = data.spans.map((span, number) => ({ span, number })).filter(({ span, number }) => view.folded.has(number) && span[0] <= t && t <= span[1]);
+  if (hiding.length && get("fold").checked) { for (const { number } of hiding) view.folded.delete(number); findStops(); }
+  goTo(nearestStop(t));
+}
+
+const depthOf = (stop) => {
+  let depth = 0, frame = stop.frame;
+  const state = player.state;
+  while (frame && state.frames.has(frame)) { depth += 1; frame = state.frames.get(frame).parent; }
+  return depth;
+};
+
+function stepOver(direction) {
+  const depths = (stop) => { player.at(data.records.length - 1); return depthOf(stop); };
+  const depth = depths(view.stops[view.index]);
+  let index = view.index + direction;
+  while (index > 0 && index < view.stops.length - 1 && view.stops[index].kind !== "gap" && depthOf(view.stops[index]) > depth) index += direction;
+  goTo(index);
+}
+
+function changesBetween(from, to) {
+  const names = new Set(), objects = new Map(), printed = [];
+  for (let t = from + 1; t <= to; t += 1) {
+    const record = data.records[t];
+    if (record.k === "set") names.add(`${record.scope === "global" ? player.state.module : record.f}:${record.name}`);
+    else if (record.k === "call") for (const name of Object.keys(record.args || {})) names.add(`${record.f}:${name}`);
+    else if (record.k === "object") objects.set(record.id, true);
+    else if (record.k === "mutate") noteMutation(objects, record);
+    else if (record.k === "out") printed.push(record.text);
+  }
+  return { names, objects, printed };
+}
+
+function noteMutation(objects, record) {
+  if (objects.get(record.id) === true) return;
+  const places = objects.get(record.id) || new Set();
+  if (record.op === "replace") { objects.set(record.id, true); return; }
+  if (record.op === "splice") for (let n = 0; n < (record.items || []).length; n += 1) places.add(keyOf(record.start + n));
+  for (const entry of record.at || []) places.add(keyOf(record.op === "set" ? entry[0] : entry));
+  for (const item of record.op === "add" ? record.items || [] : []) places.add(keyOf(item));
+  objects.set(record.id, places);
+}
+
+function show() {
+  const stop = view.stops[view.index], before = view.stops[view.index - 1];
+  if (!stop) return;
+  const state = player.at(stop.t);
+  const changes = changesBetween(before ? before.t : -1, stop.t);
+  get("slider").max = view.stops.length - 1;
+  get("slider").value = view.index;
+  get("count").textContent = `${view.index + 1} / ${view.stops.length}`;
+  get("where").textContent = whereText(stop, state);
+  showNotice(stop);
+  showSource(stop, before, state, changes);
+  const frames = shownFrames(stop, state);
+  showStack(frames, stop, state, changes);
+  const picture = new Graph(state, changes).draw(frames);
+  get("graph").replaceChildren(picture || element("div", "none", "none"));
+  showOutput(stop.t);
+  view.outline.mark(stop.t);
+}
+
+function whereText(stop, state) {
+  if (stop.kind === "end") return data.outcome === "ok" ? "the program has ended" : `the program has ended: ${data.outcome}`;
+  if (stop.kind === "gap") return "";
+  const frame = state.frames.get(stop.frame);
+  const record = data.records[stop.t];
+  const name = frame.name.split(".<locals>.").pop();
+  const value = () => shortened(valueText(state, record.v === undefined ? null : record.v), 120);
+  switch (stop.kind) {
+    case "return": return `${name} returns ${value()}`;
+    case "yield": return `${name} yields ${value()}`;
+    case "unwind": return `an exception leaves ${name}`;
+    case "raise": return `${record.type}(${(record.args || []).map((arg) => valueText(state, arg)).join(", ")})`;
+    default: return `line ${stop.line} of ${name} is about to run`;
+  }
+}
+
+function showNotice(stop) {
+  const notice = get("notice");
+  const incomplete = !data.complete && view.index === view.stops.length - 1;
+  notice.hidden = stop.kind !== "gap" && !incomplete;
+  notice.className = incomplete ? "bad" : "";
+  notice.replaceChildren();
+  if (stop.kind === "gap") {
+    notice.append(stop.text);
+    const button = element("button", "", "unfold");
+    button.addEventListener("click", () => { view.folded.delete(stop.number); findStops(); goTo(nearestStop(data.spans[stop.number][0])); });
+    notice.append(button);
+  } else if (incomplete) {
+    notice.append(`This trace is not complete: ${data.reasons.join("; ")}`);
+  }
+}
+
+function makeSource() {
+  const ran = new Map();
+  for (const [t, , line, kind] of data.positions) if (kind === "line") { if (!ran.has(line)) ran.set(line, []); ran.get(line).push(t); }
+  data.lines.forEach((text, index) => {
+    const line = index + 1, times = ran.get(line) || [];
+    const row = element("div", times.length ? "row runs" : "row never");
+    row.append(element("span", "hits", times.length > 1 ? `${times.length}×` : ""), element("span", "number", String(line)), element("span", "text", text || " "), element("span", "note"));
+    if (!text.trim() || /^\s*#/.test(text)) row.classList.remove("never");
+    if (times.length) row.addEventListener("click", () => goToRecord(times.find((t) => t > view.stops[view.index].t) || times[0]));
+    get("source").append(row);
+  });
+}
+
+function showSource(stop, before, state, changes) {
+  const rows = get("source").children;
+  for (const row of get("source").querySelectorAll(".now, .was, .failed")) { row.classList.remove("now", "was", "failed"); row.lastChild.textContent = ""; }
+  if (before && rows[before.line - 1] && before.kind === "line") {
+    const row = rows[before.line - 1];
+    row.classList.add("was");
+    if (stop.kind !== "gap") row.lastChild.textContent = shortened(noteText(before, stop, state, changes), 90);
+  }
+  const row = rows[stop.line - 1];
+  if (!row) return;
+  row.classList.remove("was");
+  row.classList.add(stop.kind === "raise" || stop.kind === "unwind" ? "failed" : "now");
+  if (stop.kind === "raise" || stop.kind === "return" || stop.kind === "yield") row.lastChild.textContent = shortened(whereText(stop, state), 90);
+  reveal(get("code"), row);
+}
+
+function noteText(before, stop, state, changes) {
+  const said = [];
+  for (let t = before.t + 1; t <= stop.t; t += 1) {
+    const record = data.records[t];
+    if (record.k === "set" && record.f === before.frame) said.push(`${record.name} = ${valueText(state, record.v, 2)}`);
+    else if (record.k === "del" && record.f === before.frame) said.push(`del ${record.name}`);
+  }
+  if (changes.printed.length) said.push(`prints ${quoted(changes.printed.join(""))}`);
+  return said.join("; ");
+}
+
+// The frame that runs and those that called it, innermost first, then waiting generators and other threads.
+function shownFrames(stop, state) {
+  const chain = [];
+  let number = stop.frame;
+  while (number && state.frames.has(number)) { chain.push(state.frames.get(number)); number = state.frames.get(number).parent; }
+  const others = state.running().filter((frame) => !chain.includes(frame)).reverse();
+  if (!chain.length && !others.length && state.module) others.push(state.frames.get(state.module));
+  return [...chain, ...others];
+}
+
+function showStack(frames, stop, state, changes) {
+  const cards = frames.slice(0, MOST_FRAMES).map((frame, index) => frameCard(frame, index === 0, state, changes));
+  if (frames.length > MOST_FRAMES) cards.push(element("div", "none", more(frames.length - MOST_FRAMES)));
+  if (state.globals.size && !state.module) cards.push(frameCard({ number: 0, name: "globals", names: state.globals, others: new Map(), status: "runs", line: "" }, false, state, changes));
+  get("stack").replaceChildren(...cards);
+}
+
+const DEFINITIONS = ["function", "class", "module", "builtin"];
+
+function frameCard(frame, top, state, changes) {
+  const card = element("div", `frame${top ? " top" : ""}${frame.status === "waits" ? " waits" : ""}`);
+  const head = element("div", "head");
+  const waits = frame.status === "waits" ? " (waits)" : "";
+  head.append(element("span", "", frame.name.split(".<locals>.").pop() + waits), element("span", "at", frame.line ? `line ${frame.line}` : ""));
+  card.append(head);
+  const table = element("table");
+  const plain = [], definitions = [];
+  for (const entry of [...frame.names, ...frame.others]) {
+    const [, value] = entry;
+    const defines = value !== null && typeof value === "object" && (DEFINITIONS.some((kind) => kind in value) || (isRef(value) && (state.heap.get(value.ref) || {}).type === "class"));
+    (defines ? definitions : plain).push(entry);
+  }
+  const isNew = ([name]) => changes.names.has(`${frame.number}:${name}`);
+  for (const [name, value] of [...plain, ...definitions.filter(isNew)]) {
+    const row = element("tr", changes.names.has(`${frame.number}:${name}`) || (isRef(value) && changes.objects.has(value.ref)) ? "changed" : "");
+    row.append(element("td", "name", name), element("td", "value", shortened(valueText(state, value), 400)));
+    table.append(row);
+  }
+  const quiet = definitions.filter((entry) => !isNew(entry)).map(([name]) => name);
+  if (quiet.length) {
+    const row = element("tr", "defined");
+    row.append(element("td", "name", "defined"), element("td", "value", shortened(quiet.join(", "), 400)));
+    table.append(row);
+  }
+  card.append(table.children.length ? table : element("div", "none", "no names yet"));
+  return card;
+}
+
+const outputs = data.records.map((record, t) => ({ record, t })).filter(({ record }) => record.k === "out");
+
+function showOutput(t) {
+  const parts = [];
+  let size = 0;
+  for (let index = outputs.length - 1; index >= 0 && size < MOST_OUTPUT; index -= 1) {
+    const { record, t: at } = outputs[index];
+    if (at > t) continue;
+    const piece = element("span", record.s === 2 ? "err" : "", record.text);
+    if (record.elided) piece.append(element("span", "more", more(record.elided)), record.tail || "");
+    parts.unshift(piece);
+    size += record.text.length;
+  }
+  get("output").replaceChildren(...parts);
+  get("output").scrollTop = get("output").scrollHeight;
+}
+
+function listen() {
+  const actions = { first: () => goTo(0), back: () => goTo(view.index - 1), on: () => goTo(view.index + 1), last: () => goTo(view.stops.length - 1), over: () => stepOver(1), "over-back": () => stepOver(-1) };
+  for (const [id, action] of Object.entries(actions)) get(id).addEventListener("click", action);
+  const keys = { ArrowRight: "on", ArrowLeft: "back", ArrowDown: "over", ArrowUp: "over-back", Home: "first", End: "last" };
+  document.addEventListener("keydown", (event) => {
+    if (event.key in keys && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); actions[keys[event.key]](); }
+  });
+  get("slider").addEventListener("input", () => goTo(Number(get("slider").value)));
+  get("fold").addEventListener("change", () => {
+    const t = view.stops[view.index].t;
+    view.folded = new Set(data.spans.map((_, number) => number));
+    findStops();
+    goTo(nearestStop(t));
+  });
+  get("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+}
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+}
+
+// #120 in the address is a record to begin at, #120-dark the same in the dark.
+function begin() {
+  const [t, theme] = location.hash.slice(1).split("-");
+  setTheme(theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  get("title").textContent = data.filename;
+  get("where").textContent = "";
+  makeSource();
+  findStops();
+  view.outline = new Outline(data, get("outline"), goToRecord);
+  listen();
+  if (!view.stops.length) { get("where").textContent = "nothing was recorded"; return; }
+  if (/^[0-9]+$/.test(t)) goToRecord(Number(t)); else goTo(0);
+}
+
+begin();

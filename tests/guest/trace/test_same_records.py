@@ -1,0 +1,80 @@
+"""Cores on one interpreter write the same bytes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from groundbox.guest.trace import effects
+
+DATA = os.environ.get("GROUNDBOX_DATA", "")
+
+ASYNC = """
+import asyncio, contextlib, functools
+async def twice(n):
+    await asyncio.sleep(0)
+    return n * 2
+async def count():
+    for i in range(2):
+        yield i
+async def main():
+    r = await asyncio.gather(twice(1), twice(2))
+    q = [i async for i in count()]
+    async with contextlib.AsyncExitStack() as stack:
+        z = [await twice(k) for k in q]
+    return r, q, z
+v = asyncio.run(main())
+@contextlib.contextmanager
+def managed():
+    yield 5
+with managed() as k:
+    pass
+match [1, {"a": k}]:
+    case [n, {"a": w}]:
+        pass
+def loop():
+    for i in range(3):
+        try:
+            continue
+        finally:
+            k = i
+    return k
+loop()
+words = {w: [c for c in w] for w in ("ab", "c")}
+"""
+
+
+def test_asynchronous_code_is_told_alike(all_tracers):
+    by_version = {}
+    for tracer in all_tracers.values():
+        by_version.setdefault(tracer.version, {})[tracer.core] = tracer(ASYNC).data
+
+    assert [len(set(cores.values())) for cores in by_version.values()] == [1] * len(by_version)
+    assert all(data.endswith(b'{"k":"end"}\n') for cores in by_version.values() for data in cores.values())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA, reason="GROUNDBOX_DATA, a folder with pyedu-514.jsonl, is not set")
+def test_programs_from_outside_are_told_alike(all_tracers):
+    lines = (Path(DATA) / "pyedu-514.jsonl").read_text().splitlines()[:40]
+
+    different = []
+    for number, problem in enumerate(map(json.loads, lines)):
+        given = json.dumps(json.dumps(problem["ios"][0]["input"]))
+        call = f"\n{problem['funcname']}(**__import__('json').loads({given}))\n"
+        by_version = {}
+        for tracer in all_tracers.values():
+            data = tracer(problem["refcode"] + call, bytes=1 << 24, soft_events=500).data
+            by_version.setdefault(tracer.version, set()).add(data)
+        different += [(number, version) for version, written in by_version.items() if len(written) > 1]
+
+    assert different == []
+
+
+def test_known_functions_are_all_of_the_library():
+    known = effects.known_functions()
+
+    assert set(known.values()) == {"none", "first"}
+    assert known[id(len)] == "none"
+    assert id(exec) not in known

@@ -1,0 +1,162 @@
+"""Traces through the sandbox: what the host makes of what a guest wrote, and when it does not believe it."""
+
+import pytest
+
+import groundbox as gb
+
+SUM = "def total(items):\n    s = 0\n    for x in items:\n        s += x\n    return s\n"
+
+
+def shown(trace):
+    """The control flow and the values of names, in one line."""
+    parts = []
+    for record in trace.records:
+        kind = type(record).__name__
+        if kind == "Line":
+            parts.append(f"{record.n}:")
+        elif kind == "Set" and not isinstance(record.v, dict):
+            parts.append(f"{record.name}={record.v}")
+    return " ".join(parts)
+
+
+@pytest.mark.parametrize("core", ["settrace", "auto"])
+def test_a_call_is_traced(core):
+    options = gb.TraceOptions(core=core)
+
+    execution = gb.run(SUM, mode="call", call="total", args=[[2, 5]], trace=options, hash_seed=0)
+
+    trace = execution.trace
+    assert (execution.text, trace.complete, trace.reasons) == ("7", True, [])
+    assert trace.core == core if core != "auto" else trace.core in ("native", "monitoring", "settrace")
+    assert shown(trace) == "1: 2: s=0 3: x=2 4: s=2 3: x=5 4: s=7 3: 5:"
+    assert trace.header.entry.args == [[2, 5]]
+    assert trace.header.counts == {"call": 2, "end": 1, "line": 8, "object": 1, "return": 2, "set": 6}
+    assert execution.to_dict()["trace"]["complete"] is True
+
+
+def test_a_script_is_traced_with_its_input_and_output():
+    source = "name = input()\nprint('hello', name)\n"
+
+    execution = gb.run(source, mode="script", stdin="Ada\n", trace=True)
+
+    assert execution.stdout == "hello Ada\n"
+    assert execution.trace.core in ("native", "monitoring", "settrace")
+    assert shown(execution.trace) == "1: name=Ada 2:"
+    assert [record.text for record in execution.trace.records if type(record).__name__ == "Out"] == ["hello Ada\n"]
+
+
+def test_cells_are_traced_one_by_one_and_keep_their_state_and_values():
+    with gb.Sandbox() as box:
+        first = box.run("x = 1\nx + 1", trace=True)
+        plain = box.run("_, x")
+        second = box.run("x += 1\nx;", trace=True)
+
+    assert (first.text, plain.text, second.text) == ("2", "(2, 1)", None)
+    assert (shown(first.trace), shown(second.trace)) == ("1: x=1 2: _=2", "1: x=2 2: _=2")
+    assert (first.trace.complete, second.trace.complete) == (True, True)
+
+
+def test_an_exception_is_part_of_a_complete_trace():
+    execution = gb.run("d = {}\nd['a']\n", mode="script", trace=True)
+
+    assert (execution.outcome, execution.trace.complete) == (gb.Outcome.ERROR, True)
+    assert [record.type for record in execution.trace.records if type(record).__name__ == "Raise"] == ["KeyError"]
+
+
+def test_a_program_that_is_stopped_leaves_what_it_did_so_far():
+    source = "n = 0\nwhile True:\n    n += 1\n"
+
+    execution = gb.run(
+        source,
+        mode="script",
+        trace=gb.TraceOptions(soft_events=2_000_000, max_events=2_000_000),
+        limits=gb.Limits(cpu_s=1),
+    )
+
+    assert (execution.outcome, execution.trace.complete) == (gb.Outcome.TIMEOUT, False)
+    assert "timeout: the program was stopped at cpu_s=1" in execution.trace.reasons
+    assert shown(execution.trace).startswith("1: n=0 2: 3: n=1 2: 3: n=2")
+
+
+def test_a_loop_without_end_is_folded():
+    source = "n = 0\nwhile True:\n    n += 1\n    if n == 50_000:\n        break\n"
+
+    execution = gb.run(source, mode="script", trace=gb.TraceOptions(soft_events=50))
+
+    folds = [record for record in execution.trace.records if type(record).__name__ == "Fold"]
+    assert (execution.trace.complete, execution.trace.folded, len(folds)) == (True, True, 1)
+    assert shown(execution.trace).endswith("n=50000")
+    recorded = sum(type(record).__name__ == "Line" and record.n == 3 for record in execution.trace.records)
+    assert folds[0].iterations + recorded == 50_000
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import sys\nsys.settrace(None)\nx = 1\n", "the program changed the trace function"),
+        ("import os\nif os.fork() == 0:\n    os._exit(0)\nos.wait()\n", "a forked process was not traced"),
+        ("import os\nos._exit(0)\n", "the records have no end"),
+        ("import ctypes\nctypes.string_at(id(0), 8)\n", "ctypes"),
+        ("import gc\ngc.get_objects()\n", "garbage collector"),
+        ("open('/proc/self/mem', 'rb').close()\n", "memory"),
+    ],
+)
+def test_a_trace_that_may_have_been_tampered_with_is_not_complete(source, reason):
+    execution = gb.run(source, mode="script", trace=True)
+
+    assert execution.trace.complete is False
+    assert any(reason in each for each in execution.trace.reasons), execution.trace.reasons
+
+
+def test_a_program_finds_no_descriptor_of_its_trace():
+    source = """
+import os
+for name in os.listdir('/proc/self/fd'):
+    try:
+        print(os.readlink(f'/proc/self/fd/{name}'))
+    except OSError:
+        pass
+"""
+
+    execution = gb.run(source, mode="script", trace=True)
+
+    assert execution.ok
+    assert "pipe:" in execution.stdout
+    assert "groundbox-trace" not in execution.stdout
+
+
+def test_the_host_reads_no_more_than_it_gave():
+    """A guest that reaches its trace by address claims a length, and writes what it likes."""
+    source = """
+import ctypes, re
+(line,) = [line for line in open('/proc/self/maps') if 'groundbox-trace' in line]
+start = int(line.split('-')[0], 16)
+ctypes.memmove(start, (1 << 60).to_bytes(8, 'little') + b'{"k":"end"}\\n{"k":"call","f":1}\\n', 40)
+import os
+os._exit(0)
+"""
+
+    execution = gb.run(source, mode="script", trace=gb.TraceOptions(max_bytes=1 << 20))
+
+    assert execution.trace.complete is False
+    assert execution.trace.reasons[0].startswith("record ")
+
+
+def test_only_python_is_traced():
+    with pytest.raises(gb.InvalidArgument, match=r"trace: must be True, False or TraceOptions, not 'yes'"):
+        gb.run("1", trace="yes")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"core": "gdb"}, "core: 'gdb' is none of auto, native, monitoring, settrace"),
+        ({"soft_events": 0}, "soft_events: must be from 1 to 2000000, not 0"),
+        ({"max_bytes": True}, "max_bytes: must be from 65536 to 268435456, not True"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options, message):
+    with pytest.raises(gb.InvalidArgument) as refused:
+        gb.TraceOptions(**options)
+
+    assert str(refused.value) == message
