@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from groundbox import Limits, MiB, Outcome
+from groundbox import Limits, MiB, Network, Outcome
 
 LIMIT = 96 * MiB
 
@@ -91,6 +91,30 @@ def test_without_the_group_the_sum_is_not_bounded(attack, kind, waive, breached)
     execution = attack(HOLDING[kind] + "\nprint('held it all')", limits=limits, waive=waive)
 
     assert execution.stdout == "held it all\n"
+
+
+FILL_LOOPBACK = """
+import socket
+listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen()
+held, total = [], 0
+for _ in range(60):
+    one = socket.create_connection(listener.getsockname()); held += [one, listener.accept()[0]]
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20); one.setblocking(False)
+    try:
+        while True: total += one.send(bytes(1 << 16))
+    except OSError: pass
+total
+"""
+
+
+@pytest.mark.layers(holds=[""], breaks=["cgroup"])
+def test_buffers_of_internet_sockets_are_bounded(attack, waive, breached):
+    """Version 1 counts them apart, and all sockets of the host draw from one supply (net.ipv4.tcp_mem)."""
+    limits = Limits(memory_bytes=LIMIT, wall_s=60, cpu_s=60)
+
+    execution = attack(FILL_LOOPBACK, network=Network(loopback=True), limits=limits, waive=waive)
+
+    assert (int(execution.text) > LIMIT) is breached
 
 
 def test_the_memory_of_the_last_run_is_not_charged_to_the_next_sandbox(attack):

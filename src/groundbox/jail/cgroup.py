@@ -1,7 +1,8 @@
 """Control groups: bounds on what a whole process tree uses, and the only honest count of it.
 
 Covered: memory of all kinds (heap, shared mappings, tmpfs, pipe and socket buffers), processes and threads,
-and the processor time used. Not covered: how the processor is shared while everyone is busy.
+and the processor time used. Not covered: how the processor is shared while everyone is busy. Version 1 counts
+the buffers of internet sockets apart from all else, so they have a bound of their own: an eighth of the memory on top.
 
 How it works: the host makes one group per sandbox, ahead of need, and hands the worker a descriptor of its
 `tasks` file (version 1) or `cgroup.procs` (version 2); the worker writes itself in as its first step, because
@@ -28,6 +29,7 @@ _GROUP: Final = "groundbox"
 _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
 _NO_LIMIT: Final = {1: "-1", 2: "max"}
+_SOCKETS_SHARE: Final = 8
 
 
 class CgroupMissing(OSError):
@@ -97,6 +99,8 @@ class Cgroup:
                 names.reverse()  # memory and swap together may at no moment be below memory alone
             for name in names:
                 self._write("memory", name, memory)
+            with contextlib.suppress(FileNotFoundError):  # a kernel without internet sockets
+                self._write("memory", "memory.kmem.tcp.limit_in_bytes", _share(memory_bytes))
         else:
             self._write("memory", "memory.max", memory)
             self._write("memory", "memory.oom.group", "1")
@@ -172,6 +176,11 @@ class Cgroup:
             os.write(file, text.encode())
         finally:
             os.close(file)
+
+
+def _share(memory_bytes: int | None) -> str:
+    """What the buffers of internet sockets may take; without a bound they could take all that the host's own have."""
+    return _NO_LIMIT[1] if memory_bytes is None else str(memory_bytes // _SOCKETS_SHARE)
 
 
 def own_hierarchy(found: Hierarchy) -> Hierarchy:
