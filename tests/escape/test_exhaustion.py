@@ -117,6 +117,51 @@ def test_buffers_of_internet_sockets_are_bounded(attack, waive, breached):
     assert (int(execution.text) > LIMIT) is breached
 
 
+TAKE_HUGE_PAGES = """
+_libc.mmap.restype = ctypes.c_void_p
+HUGE, SIZE, FAILED = 0x40000, 2 << 20, ctypes.c_void_p(-1).value
+def taken(address):
+    if address in (FAILED, None): return False
+    ctypes.memset(address, 1, SIZE)
+    return True
+file = call('memfd_create', b'x', 4)
+segment = call('shmget', 0, SIZE, 0o5600)
+_libc.shmat.restype = ctypes.c_void_p
+print(
+    taken(_libc.mmap(None, ctypes.c_size_t(SIZE), 3, 0x22 | HUGE, -1, 0)),
+    file >= 0 and taken(_libc.mmap(None, ctypes.c_size_t(SIZE), 3, 1, file, 0)),
+    segment >= 0 and taken(_libc.shmat(segment, None, 0)),
+)
+"""
+
+
+@pytest.fixture
+def huge_pages():
+    """A few huge pages reserved on this host, as for a database."""
+    setting = "/proc/sys/vm/nr_hugepages"
+    with open(setting) as file:
+        before = file.read()
+    try:
+        with open(setting, "w") as file:
+            file.write(str(int(before) + 8))
+        with open("/proc/meminfo") as file:
+            if "HugePages_Free:        0" in file.read():
+                pytest.skip("this host has no 2 MiB of memory in one piece")
+        yield
+    finally:
+        with open(setting, "w") as file:
+            file.write(before)
+
+
+@pytest.mark.needs_root(reason="to reserve huge pages")
+@pytest.mark.layers(holds=[""], breaks=["seccomp"])
+def test_reserved_huge_pages_of_the_host_are_out_of_reach(attack, huge_pages, waive, breached):
+    """No memory group counts them."""
+    execution = attack(TAKE_HUGE_PAGES, waive=waive)
+
+    assert execution.stdout == ("True True False\n" if breached else "False False False\n")
+
+
 def test_the_memory_of_the_last_run_is_not_charged_to_the_next_sandbox(attack):
     """System V segments outlive their processes; here they go with the namespace."""
     for _ in range(4):

@@ -11,6 +11,7 @@ it takes those calls away again, and the network when there is none.
 
 Of what looks harmless, watching files is left out (inotify, dnotify): it tells what the host and other sandboxes
 do with files that all of them can read, and instances are counted against the host's user.
+Reserved huge pages are refused as if there were none: no memory group counts them, and they are somebody's.
 
 What is not allowed answers EPERM, or ENOSYS above the highest number known here, so that a libc newer than
 this list falls back instead of failing. Nothing is killed for an unknown call (that broke users of other
@@ -77,6 +78,7 @@ _AT_NUMBER, _AT_ARCH, _AT_ARGUMENT = 0, 4, 16
 _SET_MODE_FILTER: Final = 1
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _SETLEASE, _NOTIFY = 1024, 1026
+_MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x40000, 4, 0o4000
 _SHARED: Final = """
     socket connect bind sendmmsg shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv
     msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr chown fchown lchown fchownat
@@ -115,6 +117,9 @@ def wide() -> Program:
         **{name: [_errno(0)] for name in _WITHOUT_EFFECT},
         "fcntl": _refuse_values(1, _SETLEASE, _NOTIFY),
         "personality": _only_values(0, 0, 0xFFFFFFFF),
+        "mmap": _refuse_bits(3, _MAP_HUGETLB, errno.ENOMEM),
+        "memfd_create": _refuse_bits(1, _MFD_HUGETLB, errno.ENOMEM),
+        "shmget": _refuse_bits(2, _SHM_HUGETLB, errno.ENOMEM),
     }
     return _compile(allow=ALLOWED | ENTRY, special=special, otherwise=_errno(errno.EPERM))
 
@@ -128,12 +133,7 @@ def narrow(*, internet: bool, namespaces: bool = True) -> Program:
             no named socket may be made or reached at all, and no System V or POSIX queue.
     """
     special = {
-        "clone": [
-            *_load_argument(0),
-            Instruction(_JUMP_SET, 0, 1, _NEW_NAMESPACES),
-            _errno(errno.EPERM),
-            _answer(_ALLOW),
-        ],
+        "clone": _refuse_bits(0, _NEW_NAMESPACES, errno.EPERM),
         "clone3": [_errno(errno.ENOSYS)],
         "prctl": _refuse_values(0, _PR_SET_SECCOMP),
         **{name: [_errno(errno.EPERM)] for name in ENTRY - {"clone3"}},
@@ -238,6 +238,10 @@ def _only_values(index: int, *values: int, refusal: int = errno.EPERM) -> Progra
 def _refuse_values(index: int, *values: int) -> Program:
     checks = [Instruction(_JUMP_EQUAL, len(values) - i, 0, v) for i, v in enumerate(values)]
     return [*_load_argument(index), *checks, _answer(_ALLOW), _errno(errno.EPERM)]
+
+
+def _refuse_bits(index: int, bits: int, refusal: int) -> Program:
+    return [*_load_argument(index), Instruction(_JUMP_SET, 0, 1, bits), _errno(refusal), _answer(_ALLOW)]
 
 
 def _only_connected_pairs() -> Program:
