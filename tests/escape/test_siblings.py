@@ -221,6 +221,20 @@ def test_no_signal_reaches_another(pair, waive, breached):
     assert reached is breached
 
 
+@pytest.mark.parametrize("end", ["os.kill(0, signal.SIGKILL)", "os.killpg(os.getpgrp(), signal.SIGKILL)"])
+@pytest.mark.layers(holds=["", "landlock", "uid", "root: landlock uid"])
+def test_no_signal_to_the_own_group_reaches_another(pair, waive, breached, end):
+    """Before Linux 6.12 Landlock does not keep signals inside, and an ordinary user's sandboxes share one user id:
+    there the group alone has to hold. A pid namespace does not end a group that began outside of it.
+    """
+    one, other = pair(waive=waive)
+    other("kept = 1")
+
+    one("import signal\nif os.fork() == 0: signal.alarm(600); signal.pause()\n" + end)
+
+    assert other("kept").text == "1"
+
+
 USE_UP_SIGNALS = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, range(34, 65))

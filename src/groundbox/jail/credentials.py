@@ -31,6 +31,11 @@ def die_with_parent() -> None:
     kernel.prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)
 
 
+def lead_own_group() -> None:
+    """Leave the template's process group: a pid namespace hides its members, but kill(0) would still reach them."""
+    kernel.call("setpgid", 0, 0)
+
+
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends; without a pid namespace, to find them all."""
     kernel.prctl("PR_SET_CHILD_SUBREAPER", _PR_SET_CHILD_SUBREAPER, 1)

@@ -156,6 +156,7 @@ def _make_folders(entry: Entry) -> None:
 def _own_process(entry: Entry) -> None:
     credentials.allow_own_proc()
     credentials.die_with_parent()
+    credentials.lead_own_group()
     if entry.plan.backend != NAMESPACES:
         credentials.adopt_orphans()
 
