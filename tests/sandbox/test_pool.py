@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from groundbox import AsyncSandbox, Limits, Outcome, SandboxLost
+from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost
 
 FRESH = iter(range(1, 1 << 20))
 
@@ -89,6 +89,74 @@ def test_a_waiting_worker_that_dies_unseen_is_not_lent():
 
     execution = asyncio.run(scenario())
     assert execution.text == "42" or execution.state == "lost"
+
+
+async def _ends(workers):
+    return await _until(lambda: all(worker.ended is not None for worker in workers))
+
+
+def test_a_worker_that_is_killed_before_it_is_there_ends_all_the_same():
+    """Its pidfd comes from the template, a moment after it was asked for."""
+
+    async def scenario():
+        async with AsyncSandbox(**_fresh()) as box:
+            await box.run("1")
+            pool = await _pool(box)
+            worker = pool._spawn()
+            worker.kill()
+            return await _ends([worker])
+
+    assert asyncio.run(scenario()) is True
+
+
+@pytest.mark.parametrize("end", ["close", "_relax"])
+def test_a_pool_that_shrinks_ends_also_what_was_only_just_asked_for(end):
+    async def scenario():
+        async with AsyncSandbox(**_fresh()) as box:
+            await box.run("1")
+            pool = await _pool(box)
+            pool._waiting.extend(pool._spawn() for _ in range(6))
+            asked, pool._target = list(pool._waiting), 1
+            getattr(pool, end)()
+            return await _ends(set(asked) - set(pool._waiting)), len(pool._waiting) < 6
+
+    assert asyncio.run(scenario()) == (True, True)
+
+
+def test_a_worker_that_nobody_waits_for_any_more_is_ended():
+    async def scenario():
+        async with AsyncSandbox(**_fresh()) as box:
+            await box.run("1")
+            pool, template = await _pool(box), box._loan.template
+            pool._waiting.clear()
+            known = set(template._workers.values())
+            borrowing = asyncio.ensure_future(pool.checkout())
+            await asyncio.sleep(0)
+            borrowing.cancel()
+            asked = set(template._workers.values()) - known
+            return len(asked), await _ends(asked)
+
+    assert asyncio.run(scenario()) == (1, True)
+
+
+def test_a_sandbox_that_is_closed_while_its_worker_comes_leaves_none():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            template, pool = box._loan.template, box._loan.pool
+            pool._waiting.clear()
+            known = set(template._workers.values())
+            other = AsyncSandbox(**options)
+            running = asyncio.ensure_future(other.run("1"))
+            await asyncio.sleep(0)
+            await other.close()
+            with pytest.raises(SandboxClosed):
+                await running
+            asked = set(template._workers.values()) - known - set(pool._waiting)
+            return await _ends(asked)
+
+    assert asyncio.run(scenario()) is True
 
 
 def test_a_template_that_dies_idle_is_replaced():

@@ -126,7 +126,12 @@ class Engine:
             pool = self._pools[key] = Pool(lambda: self._spawn(template, shape, limited, key))
         lent: Checkout = await pool.checkout()
         if lent.worker.cgroup is not None:
-            lent.worker.cgroup.limit(memory_bytes=limits.memory_bytes, process_count=limits.process_count)
+            try:
+                lent.worker.cgroup.limit(memory_bytes=limits.memory_bytes, process_count=limits.process_count)
+            except OSError:
+                lent.worker.kill()
+                pool.returned()
+                raise
         return Loan(lent.worker, pool, template, lent.warm)
 
     def close(self) -> None:

@@ -60,10 +60,10 @@ class Pool:
                 if worker.is_ready:
                     return Checkout(worker, True)
                 if worker.ended is None:
-                    await worker.ready()
+                    await _ready_or_ended(worker)
                     return Checkout(worker, True)
             worker = self._spawn()
-            await worker.ready()
+            await _ready_or_ended(worker)
             return Checkout(worker, False)
         except BaseException:
             self._lent -= 1
@@ -116,3 +116,12 @@ class Pool:
             self._waiting.pop().kill()
         if self._target > SMALLEST:
             self._shrink = self._loop.call_later(_IDLE_S, self._relax)
+
+
+async def _ready_or_ended(worker: Worker) -> None:
+    """Wait for a worker; one that is waited for no longer, such as by a task that was cancelled, is nobody's."""
+    try:
+        await worker.ready()
+    except BaseException:
+        worker.kill()
+        raise

@@ -375,6 +375,10 @@ class AsyncSandbox:
             self._loan = await (await engines.current()).checkout(setup, self.limits)
             self._python = self._loan.template.python
             self._start_s = time.monotonic() - begun
+            if self._closed:  # meanwhile; who closed it found nothing to end
+                loan, self._loan = self._loan, None
+                await self._let_go(loan)
+                raise SandboxClosed
             if self._loan.worker.listener is not None:
                 self._proxy = EgressProxy(
                     self._loan.worker.listener, self.network, address_allowed=permits(self.network)

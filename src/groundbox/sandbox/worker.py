@@ -132,6 +132,7 @@ class Worker:
         self._control = control
         self._streams = streams
         self._pidfd = -1
+        self._doomed = False
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._frames = wire.FrameReader()
@@ -157,6 +158,8 @@ class Worker:
     def was_spawned(self, pidfd: int) -> None:
         """The template made the process; `pidfd` is ours now."""
         self._pidfd = pidfd
+        if self._doomed:
+            self.kill()
 
     def was_refused(self, reason: str) -> None:
         """The template could not make the process."""
@@ -185,9 +188,10 @@ class Worker:
             SandboxLost: It never came to stand; `failure` says why.
         """
         if self.workdir is None and not self._ready.done():
-            await asyncio.wait_for(asyncio.shield(self._ready), START_S)
+            await asyncio.wait([self._ready], timeout=START_S)
         if self.workdir is None:
-            raise SandboxLost(str(self.failure or "the worker ended before it was ready"))
+            late = "the worker ended" if self.ended else f"{START_S:g} s went by"
+            raise SandboxLost(self.failure or f"{late} before it was ready")
 
     async def run(self, order: Order) -> Report:
         """Carry out one order; returns when it is done, or when the worker is gone."""
@@ -251,7 +255,8 @@ class Worker:
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End the worker and everything in it. Returns at once; await `wait` for the end."""
+        """End the worker and everything in it, at once or when it is there. Await `wait` for the end."""
+        self._doomed = True
         self._signal(signal.SIGKILL)
 
     async def wait(self) -> None:
