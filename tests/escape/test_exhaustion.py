@@ -97,7 +97,8 @@ FILL_LOOPBACK = """
 import socket
 listener = socket.socket(); listener.bind(('127.0.0.1', 0)); listener.listen()
 held, total = [], 0
-for _ in range(60):
+for _ in range(400):
+    if total > 120 << 20: break
     one = socket.create_connection(listener.getsockname()); held += [one, listener.accept()[0]]
     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 << 20); one.setblocking(False)
     try:
