@@ -152,6 +152,44 @@ def test_large_displays_are_counted_beyond_their_size(sandbox):
     assert len(execution.displays) + execution.dropped_bytes["displays"] == 12
 
 
+SHOW = """
+import os, socket, stat, struct
+for fd in range(3, 64):
+    try:
+        if stat.S_ISSOCK(os.fstat(fd).st_mode): host = socket.socket(fileno=os.dup(fd))
+    except OSError: continue
+def frame(text): return struct.pack('<I', len(text)) + text
+"""
+SMALL_VALUES = 'b\'{"ev":"display","data":{"a":[\' + b\',\'.join([b\'{"a":{}}\'] * 100_000) + b\']}}\''
+
+
+def test_displays_of_many_small_values_are_weighed_by_what_they_take(sandbox):
+    """Each of these has a megabyte of text and takes 25 of memory."""
+    box = sandbox(limits=Limits(wall_s=60))
+    box.run("1")
+    before = _resident()
+
+    execution = box.run(SHOW + f"for _ in range(30): host.sendall(frame({SMALL_VALUES}))")
+
+    assert len(execution.displays) + execution.dropped_bytes["displays"] == 30
+    assert _resident() - before < 200 * MiB
+
+
+def test_displays_that_are_cleared_at_once_do_not_heap_up_before_a_slow_listener(sandbox):
+    box = sandbox(limits=Limits(wall_s=60))
+    box.run("1")
+    before = _resident()
+    show = 'frame(b\'{"ev":"display","data":{}}\') + frame(b\'{"ev":"clear"}\')'
+    events = box.stream(SHOW + f"print(1, flush=True)\nfor _ in range(150): host.sendall(({show}) * 2000)\nprint(2)")
+    next(events)
+
+    shown = [event for event in events if event.kind in ("display", "end")]
+
+    assert shown[-1].execution.dropped_bytes["displays"] > 200_000
+    assert len(shown) < 80_000
+    assert _resident() - before < 150 * MiB
+
+
 def test_reading_a_frame_costs_the_same_whatever_is_in_it():
     """A ratio of two times of the same kind of work: many brackets against few."""
     few = b'{"ev":"display","data":{"a":"' + b"x" * 4_000_000 + b'"}}'

@@ -12,6 +12,8 @@ from groundbox.sandbox.worker import Listener
 
 _FULL_BYTES: Final = 4 * 1024 * 1024
 _LOW_BYTES: Final = 1024 * 1024
+_EVENT_BYTES: Final = 512
+"""What an event takes besides its text, which may be one character."""
 
 
 class Feed:
@@ -38,8 +40,8 @@ class Feed:
     async def next(self) -> Event | None:
         """The next event, or None after the last one."""
         event = await self._queue.get()
-        if event is not None:
-            self._waiting_bytes -= len(event.text)
+        if event is not None and event.kind != "display":
+            self._waiting_bytes -= len(event.text) + _EVENT_BYTES
             if self._paused and self._waiting_bytes < _LOW_BYTES:
                 self._paused = False
                 self._resume()
@@ -50,7 +52,7 @@ class Feed:
         if not text:
             return
         self._queue.put_nowait(Event(kind=stream, text=text))
-        self._waiting_bytes += len(text)
+        self._waiting_bytes += len(text) + _EVENT_BYTES
         if not self._paused and self._waiting_bytes > _FULL_BYTES:
             self._paused = True
             self._pause()

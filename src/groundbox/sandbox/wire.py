@@ -18,6 +18,7 @@ from groundbox.errors import WireError
 MOST_FRAME_BYTES: Final = 16 * 1024 * 1024
 MOST_VALUES: Final = 1_000_000
 """A value takes a few bytes in a frame and up to a hundred once decoded."""
+VALUE_BYTES: Final = 96
 MOST_DEPTH: Final = 64
 _LENGTH: Final = struct.Struct("<I")
 
@@ -85,7 +86,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[Frame, int]]:
-        """The frames that are complete now, each with its size in bytes.
+        """The frames that are complete now, each with about the memory in bytes that it takes once decoded.
 
         Raises:
             WireError: What came is no frame. The worker must be destroyed.
@@ -100,7 +101,7 @@ class FrameReader:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield decode(body), length
+            yield decode(body), length + VALUE_BYTES * _count_values(body)
 
 
 def decode(body: bytes) -> Frame:
@@ -109,7 +110,7 @@ def decode(body: bytes) -> Frame:
     Raises:
         WireError: It is not valid JSON of the schema, has too many values, or is nested too deeply.
     """
-    if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_VALUES:
+    if _count_values(body) > MOST_VALUES:
         raise WireError(f"a guest's frame holds more than {MOST_VALUES} values")
     if _too_deep(body):
         raise WireError(f"a guest's frame is nested deeper than {MOST_DEPTH}")
@@ -118,6 +119,11 @@ def decode(body: bytes) -> Frame:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise WireError(f"a guest's frame does not fit the schema: {str(error)[:200]}") from None
     return frame
+
+
+def _count_values(body: bytes) -> int:
+    """No fewer than there are: what stands in texts is counted as well."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _too_deep(body: bytes) -> bool:

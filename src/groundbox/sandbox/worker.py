@@ -28,6 +28,7 @@ _READ: Final = 1 << 18
 _DRAIN_BYTES: Final = 1 << 22
 _MOST_DISPLAY_BYTES: Final = 64 * 1024 * 1024
 _MOST_DISPLAYS: Final = 1000
+_DISPLAY_BYTES: Final = 1024
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
 GRACE_S: Final = 0.5
@@ -99,7 +100,11 @@ class Report:
         self._display_bytes = 0
 
     def show(self, data: dict[str, Any], size: int) -> bool:
-        """Keep a display unless there are too many; `size` is that of its frame."""
+        """Keep a display unless there are too many; `size` is the memory that it takes.
+
+        What was shown and cleared counts too: a listener may not have come to it yet.
+        """
+        size += _DISPLAY_BYTES
         over = self._display_bytes + size > _MOST_DISPLAY_BYTES or len(self.displays) >= _MOST_DISPLAYS
         if over:
             self.dropped_displays += 1
