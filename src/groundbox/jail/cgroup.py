@@ -18,13 +18,14 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 ROOT_VARIABLE: Final = "GROUNDBOX_CGROUP"
 CONTROLLERS: Final = ("memory", "pids", "cpuacct")
-_V2_CONTROLLERS: Final = ("memory", "pids", "cpu")
+_V2_CONTROLLERS: Final = ("memory", "pids")
+"""Version 2 counts processor time without a controller."""
 _GROUP: Final = "groundbox"
 _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
@@ -154,7 +155,8 @@ class Cgroup:
 
     def _members(self) -> Iterator[int]:
         for line in self._read("pids", "cgroup.procs").split():
-            yield int(line)
+            if line != "0":  # a process of another pid namespace; to kill(2) it would mean our own group
+                yield int(line)
 
     def _field(self, controller: str, name: str, key: str) -> int:
         for line in self._read(controller, name).splitlines():
@@ -250,15 +252,31 @@ def _find_v2(mount: str, own: str) -> Hierarchy:
     lacking = [c for c in _V2_CONTROLLERS if c not in present]
     if lacking:
         raise CgroupMissing(f"cgroup v2 lacks the controllers {', '.join(lacking)}")
-    folder = _usable_folder(mount, own, "")
-    _make_room(f"{mount}{own}".rstrip("/"), folder)
+    folder = _usable_folder(mount, own, "", _prepare_v2)
+    return Hierarchy(2, dict.fromkeys((*_V2_CONTROLLERS, "cpu"), folder))
+
+
+def _prepare_v2(own: str, folder: str) -> str:
+    """Make `folder` one whose groups have our controllers; the reason when it cannot be, else nothing.
+
+    A process may only be moved by who may write to the `cgroup.procs` of the group above both places.
+    """
+    shared = os.path.commonpath([own, folder])
+    if not os.access(f"{shared}/cgroup.procs", os.W_OK):
+        return f"processes of {own} cannot be moved there"
+    _make_room(own, folder)
     _enable_controllers(os.path.dirname(folder))
     _enable_controllers(folder)
-    return Hierarchy(2, dict.fromkeys((*_V2_CONTROLLERS,), folder))
+    with open(f"{folder}/cgroup.subtree_control") as file:
+        lacking = set(_V2_CONTROLLERS) - set(file.read().split())
+    return f"the controllers {', '.join(sorted(lacking))} cannot be switched on" if lacking else ""
 
 
-def _usable_folder(mount: str, own: str, controller: str) -> str:
-    """The first place in which this process can make and use groups."""
+def _usable_folder(
+    mount: str, own: str, controller: str, prepare: Callable[[str, str], str] = lambda own, folder: ""
+) -> str:
+    """The first place in which this process can make and use groups, and that `prepare` finds nothing wrong with."""
+    here = f"{mount}{own}".rstrip("/")
     uid, tried = os.geteuid(), []
     own = own.rstrip("/")
     named = os.environ.get(ROOT_VARIABLE)
@@ -276,10 +294,12 @@ def _usable_folder(mount: str, own: str, controller: str) -> str:
             probe = f"{folder}/probe-{os.getpid()}-{time.monotonic_ns()}"
             os.mkdir(probe)
             os.rmdir(probe)
+            problem = prepare(here, folder)
         except OSError as error:
-            tried.append(f"{folder}: {error.strerror}")
-            continue
-        return folder
+            problem = str(error.strerror)
+        if not problem:
+            return folder
+        tried.append(f"{folder}: {problem}")
     raise CgroupMissing(f"{controller or 'cgroup v2'}: no group can be made ({'; '.join(tried)})")
 
 
@@ -313,12 +333,15 @@ def _below(path: str, root: str) -> str:
 
 
 def _make_room(own: str, folder: str) -> None:
-    """Version 2 lets a group have controllers or processes, not both: move our own out of the way."""
-    if os.path.dirname(folder) != own or not os.access(f"{own}/cgroup.subtree_control", os.W_OK):
+    """Version 2 lets a group have controllers or processes, not both: move our own out of the way.
+
+    Only the root of all groups may have both, and has no `cgroup.type`; that of a container is none.
+    """
+    if os.path.dirname(folder) != own or not os.path.exists(f"{own}/cgroup.type"):
         return
     with open(f"{own}/cgroup.procs") as file:
         members = file.read().split()
-    if not members or own.count("/") <= 3:
+    if not members or not os.access(f"{own}/cgroup.subtree_control", os.W_OK):
         return
     os.makedirs(f"{own}/host", exist_ok=True)
     for pid in members:
@@ -327,8 +350,9 @@ def _make_room(own: str, folder: str) -> None:
 
 
 def _enable_controllers(folder: str) -> None:
-    with contextlib.suppress(OSError):
-        _write(f"{folder}/cgroup.subtree_control", " ".join(f"+{c}" for c in _V2_CONTROLLERS))
+    for controller in _V2_CONTROLLERS:
+        with contextlib.suppress(OSError):
+            _write(f"{folder}/cgroup.subtree_control", f"+{controller}")
 
 
 @functools.cache
@@ -363,7 +387,8 @@ def _remove_tree(folder: str) -> bool:
         for group in groups:
             with contextlib.suppress(OSError), open(f"{group}/cgroup.procs") as file:
                 for pid in file.read().split():
-                    os.kill(int(pid), signal.SIGKILL)
+                    if pid != "0":  # a process of another pid namespace; to kill(2) it would mean our own group
+                        os.kill(int(pid), signal.SIGKILL)
             with contextlib.suppress(OSError):
                 os.rmdir(group)
         if not os.path.exists(folder):

@@ -1,0 +1,125 @@
+"""Control groups of version 2 in the places where programs are started: a container, a service, a user's scope."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from groundbox.jail import cgroup
+
+STARTED = """
+import ctypes, os, sys
+place, in_namespace, uid = sys.argv[1], sys.argv[2] == "True", int(sys.argv[3])
+with open(f"{place}/cgroup.procs", "w") as file:
+    file.write("0")
+if in_namespace:
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.unshare(0x02000000 | 0x00020000) == 0  # cgroup and mount
+    assert libc.mount(None, b"/", None, 16384 | 1 << 18, None) == 0
+    assert libc.umount2(MOUNT.encode(), 2) == 0
+    assert libc.mount(b"cgroup2", MOUNT.encode(), b"cgroup2", 0, None) == 0
+if uid:
+    os.setgroups([]); os.setgid(uid); os.setuid(uid)
+from groundbox.jail import cgroup
+try:
+    own = cgroup.own_hierarchy(cgroup.find())
+    group = cgroup.Cgroup(own, "one")
+    group.limit(memory_bytes=1 << 26, process_count=7)
+    for descriptor in group.join_descriptors():
+        os.write(descriptor, b"0")
+    folder = group._folders["memory"]
+    print(tuple(open(f"{folder}/{name}").read().strip() for name in ("memory.max", "pids.max", "cgroup.procs")) == (
+        str(1 << 26), "7", str(os.getpid())))
+    print(group.cpu_s() >= 0, group.process_count())
+except cgroup.CgroupMissing as missing:
+    print(missing)
+"""
+
+
+def _mount():
+    try:
+        found = cgroup.find()
+    except OSError as error:
+        pytest.skip(f"no control groups: {error}")
+    if found.version != 2:
+        pytest.skip("this host has control groups of version 1")
+    return cgroup._mounts()[""][0]
+
+
+@pytest.fixture
+def place():
+    """A group of its own below the root, with controllers as an init system gives them."""
+    mount = _mount()
+    folder = f"{mount}/groundbox-test-{os.getpid()}"
+    os.makedirs(f"{folder}/inner")
+    yield mount, folder
+    cgroup._remove_tree(folder)
+
+
+def _enable(*folders, controllers="+memory +pids"):
+    for folder in folders:
+        with open(f"{folder}/cgroup.subtree_control", "w") as file:
+            file.write(controllers)
+
+
+def _start(mount, place, *, in_namespace=False, uid=0):
+    source = STARTED.replace("MOUNT", repr(mount))
+    command = [sys.executable, "-c", source, place, str(in_namespace), str(uid)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.stderr == ""
+    return ran.stdout
+
+
+STANDS = "True\nTrue 1\n"
+
+
+@pytest.mark.needs_root
+def test_limits_stand_in_a_service(place):
+    mount, folder = place
+    _enable(mount)
+
+    assert _start(mount, folder) == STANDS
+
+
+@pytest.mark.needs_root
+def test_limits_stand_in_a_container_whose_root_group_holds_its_processes(place):
+    mount, folder = place
+    _enable(mount)
+
+    assert _start(mount, folder, in_namespace=True) == STANDS
+
+
+@pytest.mark.needs_root
+def test_limits_stand_in_a_scope_that_was_given_to_a_user(place):
+    mount, folder = place
+    _enable(mount, folder)
+    for path in (f"{folder}/inner", f"{folder}/inner/cgroup.procs", f"{folder}/inner/cgroup.subtree_control"):
+        os.chown(path, 65534, 65534)
+
+    assert _start(mount, f"{folder}/inner", uid=65534) == STANDS
+
+
+@pytest.mark.needs_root
+def test_a_place_without_controllers_is_refused_with_the_reason(place):
+    mount, folder = place
+    for path in (f"{folder}/inner", f"{folder}/inner/cgroup.procs", f"{folder}/inner/cgroup.subtree_control"):
+        os.chown(path, 65534, 65534)
+
+    told = _start(mount, f"{folder}/inner", uid=65534)
+
+    assert f"{folder}/inner/groundbox: the controllers memory, pids cannot be switched on" in told
+
+
+@pytest.mark.needs_root
+def test_a_place_to_which_processes_cannot_be_moved_is_refused_with_the_reason(place):
+    mount, folder = place
+    _enable(mount, folder)
+    given = f"{folder}/groundbox-65534"
+    os.mkdir(given)
+    for path in (given, f"{given}/cgroup.procs", f"{given}/cgroup.subtree_control"):
+        os.chown(path, 65534, 65534)
+
+    told = _start(mount, f"{folder}/inner", uid=65534)
+
+    assert f"{given}: processes of {folder}/inner cannot be moved there" in told
