@@ -173,7 +173,8 @@ class Isolation:
     """Which layers of the wall stood during the run.
 
     Attributes:
-        missing: Layers that the caller waived by name and that did not stand.
+        missing: Layers that did not stand: what the caller waived by name, and `cgroup` where the host has none
+            and the backend is one that runs without.
     """
 
     backend: str

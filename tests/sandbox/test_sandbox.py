@@ -13,6 +13,7 @@ import pytest
 import groundbox as gb
 from groundbox import InvalidArgument, Limits, Network, Outcome, Sandbox
 from groundbox.errors import EnvironmentFailed, GuestFileError
+from groundbox.jail import cgroup, enter
 
 LIMITS = [
     ({"wall_s": 0}, "wall_s: must be above 0, not 0; write None for no limit"),
@@ -195,6 +196,33 @@ def test_a_waived_layer_is_named_in_every_result():
 
     assert isolation.missing == ("keyring", "uts_ns")
     assert not {"keyring", "uts_ns"} & set(isolation.layers)
+
+
+def test_control_groups_that_the_host_does_not_have_are_named_as_missing(monkeypatch):
+    def find():
+        raise cgroup.CgroupMissing("none here")
+
+    async def scenario():
+        async with gb.AsyncSandbox(profile="bare", backend="bare") as box:
+            return (await box.run("1")).isolation
+
+    monkeypatch.setattr(cgroup, "find", find)
+    isolation = asyncio.run(scenario())
+
+    assert "cgroup" not in isolation.layers
+    assert isolation.missing == ("cgroup",)
+
+
+def test_an_ordinary_users_result_claims_no_host_id_of_its_own():
+    plan = enter.Plan(backend=enter.NAMESPACES, uid_base=None)
+
+    assert "uid" not in enter.standing_layers(plan)
+
+
+@pytest.mark.parametrize("name", sorted(enter.STRUCTURAL))
+def test_what_is_no_layer_cannot_be_waived(name):
+    with pytest.raises(InvalidArgument):
+        Sandbox(waive={name})
 
 
 def test_many_event_loops_one_after_another():

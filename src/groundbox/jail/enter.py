@@ -272,12 +272,18 @@ def clone_flags(plan: Plan) -> int:
     return flags
 
 
-def standing_layers(plan: Plan) -> list[str]:
-    """The layers of this plan, in the order in which they are set up, without the waived ones."""
+def standing_layers(plan: Plan, *, cgroup: bool = True) -> list[str]:
+    """The layers of this plan, in the order in which they are set up, without what was waived or cannot stand here.
+
+    Args:
+        cgroup: Whether the worker has a group; not all backends refuse to run without.
+    """
     names = list(TEMPLATE_LAYERS[plan.backend])
     names += [step.layer for step in WORKER if plan.backend in step.backends]
-    unique = dict.fromkeys(name for name in names if name not in STRUCTURAL)
-    return [name for name in unique if name not in plan.waive]
+    absent = set(plan.waive) | STRUCTURAL | (set() if cgroup else {"cgroup"})
+    if plan.uid_base is None:
+        absent.add("uid")  # an ordinary user has no other id to give
+    return [name for name in dict.fromkeys(names) if name not in absent]
 
 
 def refusal(error: OSError) -> str:

@@ -39,7 +39,8 @@ PROFILES: Final = {
 TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
 _FIRST_UID: Final = 0x70000000
-_WAIVABLE: Final = frozenset({step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES]))
+_LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES])
+_WAIVABLE: Final = frozenset(_LAYERS - enter.STRUCTURAL)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

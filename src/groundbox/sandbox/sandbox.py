@@ -358,8 +358,8 @@ class AsyncSandbox:
             ),
             isolation=Isolation(
                 backend=self._backend,
-                layers=tuple(enter.standing_layers(loan.template.plan)),
-                missing=tuple(sorted(self._waive)),
+                layers=tuple(enter.standing_layers(loan.template.plan, cgroup=worker.cgroup is not None)),
+                missing=tuple(sorted(self._waive | (set() if worker.cgroup else {"cgroup"}))),
             ),
             state="lost" if last or dead else "kept",
             outputs={"stdout": report.stdout, "stderr": report.stderr},
