@@ -13,6 +13,7 @@ NAMES = {number: name for name, number in NUMBERS.items()}
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[kernel.MACHINE]
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+NO_HUGE_PAGES = 0x50000 | errno.ENOMEM
 NOTHING = 0x50000
 """Success, without anything having been done."""
 
@@ -55,7 +56,7 @@ def _both(number, arguments=(), *, internet=False, namespaces=True):
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_every_program_ends_with_an_answer(number, arguments):
     for program in ALL:
-        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING}
+        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING, NO_HUGE_PAGES}
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1).filter(lambda a: a != ARCHITECTURE))
@@ -113,6 +114,26 @@ def test_what_stands_in_the_upper_half_of_an_argument_changes_nothing(argument):
 def test_without_namespaces_nothing_with_a_name_is_shared(name):
     if name in NUMBERS:
         assert _both(NUMBERS[name], [1], namespaces=False) == EPERM
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("who", [0, 1, 1000])
+def test_without_namespaces_only_the_own_priority_can_be_set(which, who):
+    """That of a user, who may be the host's, would be that of every process the host has."""
+    allowed = (which, who) == (0, 0)
+
+    assert (_both(NUMBERS["setpriority"], [which, who, 19], namespaces=False) == ALLOW) is allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "bit"), [("mmap", 3, 0x40000), ("memfd_create", 1, 4), ("shmget", 2, 0o4000)]
+)
+@given(flags=st.integers(0, 2**32 - 1))
+def test_huge_pages_are_as_if_there_were_none(name, position, bit, flags):
+    arguments = [0] * 6
+    arguments[position] = flags
+
+    assert (_both(NUMBERS[name], arguments) == NO_HUGE_PAGES) is bool(flags & bit)
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ _ON_A_PROCESS: Final = """
 _WITHOUT_EFFECT: Final = ("sync", "syncfs")
 """Would write out the whole host's disks; answered as done."""
 _PR_SET_SECCOMP: Final = 22
+_PRIO_PROCESS: Final = 0
 
 
 class Instruction(NamedTuple):
@@ -142,7 +143,9 @@ def narrow(*, internet: bool, namespaces: bool = True) -> Program:
         special |= {name: [_errno(errno.EPERM)] for name in _SHARED.split()}
         special |= {name: [_errno(0)] for name in _MODES.split()}
         special |= {name: _only_values(0, 0) for name in _ON_A_PROCESS.split()}
-        special["setpriority"] = [
+        special["setpriority"] = [  # of the own process; of its group or user would be of the host's processes too
+            *_load_argument(0),
+            Instruction(_JUMP_EQUAL, 0, 3, _PRIO_PROCESS),
             *_load_argument(1),
             Instruction(_JUMP_EQUAL, 0, 1, 0),
             _answer(_ALLOW),
