@@ -181,7 +181,8 @@ class Worker:
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
-        self._on_control()
+        while self._on_control():
+            pass
         self._finish()
         self._release()
         for future in (self._ready, self._end):
@@ -385,16 +386,26 @@ class Worker:
         try:
             if descriptors:
                 data = data[socket.send_fds(self._control, [data[:1]], list(descriptors)) :]
-            sent = self._control.send(data)
-            if sent < len(data):
-                await self._loop.sock_sendall(self._control, data[sent:])
-        except BlockingIOError:
-            await self._loop.sock_sendall(self._control, data)
+            with contextlib.suppress(BlockingIOError):
+                data = data[self._control.send(data) :]
+            if data:
+                await self._send_rest(data)
         except (BrokenPipeError, ConnectionResetError, OSError):
             if self.ended is None:
                 self.kill()
 
-    def _on_control(self) -> None:
+    async def _send_rest(self, data: memoryview) -> None:
+        """Send, unless the worker ends before: whoever holds the other end may not let go of it."""
+        sending = asyncio.ensure_future(self._loop.sock_sendall(self._control, data))
+        try:
+            await asyncio.wait({sending, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+        finally:
+            sending.cancel()
+
+    def _on_control(self) -> bool:
+        """Take what has come; whether there may be more."""
         try:
             if self.workdir is None:
                 data, descriptors, _, _ = socket.recv_fds(self._control, _READ, 4)
@@ -402,12 +413,12 @@ class Worker:
             else:
                 data = self._control.recv(_READ)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self._loop.remove_reader(self._control.fileno())
-            return
+            return False
         begun = time.monotonic()
         try:
             for frame, size in self._frames.feed(data):
@@ -418,14 +429,14 @@ class Worker:
                 self._report.violation = violation
             self._loop.remove_reader(self._control.fileno())
             self.kill()
+            return False
         self._pace(time.monotonic() - begun)
-        if self.ended is not None and data:
-            self._on_control()
+        return True
 
     def _pace(self, spent_s: float) -> None:
         """Let a guest that sends without end have a tenth of the loop, which others wait for too."""
         report = self._report
-        if report is None or self.ended is not None or report.violation is not None:
+        if report is None or self.ended is not None:
             return
         report.reading_s += spent_s
         if report.reading_s > _FREE_S and not (self._finished and self._finished.done()):
@@ -520,6 +531,7 @@ class Worker:
             self._guard.cancel()
         with contextlib.suppress(ValueError):
             self._loop.remove_reader(self._control.fileno())
+            self._loop.remove_writer(self._control.fileno())
         self._control.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
