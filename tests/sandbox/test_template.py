@@ -1,5 +1,6 @@
 """The end of the host: killed at any moment, it leaves nothing behind that the next one does not remove."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 
 import pytest
 
+from groundbox import AsyncSandbox
 from groundbox.jail import cgroup as cgroups
 from groundbox.testing.base import until
 
@@ -134,3 +136,20 @@ def test_the_next_engine_removes_the_folders_of_one_that_was_killed():
 
 def _folders():
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("groundbox-") and "test" not in name}
+
+
+def test_a_user_id_is_not_given_again_while_its_sandbox_lives():
+    """Ids begin anew after sixty thousand workers, which a server makes in a day."""
+
+    async def scenario():
+        async with AsyncSandbox(profile="bare", hash_seed=60_000) as box:
+            await box.run("1")
+            loan = box._loan
+            first = loan.worker.identity
+            loan.template._next = first + 60_000 - 1
+            made = [loan.pool._spawn() for _ in range(2)]
+            for worker in made:
+                worker.kill()
+            return [worker.identity - first - 60_000 for worker in made]
+
+    assert asyncio.run(scenario()) == [1, 2]

@@ -30,6 +30,8 @@ OWN_PACKAGES: Final = "/tmp/packages"
 """Where a guest's `pip install` goes: inside its own box, gone with it."""
 _USUAL: Final = Limits()
 _FOLDERS: Final = itertools.count(1)
+_IDS: Final = 60_000
+"""How many user ids of its range a template gives to workers."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,7 +144,7 @@ class Template:
         on_end: Callable[[Worker], None],
     ) -> Worker:
         """Ask for one more worker. Returns at once; `Worker.ready` waits for its jail."""
-        self._next += 1
+        self._next = self._free_number()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
         err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
@@ -224,9 +226,14 @@ class Template:
             return credentials.INSIDE_UID
         if "uid" in self.plan.waive:
             return 0
-        inside = credentials.INSIDE_UID + self._next % 60000
+        inside = credentials.INSIDE_UID + self._next % _IDS
         outside = "user_ns" in self.plan.waive or self.plan.backend != enter.NAMESPACES
         return self.plan.uid_base + inside if outside else inside
+
+    def _free_number(self) -> int:
+        """The next number whose user id nobody alive has: the ids begin anew after _IDS workers."""
+        taken = {number % _IDS for number in self._workers} if self._next >= _IDS else set()
+        return next(number for number in itertools.count(self._next + 1) if number % _IDS not in taken)
 
     def _folder(self) -> str:
         if self.plan.backend == enter.NAMESPACES:
