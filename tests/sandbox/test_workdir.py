@@ -203,3 +203,16 @@ def test_a_path_that_cannot_be_meant_is_told(path, problem):
 
 def test_a_path_is_brought_to_its_plain_form():
     assert check_path("path", "./a//b/./c") == "a/b/c"
+
+
+def test_a_walk_ends_also_where_the_folder_does_not(folder, monkeypatch):
+    monkeypatch.setattr(workdirs, "MOST_ENTRIES", 100)
+    for number in range(300):
+        os.symlink("x", folder / f"{number}")
+    (folder / "deeper").mkdir()
+
+    listing = _opened(folder).list()
+
+    assert listing.files == {}
+    assert listing.skipped["not a regular file"] <= 100
+    assert listing.skipped["count"] >= 1

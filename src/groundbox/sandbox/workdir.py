@@ -21,6 +21,8 @@ from groundbox.sandbox import private
 
 MOST_FILES: Final = 1000
 MOST_DEPTH: Final = 32
+MOST_ENTRIES: Final = 50_000
+"""Looked at in one walk, whatever they are: a guest may add to a folder faster than the host comes to its end."""
 MOST_BYTES: Final = 256 * 1024 * 1024
 _HELD_BYTES: Final = 8 * 1024 * 1024
 _CHUNK: Final = 1 << 20
@@ -66,6 +68,7 @@ class Workdir:
         self._folder = folder
         self._device = os.fstat(descriptor).st_dev
         self._seen: dict[str, Stamp] = {}
+        self._entries_left = 0
 
     def close(self) -> None:
         """Give the descriptor back. Idempotent."""
@@ -79,8 +82,12 @@ class Workdir:
         self.close()
 
     def list(self) -> Listing:
-        """Every regular file. Symlinks, devices, sockets, pipes and hard links are counted as skipped."""
+        """Every regular file. Symlinks, devices, sockets, pipes and hard links are counted as skipped.
+
+        After MOST_ENTRIES each folder that is not at its end counts as one more.
+        """
         listing = Listing({}, {})
+        self._entries_left = MOST_ENTRIES
         self._walk(self._descriptor, "", 0, listing)
         return listing
 
@@ -189,6 +196,10 @@ class Workdir:
     def _walk(self, folder: int, prefix: str, depth: int, listing: Listing) -> None:
         with os.scandir(folder) as entries:
             for entry in entries:
+                self._entries_left -= 1
+                if self._entries_left < 0:
+                    _count(listing, "count")
+                    return
                 if len(listing.files) >= 10 * MOST_FILES or not _decodable(entry.name):
                     _count(listing, "count")
                     continue
