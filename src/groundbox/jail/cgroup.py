@@ -188,7 +188,7 @@ def _share(memory_bytes: int | None) -> str:
 def own_hierarchy(found: Hierarchy) -> Hierarchy:
     """Groups of one engine of this host process, inside `found`. Removes those of host processes that are gone."""
     remove_abandoned(found)
-    name = f"{os.getpid()}-{start_time(os.getpid())}-{_pid_namespace()}-{next(_ENGINES)}"
+    name = f"{os.getpid()}-{start_time(os.getpid())}-{pid_namespace()}-{next(_ENGINES)}"
     parents = {controller: f"{parent}/{name}" for controller, parent in found.parents.items()}
     own = Hierarchy(found.version, parents)
     for folder in own.folders():
@@ -204,7 +204,7 @@ def remove_abandoned(found: Hierarchy) -> list[str]:
     removed = []
     for parent in found.folders():
         for name in sorted(os.listdir(parent)):
-            match = re.fullmatch(rf"(\d+)-(\d+)-{_pid_namespace()}-\d+", name)
+            match = re.fullmatch(rf"(\d+)-(\d+)-{pid_namespace()}-\d+", name)
             if match and str(start_time(int(match[1]))) != match[2] and _remove_tree(f"{parent}/{name}"):
                 removed.append(f"{parent}/{name}")
     return removed
@@ -356,7 +356,7 @@ def _enable_controllers(folder: str) -> None:
 
 
 @functools.cache
-def _pid_namespace() -> int:
+def pid_namespace() -> int:
     """Process ids mean something only in here; another container's must not be judged."""
     return os.stat("/proc/self/ns/pid").st_ino
 

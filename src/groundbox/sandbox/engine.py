@@ -264,7 +264,7 @@ class Engine:
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()
         if worker.folder and worker.workdir is None:
-            private.remove(worker.folder)
+            private.remove_soon(worker.folder)
         pool = self._pool_of.get(worker)
         if pool is not None:
             pool.worker_ended(worker)

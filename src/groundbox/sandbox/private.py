@@ -1,6 +1,7 @@
 """Folders on disk for workers of the landlock backend, which has no tmpfs of its own.
 
-Named after the host process, so that the next one can tell which were left behind by one that was killed.
+Named after the host process, so that the next one can tell which were left behind by one that was killed. A process id
+means something only within its pid namespace, and containers may share a folder for temporary files.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import subprocess
 import tempfile
 from typing import Final
 
-from groundbox.jail.cgroup import start_time
+from groundbox.jail.cgroup import pid_namespace, start_time
 
-_NAME: Final = re.compile(r"groundbox-(\d+)-(\d+)-\w+")
+_NAME: Final = re.compile(r"groundbox-(\d+)-(\d+)-(\d+)-\w+")
+_REMOVE: Final = ("rm", "-rf", "--one-file-system", "--")
+_REMOVING: Final[list[subprocess.Popen[bytes]]] = []
 
 
 def make() -> str:
     """A new folder that others can pass through but not list; workers' folders in it are closed to all but them."""
-    prefix = f"groundbox-{os.getpid()}-{start_time(os.getpid())}-"
+    prefix = f"groundbox-{os.getpid()}-{start_time(os.getpid())}-{pid_namespace()}-"
     folder = tempfile.mkdtemp(prefix=prefix)
     os.chmod(folder, 0o711)
     return folder
@@ -30,7 +33,7 @@ def remove_abandoned() -> None:
     parent = tempfile.gettempdir()
     for entry in os.scandir(parent):
         match = _NAME.fullmatch(entry.name)
-        if match is None or str(start_time(int(match[1]))) == match[2]:
+        if match is None or int(match[3]) != pid_namespace() or str(start_time(int(match[1]))) == match[2]:
             continue
         found = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
@@ -39,4 +42,10 @@ def remove_abandoned() -> None:
 
 def remove(folder: str) -> None:
     """Remove a folder that a guest has filled. By rm(1), which follows no link and minds no depth."""
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], check=False, stderr=subprocess.DEVNULL)
+    subprocess.run([*_REMOVE, folder], check=False, stderr=subprocess.DEVNULL)
+
+
+def remove_soon(folder: str) -> None:
+    """The same without waiting: a guest may have made a million files, and other sandboxes wait for the event loop."""
+    _REMOVING[:] = [running for running in _REMOVING if running.poll() is None]
+    _REMOVING.append(subprocess.Popen([*_REMOVE, folder], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))

@@ -76,7 +76,7 @@ class Workdir:
             os.close(self._descriptor)
             self._descriptor = -1
             if self._folder:
-                private.remove(self._folder)
+                private.remove_soon(self._folder)
 
     def __del__(self) -> None:
         self.close()
