@@ -16,6 +16,8 @@ RANGE: Final = 65536
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_PR_SET_SECUREBITS: Final = 28
+_NO_SETUID_FIXUP: Final = 4
 _SIGKILL: Final = 9
 
 
@@ -24,6 +26,16 @@ def become(uid: int) -> None:
     kernel.call("setgroups", 0, None)
     kernel.call("setresgid", uid, uid, uid)
     kernel.call("setresuid", uid, uid, uid)
+
+
+def act_as(uid: int) -> None:
+    """Take `uid` as effective user and keep every capability.
+
+    The kernel counts what a user namespace uses (inotify, queued signals, further namespaces) up to whoever made it,
+    by effective id; made by root, guests would use up what root itself has. Making one resets the securebits.
+    """
+    kernel.prctl("PR_SET_SECUREBITS", _PR_SET_SECUREBITS, _NO_SETUID_FIXUP)
+    kernel.call("setresuid", -1, uid, -1)
 
 
 def die_with_parent() -> None:

@@ -116,6 +116,8 @@ def _keep(plan: enter.Plan) -> None:
         credentials.die_with_parent()  # the change of ids has cleared it
         _end_with(child)
     with _layer("user_ns"):
+        assert plan.uid_base is not None
+        credentials.act_as(plan.uid_base)
         namespaces.unshare(namespaces.NEWUSER)
         os.write(asked_writer, b".")
         os.read(done_reader, 1)
