@@ -123,3 +123,17 @@ def test_a_place_to_which_processes_cannot_be_moved_is_refused_with_the_reason(p
     told = _start(mount, f"{folder}/inner", uid=65534)
 
     assert f"{given}: processes of {folder}/inner cannot be moved there" in told
+
+
+@pytest.mark.parametrize(("counted", "told"), [(["memory.memsw.limit_in_bytes"], ""), ([], "0")])
+def test_memory_that_is_swapped_out_is_counted_or_there_is_none(tmp_path, counted, told):
+    """Version 1 counts swap only where it was told to at boot. Files stand for the kernel's, which are this host's choice."""
+    for name in counted:
+        (tmp_path / name).touch()
+    group = cgroup.Cgroup(cgroup.Hierarchy(1, dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path))), "one")
+    for name in ("memory.limit_in_bytes", "memory.swappiness", "pids.max", *counted):
+        (tmp_path / "one" / name).touch()
+
+    group.limit(memory_bytes=1 << 26, process_count=7)
+
+    assert (tmp_path / "one" / "memory.swappiness").read_text() == told

@@ -96,6 +96,8 @@ class Cgroup:
             names = ["memory.limit_in_bytes"]
             if _counts_swap(os.path.dirname(self._folders["memory"])):
                 names.append("memory.memsw.limit_in_bytes")
+            else:
+                self._write("memory", "memory.swappiness", "0")  # what cannot be counted is not to be used
             if before is not None and (memory_bytes is None or memory_bytes > before):
                 names.reverse()  # memory and swap together may at no moment be below memory alone
             for name in names:
