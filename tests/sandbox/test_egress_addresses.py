@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundbox.network import Network
 from groundbox.sandbox.egress import addresses
-from groundbox.sandbox.egress.addresses import SystemResolver, is_outside, is_own, is_public
+from groundbox.sandbox.egress.addresses import SystemResolver, is_outside, is_own, is_public, permits
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,37 @@ def test_a_public_address_of_this_machine_is_not_outside(monkeypatch: pytest.Mon
     monkeypatch.setattr(addresses, "is_own", lambda address: own)
 
     assert is_outside(ipaddress.ip_address("1.1.1.1")) is not own
+
+
+ALL_RANGES = ["0.0.0.0/0", "::/0"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "0.0.0.0", "169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "224.0.0.1",
+     "::1", "::", "fe80::1", "ff02::1", "fd00:ec2::254", "fd20:ce::254", "::ffff:10.0.0.1", "::ffff:127.0.0.1",
+     "64:ff9b::169.254.169.254", "64:ff9b::127.0.0.1"],
+)  # fmt: skip
+def test_no_private_range_opens_the_host_itself_or_its_metadata(address: str) -> None:
+    permitted = permits(Network(private_ranges=ALL_RANGES))
+
+    assert not permitted(ipaddress.ip_address(address))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "address", "allowed"),
+    [
+        (["10.1.0.0/16"], "10.1.2.3", True),
+        (["10.1.0.0/16"], "10.2.2.3", False),
+        (["10.1.0.0/16"], "64:ff9b::10.1.2.3", True),
+        (["fd12::/16"], "fd12::1", True),
+        (["fd12::/16"], "fd13::1", False),
+        ([], "10.1.2.3", False),
+        ([], "1.1.1.1", True),
+    ],
+)
+def test_a_private_range_opens_what_is_in_it(ranges: list[str], address: str, allowed: bool) -> None:
+    assert permits(Network(private_ranges=ranges))(ipaddress.ip_address(address)) is allowed
 
 
 def test_the_system_resolver_gives_addresses() -> None:

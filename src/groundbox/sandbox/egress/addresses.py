@@ -91,7 +91,8 @@ def is_outside(address: Address) -> bool:
 
 
 _METADATA: Final = frozenset(
-    ipaddress.ip_address(text) for text in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")
+    ipaddress.ip_address(text)
+    for text in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
 )
 
 
@@ -102,6 +103,8 @@ def permits(network: Network) -> Callable[[Address], bool]:
     def permitted(address: Address) -> bool:
         if is_outside(address):
             return True
+        if address.version == 6 and address in _NAT64:
+            return permitted(IPv4Address(int(address) & 0xFFFF_FFFF))
         if address in _METADATA or (address.version == 6 and address.ipv4_mapped):
             return False
         closed = address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
