@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundbox.sandbox import output as outputs
 from groundbox.sandbox.output import Output
 
 PIECES = st.lists(st.binary(max_size=60), max_size=20)
@@ -99,3 +100,17 @@ def test_a_pattern_that_is_none_is_told(pattern):
 
 def test_at_most_so_many_lines_are_given():
     assert len(_output(None, [b"x\n" * 500]).search("x", most=7)) == 7
+
+
+def test_what_all_results_keep_on_disk_has_an_end_and_is_given_back(monkeypatch):
+    monkeypatch.setattr(outputs, "_BUDGET", outputs._Budget(150))
+    first, second = _output(16, [b"a" * 100]), _output(16, [b"b" * 100])
+    lost = first.lost_bytes, second.lost_bytes
+
+    del first
+    third = _output(16, [b"c" * 120])
+
+    assert lost == (0, 50)
+    assert second.read() == b"b" * 50
+    assert (third.lost_bytes, third.read()) == (20, b"c" * 100)
+    assert (second.dropped_bytes, third.dropped_bytes) == (84, 104)

@@ -1,17 +1,20 @@
 """What a program printed: read as it comes, kept as head and tail, the rest within reach.
 
 The program is never stopped for talking too much. What is over `output_bytes` is left out of the text, counted,
-and kept in an unnamed temporary file, so that it can be paged through or searched, up to SPILL_BYTES.
+and kept in an unnamed temporary file, so that it can be paged through or searched, up to SPILL_BYTES for one
+stream and SPILL_TOTAL_BYTES for all results of this process that are still held.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
+import threading
 from collections.abc import Iterator
 from typing import IO, Final, NamedTuple
 
 SPILL_BYTES: Final = 64 * 1024 * 1024
+SPILL_TOTAL_BYTES: Final = 2 * 1024 * 1024 * 1024
 _PAGE: Final = 1 << 20
 
 
@@ -22,21 +25,48 @@ class Match(NamedTuple):
     line: str
 
 
+class _Budget:
+    """Bytes that are left for all. Results are let go of in whichever thread."""
+
+    def __init__(self, left_bytes: int) -> None:
+        self._left = left_bytes
+        self._lock = threading.Lock()
+
+    def take(self, most_bytes: int) -> int:
+        """As many of `most_bytes` as there are."""
+        with self._lock:
+            taken = min(most_bytes, self._left)
+            self._left -= taken
+            return taken
+
+    def give_back(self, taken_bytes: int) -> None:
+        with self._lock:
+            self._left += taken_bytes
+
+
+_BUDGET: Final = _Budget(SPILL_TOTAL_BYTES)
+
+
 class Output:
     """One stream of one run.
 
     Attributes:
         total_bytes: All that the program wrote.
         dropped_bytes: What is missing from `text()`.
-        lost_bytes: What is missing from `read()` as well, because it was over SPILL_BYTES.
+        lost_bytes: What is missing from `read()` as well, because it was over SPILL_BYTES or SPILL_TOTAL_BYTES.
     """
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit = limit_bytes
         self._kept = bytearray()
         self._spill: IO[bytes] | None = None
+        self._spilled_bytes = 0
+        self._budget = _BUDGET
         self.total_bytes = 0
         self.lost_bytes = 0
+
+    def __del__(self) -> None:
+        self._budget.give_back(self._spilled_bytes)
 
     def add(self, data: bytes) -> None:
         """Take what was just read."""
@@ -45,7 +75,7 @@ class Output:
             self._kept += data
             if self._limit is None or len(self._kept) <= self._limit:
                 return
-            self._spill = tempfile.TemporaryFile(prefix="groundbox-output-")  # noqa: SIM115
+            self._spill = tempfile.TemporaryFile(prefix="groundbox-output-", buffering=0)  # noqa: SIM115
             data, self._kept = bytes(self._kept), bytearray(self._kept[: self._limit // 2])
             self._tail = bytearray()
         self._keep(data)
@@ -56,12 +86,13 @@ class Output:
 
     def _keep(self, data: bytes) -> None:
         assert self._spill is not None
-        room = max(0, SPILL_BYTES - self._spill.tell())
+        room = self._budget.take(min(len(data), SPILL_BYTES - self._spilled_bytes))
         try:
             written = self._spill.write(data[:room])
-            self._spill.flush()
         except OSError:  # the host's disk is full: lost, counted, and no reason to fail the run
             written = 0
+        self._budget.give_back(room - written)
+        self._spilled_bytes += written
         self.lost_bytes += len(data) - written
 
     @property
