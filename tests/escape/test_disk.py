@@ -34,6 +34,24 @@ def test_the_disk_has_an_end(sandbox, prelude, kind):
 
 
 @pytest.mark.parametrize(
+    ("source", "code", "hint"),
+    [
+        ("open('a', 'wb').write(bytes(64 << 20))", "ENOSPC", "The working directory is full"),
+        ("open('a', 'wb').truncate(64 << 20)", "EFBIG", "No file can be larger than the disk"),
+    ],
+)
+def test_one_file_that_does_not_fit_is_told_in_words_that_help(sandbox, source, code, hint):
+    box = sandbox(limits=Limits(disk_bytes=DISK))
+
+    execution = box.run(
+        f"import errno\ntry: {source}\nexcept OSError as e:\n    print(errno.errorcode[e.errno])\n    raise"
+    )
+
+    assert execution.stdout == f"{code}\n"
+    assert execution.error.hints[0].startswith(hint)
+
+
+@pytest.mark.parametrize(
     "make",
     [
         "open(str(i), 'w').close()",

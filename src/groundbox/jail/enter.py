@@ -133,7 +133,11 @@ def _network(entry: Entry) -> None:
 
 
 def _limits(entry: Entry) -> None:
-    rlimits.set_for_sandbox(disk_bytes=entry.disk_bytes, process_count=entry.process_count)
+    rlimits.set_for_sandbox(
+        disk_bytes=entry.disk_bytes,
+        process_count=entry.process_count,
+        file_system_bound=entry.plan.backend == NAMESPACES,
+    )
 
 
 def _descriptors(entry: Entry) -> None:

@@ -34,15 +34,17 @@ def set_common() -> None:
     _soft(resource.RLIMIT_STACK, _STACK_BYTES)
 
 
-def set_for_sandbox(*, disk_bytes: int | None, process_count: int | None) -> None:
+def set_for_sandbox(*, disk_bytes: int | None, process_count: int | None, file_system_bound: bool) -> None:
     """The limits of one sandbox.
 
     Args:
+        file_system_bound: Whether the file system ends at `disk_bytes` too. One file may then be a page larger, so that
+            who fills the disk with it hears that the disk is full, as with many files, and not that it is too large.
         process_count: Only where no pids cgroup stands; the kernel counts all processes of the user id.
     """
     _both(resource.RLIMIT_NOFILE, _OPEN_FILES)
     if disk_bytes is not None:
-        _both(resource.RLIMIT_FSIZE, disk_bytes)
+        _both(resource.RLIMIT_FSIZE, disk_bytes + (resource.getpagesize() if file_system_bound else 0))
     if process_count is not None:
         _both(resource.RLIMIT_NPROC, process_count)
 

@@ -19,6 +19,7 @@ _HOST: Final = (
     re.compile(r"host='([A-Za-z0-9.-]+)'"),
     re.compile(r"Cannot connect to host ([A-Za-z0-9.-]+)"),
 )
+_KERNELS: Final = re.compile(r"/(proc|sys)(/|$)")
 _NETWORK_WORDS: Final = re.compile(
     r"Temporary failure in name resolution|Name or service not known|Network is unreachable"
     r"|nodename nor servname|Failed to resolve|Tunnel connection failed|Cannot connect to (host|proxy)"
@@ -28,13 +29,18 @@ _REFUSED: Final = re.compile(r"Tunnel connection failed: 403|403 Forbidden|Proxy
 
 
 def missing_file(fault: Fault) -> list[str]:
-    """FileNotFoundError: near names, or the files there are."""
+    """FileNotFoundError: near names, or the files there are; for the kernel's own files, what is there instead."""
     exc = fault.exc
     if not isinstance(exc, FileNotFoundError) or not isinstance(exc.filename, (str, bytes)):
         return []
     wanted = os.fsdecode(exc.filename)
     if "subprocess" in fault.packages() and os.sep not in wanted:
         return [f"There is no program `{wanted}` in this sandbox."]
+    if _KERNELS.match(wanted):
+        return [
+            f"`{wanted}` is not there: /proc shows this sandbox's processes only, and there is no /sys. "
+            "os.sched_getaffinity(0), resource.getrusage and platform tell what programs may know."
+        ]
     found = list(_files(fault.scene.workdir))
     close = nearest(os.path.basename(wanted), [os.path.basename(path) for path in found])
     paths = [path for name in close for path in found if os.path.basename(path) == name]
@@ -65,8 +71,11 @@ def read_only(fault: Fault) -> list[str]:
 
 
 def disk_full(fault: Fault) -> list[str]:
-    """ENOSPC and EDQUOT: the workdir is full."""
-    if getattr(fault.exc, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
+    """ENOSPC and EDQUOT: the workdir is full. EFBIG: one file would not fit into it."""
+    code = getattr(fault.exc, "errno", None)
+    if code == errno.EFBIG:
+        return ["No file can be larger than the disk (limits.disk_bytes): write less, or compress it."]
+    if code not in (errno.ENOSPC, errno.EDQUOT):
         return []
     return ["The working directory is full (limits.disk_bytes or limits.file_count): remove files or write less."]
 
