@@ -9,6 +9,7 @@ import pytest
 
 from groundbox import Limits, MiB, Outcome
 from groundbox.errors import GuestFileError
+from groundbox.sandbox.workdir import Workdir
 
 
 @pytest.fixture
@@ -105,6 +106,20 @@ def test_a_sparse_file_within_the_disk_costs_no_memory_of_the_host(sandbox):
 
     assert _resident() - before < 64 * MiB
     assert len(execution.artifacts) + execution.dropped_bytes["artifacts"] == 20
+
+
+def test_sparse_files_are_not_read_beyond_the_disk_when_a_sandbox_restarts(sandbox, monkeypatch):
+    """Four thousand of them, each as long as the disk, would be a terabyte of zeros."""
+    box = sandbox(limits=Limits(disk_bytes=8 * MiB))
+    box.run("for i in range(30): open(f's{i:02}', 'wb').truncate(8 << 20)\nopen('kept', 'w').write('x')")
+    read, real = [], Workdir.read
+    monkeypatch.setattr(Workdir, "read", lambda self, path: (read.append(path), real(self, path))[1])
+
+    lost = box.restart()
+
+    assert read == ["kept"]
+    assert lost == [f"s{i:02}" for i in range(30)]
+    assert box.files.list() == {"kept": 1}
 
 
 def _resident():

@@ -30,7 +30,7 @@ from groundbox.sandbox import languages
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
 from groundbox.sandbox.feed import Feed
-from groundbox.sandbox.files import AsyncFiles
+from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.memfile import sealed
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
 from groundbox.sandbox.workdir import Collected, Workdir
@@ -218,8 +218,14 @@ class AsyncSandbox:
             return [] if workdir is None else await self._carry_over(workdir)
 
     async def _carry_over(self, workdir: Workdir) -> list[str]:
+        """Smallest files first, and together no more than fits: a sparse file is read as long as it says it is."""
         lost = []
-        for path in workdir.list().files:
+        left_bytes = self.limits.disk_bytes or MOST_BYTES
+        for path, stamp in sorted(workdir.list().files.items(), key=lambda item: (item[1].size_bytes, item[0])):
+            left_bytes -= stamp.size_bytes
+            if left_bytes < 0:
+                lost.append(path)
+                continue
             try:
                 await self.files.write(path, workdir.read(path), _locked=True)
             except GuestFileError:
