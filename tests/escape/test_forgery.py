@@ -50,6 +50,12 @@ def test_a_script_cannot_hide_the_signal_that_ended_it(attack):
     assert (execution.outcome, execution.exit_code, execution.exit_signal) == (Outcome.SIGNAL, None, signal.SIGKILL)
 
 
+def test_a_script_cannot_make_up_a_limit_that_it_did_not_reach(attack):
+    execution = attack("import signal\nos.kill(os.getpid(), signal.SIGXCPU)", mode="script")
+
+    assert (execution.outcome, execution.exit_signal) == (Outcome.SIGNAL, signal.SIGXCPU)
+
+
 def test_a_script_cannot_forge_through_its_children_after_its_end(attack):
     source = f"if os.fork() == 0:\n    import time\n    for _ in range(20):\n{_indented(FORGE, 8)}\n        time.sleep(0.01)\nos._exit(7)"
 

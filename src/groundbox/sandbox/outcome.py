@@ -20,7 +20,7 @@ def judge(report: Report) -> tuple[Outcome, int | None, int | None]:
     """Outcome, exit code, exit signal. Ends that the kernel or the host's clock decided come first."""
     done, ended = report.done, report.ended
     code, ended_by = _exit(done, ended)
-    if report.timed_out or ended_by == signal.SIGXCPU:
+    if report.timed_out or (ended_by == signal.SIGXCPU and report.used_up_cpu()):
         return Outcome.TIMEOUT, code, ended_by
     if report.out_of_memory:
         return Outcome.MEMORY, code, ended_by

@@ -98,9 +98,14 @@ class Report:
         self.out_of_memory = False
         self.memory_kills = 0
         self.cpu_s: float | None = None
+        self.cpu_limit_s = order.cpu_s
         self.wall_s = 0.0
         self.reading_s = 0.0
         self._display_bytes = 0
+
+    def used_up_cpu(self) -> bool:
+        """Whether SIGXCPU can have come from the kernel. Anyone can send it; the group's count cannot be talked up."""
+        return self.cpu_s is None or (self.cpu_limit_s is not None and self.cpu_s >= self.cpu_limit_s)
 
     def show(self, data: dict[str, Any], size: int) -> bool:
         """Keep a display unless there are too many; `size` is the memory that it takes.
