@@ -127,7 +127,7 @@ def test_a_place_to_which_processes_cannot_be_moved_is_refused_with_the_reason(p
 
 @pytest.mark.parametrize(("counted", "told"), [(["memory.memsw.limit_in_bytes"], ""), ([], "0")])
 def test_memory_that_is_swapped_out_is_counted_or_there_is_none(tmp_path, counted, told):
-    """Version 1 counts swap only where it was told to at boot. Files stand for the kernel's, which are this host's choice."""
+    """Version 1 counts swap only where it was told to at boot, so that files stand for the kernel's here."""
     for name in counted:
         (tmp_path / name).touch()
     group = cgroup.Cgroup(cgroup.Hierarchy(1, dict.fromkeys(cgroup.CONTROLLERS, str(tmp_path))), "one")

@@ -14,6 +14,7 @@ ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[kernel.MACHINE]
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 NO_HUGE_PAGES = 0x50000 | errno.ENOMEM
+NO_PROTOCOL = 0x50000 | errno.EPROTONOSUPPORT
 NOTHING = 0x50000
 """Success, without anything having been done."""
 
@@ -56,7 +57,7 @@ def _both(number, arguments=(), *, internet=False, namespaces=True):
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_every_program_ends_with_an_answer(number, arguments):
     for program in ALL:
-        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING, NO_HUGE_PAGES}
+        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING, NO_HUGE_PAGES, NO_PROTOCOL}
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1).filter(lambda a: a != ARCHITECTURE))
@@ -93,6 +94,13 @@ def test_sockets_are_made_of_the_allowed_families_alone(internet, family):
     allowed = {1, 2, 10} if internet else {1}
 
     assert (_both(NUMBERS["socket"], [family, 1, 0], internet=internet) == ALLOW) is (family in allowed)
+
+
+@given(protocol=st.integers(0, 300), family=st.sampled_from([2, 10]))
+def test_sockets_are_made_of_the_usual_protocols_alone(protocol, family):
+    allowed = protocol in (0, 1, 6, 17, 58)
+
+    assert (_both(NUMBERS["socket"], [family, 1, protocol], internet=True) == ALLOW) is allowed
 
 
 @given(st.integers(0, 2**32 - 1))

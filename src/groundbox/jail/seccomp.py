@@ -67,6 +67,8 @@ ENTRY: Final = frozenset(_ENTRY_NAMES.split())
 
 _INTERNET: Final = (2, 10)
 _UNIX: Final = 1
+_PROTOCOLS: Final = (0, 1, 6, 17, 58)
+"""The family's own, ICMP, TCP, UDP, ICMPv6. Asked for another, the kernel would load its module (SCTP, L2TP, …)."""
 _STREAM, _SEQPACKET, _TYPE_MASK = 1, 5, 0xF
 _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT: Final = 0x40000000
@@ -112,7 +114,7 @@ Program = list[Instruction]
 def wide() -> Program:
     """The template's filter: the allow-list, plus what a worker needs to enter its jail."""
     special = {
-        "socket": _only_families(_UNIX, *_INTERNET),
+        "socket": _only_families(_UNIX, *_INTERNET)[:-1] + _only_values(2, *_PROTOCOLS, refusal=errno.EPROTONOSUPPORT),
         "socketpair": _only_families(_UNIX),
         "ioctl": _refuse_values(1, _TIOCSTI, _TIOCLINUX),
         **{name: [_errno(0)] for name in _WITHOUT_EFFECT},
