@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from groundbox import Limits, Outcome
+from groundbox import Limits, Outcome, SandboxLost
 from groundbox.testing.base import until
 
 MARK = "groundbox-outliving"
@@ -157,6 +157,22 @@ def test_a_script_cannot_kill_process_one(sandbox, prelude):
 
     assert execution.stdout == "still here True\n"
     assert box.run("kept").text == "1"
+
+
+@pytest.mark.layers(holds=[""], breaks=["seccomp"])
+def test_a_script_cannot_take_away_what_process_one_needs(sandbox, waive, breached):
+    box = sandbox(waive=waive)
+
+    box.run(
+        "import resource\ntry: resource.prlimit(1, resource.RLIMIT_NOFILE, (3, 3))\nexcept PermissionError: pass",
+        mode="script",
+    )
+    try:
+        works = box.run("raise SystemExit(7)", mode="script").exit_code == 7
+    except SandboxLost:
+        works = False
+
+    assert works is not breached
 
 
 def test_no_process_of_the_host_is_hit(sandbox, prelude):

@@ -300,7 +300,6 @@ REACHED = {
     "pread64",
     "preadv",
     "preadv2",
-    "prlimit64",
     "pselect6",
     "pwrite64",
     "pwritev",

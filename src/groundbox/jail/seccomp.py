@@ -154,8 +154,10 @@ def narrow(*, internet: bool, namespaces: bool = True) -> Program:
             _errno(errno.EPERM),
         ]
         special["socketpair"] = _only_connected_pairs()
-    elif not internet:
-        special["socket"] = _only_families(_UNIX)
+    else:
+        special["prlimit64"] = _limits_of_others_are_only_read()
+        if not internet:
+            special["socket"] = _only_families(_UNIX)
     return _compile(allow=frozenset(), special=special, otherwise=_answer(_ALLOW))
 
 
@@ -247,6 +249,21 @@ def _refuse_values(index: int, *values: int) -> Program:
 
 def _refuse_bits(index: int, bits: int, refusal: int) -> Program:
     return [*_load_argument(index), Instruction(_JUMP_SET, 0, 1, bits), _errno(refusal), _answer(_ALLOW)]
+
+
+def _limits_of_others_are_only_read() -> Program:
+    """A script could otherwise leave process 1, which reports how it ended, without descriptors to do so."""
+    low, high = _load_argument(2), [Instruction(_LOAD, 0, 0, _AT_ARGUMENT + 8 * 2 + 4)]
+    return [
+        *_load_argument(0),
+        Instruction(_JUMP_EQUAL, 5, 0, 0),
+        *low,
+        Instruction(_JUMP_EQUAL, 0, 2, 0),
+        *high,
+        Instruction(_JUMP_EQUAL, 1, 0, 0),
+        _errno(errno.EPERM),
+        _answer(_ALLOW),
+    ]
 
 
 def _only_connected_pairs() -> Program:
