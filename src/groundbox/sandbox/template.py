@@ -107,7 +107,8 @@ class Template:
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [self.recipe.python, "-s", "-P", "-S", str(_BOOT), str(theirs.fileno())]
+            arguments = [str(_BOOT), str(theirs.fileno()), str(self.recipe.heap_bytes)]
+            command = [self.recipe.python, "-s", "-P", "-S", *arguments]
             self._process = subprocess.Popen(  # noqa: ASYNC220  vfork: over in a millisecond
                 command,
                 env=_boot_environ(self.recipe.hash_seed),
@@ -216,7 +217,6 @@ class Template:
             "caches": self.recipe.caches,
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
-            "heap_bytes": self.recipe.heap_bytes,
             "tracer": self.recipe.tracer,
         }
 

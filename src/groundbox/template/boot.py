@@ -1,4 +1,4 @@
-"""Start of a template: `python -s -P -S boot.py DESCRIPTOR`.
+"""Start of a template: `python -s -P -S boot.py DESCRIPTOR HEAP_BYTES`.
 
 Three processes, because a pid namespace needs a first process that does nothing else:
 the *starter*, which the host started, only waits; the *keeper* is process 1 of the template's pid namespace,
@@ -9,10 +9,27 @@ Nothing of the environment is imported before the jail stands: even a library's 
 Our own files are not there inside, so all of them are read before, and imported from memory when they are needed.
 """
 
+# ruff: noqa: E402  room is made before the other imports, whose objects are to lie in it, too
+import sys
+
+
+def _make_room(heap_bytes: int) -> list[bytes]:
+    """Let the heap that the imports will fill lie in one piece, which huge pages can back; keep the result.
+
+    The interpreter asks for memory in pieces of 1 MiB wherever the kernel finds room, between the mappings
+    of libraries; pieces that do not line up to 2 MiB cannot become huge. Asked for all at once,
+    before any library is mapped, they lie side by side. Some small objects in each keep them from going back.
+    """
+    block = 512
+    filled = [bytes(block - bytes.__basicsize__) for _ in range(heap_bytes // block)]
+    return filled[:: (1 << 20) // block // 4]
+
+
+_ROOM = _make_room(int(sys.argv[2]))
+
 import json
 import os
 import socket
-import sys
 import types
 from collections.abc import Sequence
 from importlib.abc import InspectLoader, MetaPathFinder

@@ -1,34 +1,26 @@
 """Making copies cheap: what a template does to its memory so that forking it, and running in the copy, cost little.
 
-Three means, each measured (PERFORMANCE.md): objects that count as immortal (PEP 683) are not written to when they
+Means, each measured (PERFORMANCE.md): objects that count as immortal (PEP 683) are not written to when they
 are used, so their pages stay shared; frozen ones are not visited by the collector; huge pages shrink the
-page tables that a fork has to copy, 20 to 40 times per megabyte.
+page tables that a fork has to copy, 20 to 40 times per megabyte; the interpreter's own code on huge pages is there
+in every copy from the start, where a mapped file would be mapped again, fault by fault.
+Where things lie is layout.py's concern.
 """
 
 import ctypes
 import gc
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any, Final
 
 _IMMORTAL: Final = 0xFFFFFFFF
 _HUGE: Final = 2 << 20
-_ARENA: Final = 1 << 20
-_KEPT: Final[list[bytes]] = []
 _MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
-
-
-def make_room(heap_bytes: int) -> None:
-    """Call first: let the heap that the imports will fill lie in one piece, which huge pages can back.
-
-    The interpreter asks for memory in pieces of 1 MiB wherever the kernel finds room, between the mappings
-    of libraries; pieces that do not line up to 2 MiB cannot become huge. Asked for all at once,
-    before any library is mapped, they lie side by side. One small object in each keeps them from going back.
-    """
-    block = 512 - bytes.__basicsize__
-    filled = [bytes(block) for _ in range(heap_bytes // 512)]
-    _use_huge_pages()
-    _KEPT.extend(filled[:: _ARENA // 512 // 4])
+_READ, _WRITE, _EXECUTE = 1, 2, 4
+_PRIVATE_ANONYMOUS: Final = 0x22
+_MOVE_TO: Final = 3
+_FAILED: Final = (1 << 64) - 1
 
 
 def settle() -> None:
@@ -38,6 +30,7 @@ def settle() -> None:
         _immortalize()
     gc.freeze()
     _use_huge_pages()
+    _put_interpreter_on_huge_pages()
 
 
 def _immortalize() -> None:
@@ -78,18 +71,75 @@ def _use_huge_pages() -> None:
     """Ask for huge pages below every private anonymous mapping that can hold one. Failing costs speed only."""
     madvise = ctypes.CDLL(None).madvise
     for start, end in _anonymous_ranges():
-        first, last = -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
+        first, last = _whole_huge_pages(start, end)
         if last > first:
-            madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_HUGEPAGE)
-            madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), _MADV_COLLAPSE)
+            madvise(*_words(first, last - first, _MADV_HUGEPAGE))
+            madvise(*_words(first, last - first, _MADV_COLLAPSE))
 
 
 def _anonymous_ranges() -> list[tuple[int, int]]:
-    ranges = []
-    with open("/proc/self/maps") as file:
-        for line in file:
-            addresses, permissions, _, _, inode, *name = line.split()
-            if inode == "0" and permissions == "rw-p" and (not name or name[0] == "[heap]"):
-                start, end = addresses.split("-")
-                ranges.append((int(start, 16), int(end, 16)))
+    """Neighbours count as one: mappings that differ in nothing but such a request grow together by the next."""
+    ranges: list[tuple[int, int]] = []
+    for start, end, permissions, name in _mappings():
+        if permissions == "rw-p" and name in ("", "[heap]"):
+            if ranges and ranges[-1][1] == start:
+                start = ranges.pop()[0]
+            ranges.append((start, end))
     return ranges
+
+
+def _put_interpreter_on_huge_pages() -> None:
+    """Replace the interpreter's code and constants by a copy of them, as far as they fill whole huge pages.
+
+    What is constant becomes executable with it, because a huge page has one permission; nothing becomes writable.
+    The copy takes the original's place in one call, so that the code that runs meanwhile is always there.
+    Profilers from outside no longer find the names of what runs in it. Failing costs speed only.
+    """
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    first, last = _whole_huge_pages(*_interpreter_range())
+    size = last - first
+    if size <= 0:
+        return
+    room = libc.mmap(*_words(0, size + _HUGE, _READ | _WRITE, _PRIVATE_ANONYMOUS, -1, 0))
+    if room == _FAILED:
+        return
+    copy, _ = _whole_huge_pages(room, room)
+    libc.madvise(*_words(copy, size, _MADV_HUGEPAGE))
+    ctypes.memmove(copy, first, size)
+    usable = libc.madvise(*_words(copy, size, _MADV_COLLAPSE)) == 0
+    if usable and libc.mprotect(*_words(copy, size, _READ | _EXECUTE)) == 0:
+        libc.mremap(*_words(copy, size, size, _MOVE_TO, first))
+    libc.munmap(*_words(room, size + _HUGE))
+
+
+def _interpreter_range() -> tuple[int, int]:
+    """The mappings of the interpreter's file that cannot be written to and lie side by side: code and constants."""
+    inside = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
+    first = last = 0
+    file = ""
+    for start, end, permissions, name in _mappings():
+        if permissions not in ("r--p", "r-xp") or (name, start) != (file, last):
+            if first <= inside < last:
+                break
+            first, file = start, name
+        last = end if permissions in ("r--p", "r-xp") else start
+    return (first, last) if first <= inside < last else (0, 0)
+
+
+def _whole_huge_pages(start: int, end: int) -> tuple[int, int]:
+    return -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
+
+
+def _mappings() -> Iterator[tuple[int, int, str, str]]:
+    """Start, end, permissions and name of every mapping of this process, as they were at the first."""
+    with open("/proc/self/maps") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        addresses, permissions, _, _, _, *name = line.split(maxsplit=5)
+        start, _, end = addresses.partition("-")
+        yield int(start, 16), int(end, 16), permissions, name[0] if name else ""
+
+
+def _words(*numbers: int) -> list[ctypes.c_size_t]:
+    return [ctypes.c_size_t(number) for number in numbers]

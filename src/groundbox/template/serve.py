@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import types
 from typing import Any, Final, NoReturn
 
 from groundbox.guest.python import tracing
@@ -14,7 +15,7 @@ from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
 from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
-from groundbox.template import memory, outer, warm
+from groundbox.template import layout, memory, outer, warm
 
 _JAIL_FAILED: Final = 70
 _ORPHAN_ROUNDS: Final = 200
@@ -35,11 +36,11 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     os.environ.clear()
     os.environ.update(order["environ"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    memory.make_room(order["heap_bytes"])
     warm.enter_environment(order.get("caches"))
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
+    _gather_code(plan, cells)
     _rehearse(plan, cells)
     cells.warm_up()
     _refuse_threads()
@@ -47,12 +48,22 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     memory.settle()
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
     server = _Server(control, plan, cells)
+    layout.start_afresh()
     server.serve()
     server.end()
     os._exit(0)
 
 
-def _rehearse(plan: enter.Plan, cells: CellRunner) -> None:
+def _gather_code(plan: enter.Plan, cells: CellRunner) -> None:
+    """Bring the code that every worker runs to one place."""
+    codes = layout.code_run_by(lambda: _rehearse(plan, cells, times=1))
+    for kind in (_Server, Worker):
+        codes |= {method.__code__ for method in vars(kind).values() if isinstance(method, types.FunctionType)}
+    layout.start_afresh()
+    layout.lay_together(codes)
+
+
+def _rehearse(plan: enter.Plan, cells: CellRunner, *, times: int = _REHEARSALS) -> None:
     """Go through what a worker does, without effect, until the interpreter has settled on how to do it."""
     entry = enter.Entry(
         plan=plan,
@@ -65,9 +76,11 @@ def _rehearse(plan: enter.Plan, cells: CellRunner) -> None:
         keep=[3],
         folder=os.getcwd(),
     )
-    for _ in range(_REHEARSALS):
+    for _ in range(times):
         with kernel.rehearsal():
             enter.enter(entry)
+            rlimits.set_for_run(cpu_s=1.0, memory_bytes=1, held_bytes=0)
+        cells.after_fork()
         _go_through(cells)
 
 

@@ -1,0 +1,63 @@
+"""Where a template's objects lie, and its interpreter's code: each tried in a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def _python(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_code_that_was_run_is_copied_and_still_runs() -> None:
+    out = _python("""
+from groundbox.template import layout
+
+def inner(n): return n + 1
+def outer(n): return inner(n) * 2
+def other(): return 0
+
+before = [f.__code__ for f in (inner, outer, other)]
+codes = layout.code_run_by(lambda: outer(1))
+layout.lay_together(codes)
+after = [f.__code__ for f in (inner, outer, other)]
+print([a is b for a, b in zip(before, after)], before == after, outer(20))
+""")
+
+    assert out == "[False, False, True] True 42\n"
+
+
+def test_after_a_fresh_start_new_objects_lie_side_by_side() -> None:
+    out = _python("""
+import random
+from groundbox.template import layout
+
+older = [bytes(random.randrange(60)) for _ in range(20000)]
+del older[::3]
+layout.start_afresh()
+new = [bytes(15) for _ in range(50)]
+places = [id(item) for item in new]
+print(sum(b - a != 48 for a, b in zip(places, places[1:])) <= 2)
+""")
+
+    assert out == "True\n"
+
+
+def test_an_interpreter_runs_on_from_huge_pages() -> None:
+    out = _python("""
+from groundbox.template import memory
+
+memory.settle()
+import decimal, json
+mappings = memory._mappings()
+names = {name for start, end, permissions, name in mappings if permissions == "r-xp" and end - start >= 2 << 20}
+print(json.dumps({"sum": str(sum(decimal.Decimal(n) for n in range(1000)))}), names == {""})
+""")
+
+    result, _, on_huge_pages = out.rpartition(" ")
+    assert result == '{"sum": "499500"}'
+    if on_huge_pages != "True\n":
+        pytest.skip("this kernel gives no huge pages on request, or the interpreter's code fills none")
