@@ -9,9 +9,13 @@ How it works: the host makes one group per sandbox, ahead of need, and hands the
 moving another process costs a lock over all threads of the machine. The kernel checks the opener's rights,
 so the guest needs none. Groups live under `groundbox/<host process>`; those of a host process that is gone are
 removed by the next one. See cgroups(7).
+
+In version 1, where making and removing three folders costs more than the sandbox's other layers together, an empty
+group is used again (`renewed`): what it has counted is set back, and one that still holds memory is not taken.
 """
 
 import contextlib
+import copy
 import functools
 import itertools
 import os
@@ -22,15 +26,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from .openfiles import OpenFiles
+
 ROOT_VARIABLE: Final = "GROUNDBOX_CGROUP"
 CONTROLLERS: Final = ("memory", "pids", "cpuacct")
 _V2_CONTROLLERS: Final = ("memory", "pids")
 """Version 2 counts processor time without a controller."""
 _GROUP: Final = "groundbox"
+_NOWHERE: Final = "/proc/self/no-group"
 _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
 _NO_LIMIT: Final = {1: "-1", 2: "max"}
 _SOCKETS_SHARE: Final = 8
+_STILL_HELD_BYTES: Final = 1 << 20
+"""What the kernel keeps in stock for a group, 256 KiB for each processor, and has not given back yet."""
+_BOTH_WAYS: Final = frozenset({"memory.max_usage_in_bytes", "cpuacct.usage"})
 
 
 class CgroupMissing(OSError):
@@ -74,16 +84,45 @@ class Cgroup:
     def __init__(self, hierarchy: Hierarchy, name: str) -> None:
         self._version = hierarchy.version
         self._limits: tuple[int | None, int | None] | None = None
+        self._kills_before = 0
+        self._files: OpenFiles | None = None
         self._folders = {c: f"{parent}/{name}" for c, parent in hierarchy.parents.items()}
         for folder in dict.fromkeys(self._folders.values()):
             os.mkdir(folder, 0o755)
 
+    def renewed(self) -> "Cgroup | None":
+        """The same group for another sandbox, as if new; None when it has to be removed instead.
+
+        What is asked of this object from here on finds no group, so that the facts of one sandbox never
+        come from the next one's.
+        """
+        try:
+            if self._version != 1 or not self._set_back():
+                return None
+        except OSError:
+            return None
+        after = copy.copy(self)
+        after._files = self._files or OpenFiles.one_more()
+        self._files = None
+        self._folders = dict.fromkeys(self._folders, _NOWHERE)
+        return after
+
+    def _set_back(self) -> bool:
+        """Forget what was counted, unless something is left to count."""
+        if self.process_count() or int(self._read("memory", "memory.usage_in_bytes")) > _STILL_HELD_BYTES:
+            return False
+        self._write("memory", "memory.max_usage_in_bytes", "0")
+        self._write("cpuacct", "cpuacct.usage", "0")
+        self._kills_before += self.out_of_memory_kills()
+        return True
+
     def join_descriptors(self) -> list[int]:
         """New descriptors, owned by the caller, by which a process can write itself into the group."""
         name = "tasks" if self._version == 1 else "cgroup.procs"
-        return [
-            os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CLOEXEC) for folder in dict.fromkeys(self._folders.values())
-        ]
+        paths = [f"{folder}/{name}" for folder in dict.fromkeys(self._folders.values())]
+        if self._files is not None:
+            return [os.dup(self._files.descriptor(path, os.O_WRONLY)) for path in paths]
+        return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in paths]
 
     def limit(self, *, memory_bytes: int | None, process_count: int | None) -> None:
         """Set both bounds; None lifts one. Costs nothing when they are set so already."""
@@ -128,7 +167,7 @@ class Cgroup:
     def out_of_memory_kills(self) -> int:
         """How many members the kernel ended because the group was at its memory limit."""
         name = "memory.oom_control" if self._version == 1 else "memory.events"
-        return self._field("memory", name, "oom_kill")
+        return self._field("memory", name, "oom_kill") - self._kills_before
 
     def process_count(self) -> int:
         """Processes and threads in the group now."""
@@ -168,16 +207,22 @@ class Cgroup:
         return 0
 
     def _read(self, controller: str, name: str) -> str:
-        file = os.open(f"{self._folders[controller]}/{name}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(file, 1 << 16).decode()
-        finally:
-            os.close(file)
+        with self._opened(controller, name, os.O_RDONLY) as file:
+            return os.pread(file, 1 << 16, 0).decode()
 
     def _write(self, controller: str, name: str, text: str) -> None:
-        file = os.open(f"{self._folders[controller]}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        with self._opened(controller, name, os.O_WRONLY) as file:
+            os.pwrite(file, text.encode(), 0)
+
+    @contextlib.contextmanager
+    def _opened(self, controller: str, name: str, flags: int) -> Iterator[int]:
+        path = f"{self._folders[controller]}/{name}"
+        if self._files is not None:
+            yield self._files.descriptor(path, os.O_RDWR if name in _BOTH_WAYS else flags)
+            return
+        file = os.open(path, flags | os.O_CLOEXEC)
         try:
-            os.write(file, text.encode())
+            yield file
         finally:
             os.close(file)
 

@@ -20,7 +20,7 @@ from groundbox.jail import enter, landlock
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, private
 from groundbox.sandbox.environments import tracer
-from groundbox.sandbox.pool import Checkout, Pool
+from groundbox.sandbox.pool import LARGEST, Checkout, Pool
 from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
@@ -97,6 +97,7 @@ class Engine:
         self._cgroups: cgroups.Hierarchy | None = None
         self._cgroup_reason = ""
         self._leaving: list[cgroups.Cgroup] = []
+        self._spare: list[cgroups.Cgroup] = []
         self._ranges: list[UidRange] = []
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
@@ -148,6 +149,7 @@ class Engine:
                 task.cancel()
         self._templates.clear()
         self._sweep()
+        self._spare.clear()
         if self._cgroups is not None:
             cgroups.remove_own(self._cgroups)
         for held in self._ranges:
@@ -253,7 +255,7 @@ class Engine:
     def _new_cgroup(self) -> cgroups.Cgroup | None:
         if self._cgroups is None:
             return None
-        group = cgroups.Cgroup(self._cgroups, str(next(_CGROUP_NUMBERS)))
+        group = self._spare.pop() if self._spare else cgroups.Cgroup(self._cgroups, str(next(_CGROUP_NUMBERS)))
         group.limit(memory_bytes=_USUAL.memory_bytes, process_count=_USUAL.process_count)
         return group
 
@@ -270,8 +272,17 @@ class Engine:
             pool.worker_ended(worker)
 
     def _sweep(self) -> None:
-        """Remove the groups of ended workers; one whose last member is still ending waits for the next time."""
-        self._leaving = [group for group in self._leaving if not group.remove()]
+        """Keep the groups of ended workers for the next ones, or remove them.
+
+        One whose last member is still ending waits for the next time.
+        """
+        leaving, self._leaving = self._leaving, []
+        for group in leaving:
+            renewed = group.renewed() if len(self._spare) < LARGEST else None
+            if renewed is not None:
+                self._spare.append(renewed)
+            elif not group.remove():
+                self._leaving.append(group)
 
 
 _USUAL: Final = Limits()
@@ -324,7 +335,7 @@ def _standard(module: str) -> bool:
 
 
 def _raise_descriptor_limit() -> None:
-    """A sandbox takes five descriptors; the usual soft limit of 1024 would end at 200 of them."""
+    """A sandbox takes five descriptors and more; the usual soft limit of 1024 would end at 200 of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

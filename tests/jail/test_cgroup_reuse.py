@@ -1,0 +1,112 @@
+"""A control group that is used again must know nothing of whoever had it before."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from groundbox.jail import cgroup
+
+MiB = 1 << 20
+BUSY = "data = b'x' * (64 << 20)\nfor n in range(3_000_000): pass"
+
+
+@pytest.fixture
+def hierarchy() -> Iterator[cgroup.Hierarchy]:
+    try:
+        found = cgroup.find()
+    except cgroup.CgroupMissing as missing:
+        pytest.skip(str(missing))
+    if found.version != 1:
+        pytest.skip("only groups of version 1 are used again")
+    own = cgroup.own_hierarchy(found)
+    yield own
+    cgroup.remove_own(own)
+
+
+def _run_in(group: cgroup.Cgroup, program: str, *inherited: int) -> subprocess.Popen[bytes]:
+    descriptors = group.join_descriptors()
+
+    def join() -> None:
+        for descriptor in descriptors:
+            os.write(descriptor, b"0")
+
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", program], preexec_fn=join, pass_fds=inherited, stdout=subprocess.PIPE
+    )
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return process
+
+
+def test_a_group_used_again_counts_from_zero(hierarchy: cgroup.Hierarchy) -> None:
+    group = cgroup.Cgroup(hierarchy, "1")
+    assert _run_in(group, BUSY).wait() == 0
+    before = group.cpu_s(), group.peak_memory_bytes()
+
+    again = group.renewed()
+
+    assert before[0] > 0.02
+    assert before[1] is not None
+    assert before[1] > 64 * MiB
+    assert again is not None
+    peak = again.peak_memory_bytes()
+    assert (again.cpu_s(), again.process_count(), again.out_of_memory_kills()) == (0.0, 0, 0)
+    assert peak is not None
+    assert peak <= MiB
+
+
+def test_a_kill_at_the_memory_limit_is_not_counted_twice(hierarchy: cgroup.Hierarchy) -> None:
+    group = cgroup.Cgroup(hierarchy, "1")
+    group.limit(memory_bytes=32 * MiB, process_count=10)
+    assert _run_in(group, BUSY).wait() == -signal.SIGKILL
+    assert group.out_of_memory_kills() == 1
+
+    again = group.renewed()
+
+    assert again is not None
+    assert again.out_of_memory_kills() == 0
+    assert _run_in(again, BUSY).wait() == -signal.SIGKILL
+    assert again.out_of_memory_kills() == 1
+
+
+def test_a_group_with_a_member_is_not_used_again(hierarchy: cgroup.Hierarchy) -> None:
+    group = cgroup.Cgroup(hierarchy, "1")
+    process = _run_in(group, "import time; print(flush=True); time.sleep(60)")
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    again = group.renewed()
+
+    assert again is None
+    group.kill()
+    process.wait()
+    assert group.renewed() is not None
+
+
+def test_a_group_that_still_holds_memory_is_not_used_again(hierarchy: cgroup.Hierarchy) -> None:
+    file = os.memfd_create("held")
+    group = cgroup.Cgroup(hierarchy, "1")
+    assert _run_in(group, f"import os; os.write({file}, b'x' * (8 << 20))", file).wait() == 0
+
+    again = group.renewed()
+
+    assert again is None
+    os.close(file)
+
+
+def test_who_had_a_group_before_learns_nothing_of_the_next(hierarchy: cgroup.Hierarchy) -> None:
+    group = cgroup.Cgroup(hierarchy, "1")
+    again = group.renewed()
+    assert again is not None
+
+    assert group.peak_memory_bytes() is None
+    with pytest.raises(FileNotFoundError):
+        group.cpu_s()
+    with pytest.raises(FileNotFoundError):
+        group.process_count()
+    assert group.remove() is True
+    assert again.process_count() == 0
