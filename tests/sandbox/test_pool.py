@@ -56,6 +56,22 @@ def test_a_worker_is_never_lent_twice():
     assert asyncio.run(scenario()) == ["False"] * 6
 
 
+def test_workers_are_made_in_a_hurry_only_while_somebody_waits_for_one():
+    async def scenario():
+        options = _fresh()
+        async with AsyncSandbox(**options) as box:
+            await box.run("1")
+            pool = await _pool(box)
+            after_a_miss = pool.hurried
+        assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+        assert await _until(lambda: not pool.hurried)
+        async with AsyncSandbox(**options) as box:
+            execution = await box.run("1")
+            return after_a_miss, execution.usage.warm, pool.hurried
+
+    assert asyncio.run(scenario()) == (True, True, False)
+
+
 def test_a_waiting_worker_that_dies_is_replaced():
     async def scenario():
         options = _fresh()

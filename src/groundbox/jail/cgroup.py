@@ -24,9 +24,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from .openfiles import OpenFiles
+
+_Result = TypeVar("_Result")
 
 ROOT_VARIABLE: Final = "GROUNDBOX_CGROUP"
 CONTROLLERS: Final = ("memory", "pids", "cpuacct")
@@ -207,22 +209,18 @@ class Cgroup:
         return 0
 
     def _read(self, controller: str, name: str) -> str:
-        with self._opened(controller, name, os.O_RDONLY) as file:
-            return os.pread(file, 1 << 16, 0).decode()
+        return self._with_file(controller, name, os.O_RDONLY, lambda file: os.pread(file, 1 << 16, 0)).decode()
 
     def _write(self, controller: str, name: str, text: str) -> None:
-        with self._opened(controller, name, os.O_WRONLY) as file:
-            os.pwrite(file, text.encode(), 0)
+        self._with_file(controller, name, os.O_WRONLY, lambda file: os.pwrite(file, text.encode(), 0))
 
-    @contextlib.contextmanager
-    def _opened(self, controller: str, name: str, flags: int) -> Iterator[int]:
+    def _with_file(self, controller: str, name: str, flags: int, use: Callable[[int], _Result]) -> _Result:
         path = f"{self._folders[controller]}/{name}"
         if self._files is not None:
-            yield self._files.descriptor(path, os.O_RDWR if name in _BOTH_WAYS else flags)
-            return
+            return use(self._files.descriptor(path, os.O_RDWR if name in _BOTH_WAYS else flags))
         file = os.open(path, flags | os.O_CLOEXEC)
         try:
-            yield file
+            return use(file)
         finally:
             os.close(file)
 

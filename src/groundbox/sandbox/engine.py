@@ -240,14 +240,15 @@ class Engine:
     def _spawn(self, template: Template, shape: Shape, limited: bool, key: tuple[Recipe, Shape, bool]) -> Worker:
         self._sweep()
         group = self._new_cgroup() if limited else None
+        pool = self._pools.get(key)
         worker = template.spawn(
             shape,
             cgroup=group,
             process_count=None if group else _USUAL.process_count,
             environ=_network_environ(shape.network),
             on_end=self._ended,
+            hurried=pool is not None and pool.hurried,
         )
-        pool = self._pools.get(key)
         if pool is not None:
             self._pool_of[worker] = pool
         return worker

@@ -143,8 +143,13 @@ class Template:
         process_count: int | None,
         environ: Mapping[str, str],
         on_end: Callable[[Worker], None],
+        hurried: bool = False,
     ) -> Worker:
-        """Ask for one more worker. Returns at once; `Worker.ready` waits for its jail."""
+        """Ask for one more worker. Returns at once; `Worker.ready` waits for its jail.
+
+        Args:
+            hurried: Leave out the trial run. The worker is ready sooner, and its first order takes longer.
+        """
         self._next = self._free_number()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
@@ -169,6 +174,7 @@ class Template:
             "cpu_s": _USUAL.cpu_s,
             "memory_bytes": _USUAL.memory_bytes,
             "network": shape.network,
+            "hurried": hurried,
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},
         }

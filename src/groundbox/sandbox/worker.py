@@ -33,6 +33,7 @@ _FREE_S: Final = 0.25
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
+_CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 GRACE_S: Final = 0.5
 START_S: Final = 30.0
 
@@ -375,13 +376,13 @@ class Worker:
             if spent is not None and spent >= order.cpu_s:
                 stop("cpu_s")
             else:
-                wait = max(_CPU_CHECK_S, (order.cpu_s - (spent or 0.0)) / (os.cpu_count() or 1))
+                wait = max(_CPU_CHECK_S, (order.cpu_s - (spent or 0.0)) / _CPU_COUNT)
                 timers.append(self._loop.call_later(wait, check_cpu))
 
         if order.wall_s is not None:
             timers.append(self._loop.call_later(order.wall_s, stop, "wall_s"))
         if order.cpu_s is not None and cpu_before is not None:
-            first = max(_CPU_CHECK_S, order.cpu_s / (os.cpu_count() or 1))
+            first = max(_CPU_CHECK_S, order.cpu_s / _CPU_COUNT)
             timers.append(self._loop.call_later(first, check_cpu))
         return timers
 
