@@ -1,0 +1,145 @@
+"""Tells a trace in English, without a model: the same trace and seed give the same text.
+
+The tree of activations, steps and loops is walked in the order of the run, with the state of each moment at hand.
+Every clause is made from records, and keeps what it claims of which of them. How much is told is a `Policy`: what a
+reader has seen run before is told in fewer words, and where `max_chars` is too little, the next lower policy tells the
+whole anew, so that no text is cut in its middle. The last sentence is always the answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from groundbox.trace.narration.answers import answer_of
+from groundbox.trace.narration.backward import Backward
+from groundbox.trace.narration.calls import Calls
+from groundbox.trace.narration.draft import Draft
+from groundbox.trace.narration.loops import Loops, is_way_out
+from groundbox.trace.narration.narration import ClaimKind, Narration, Sentence
+from groundbox.trace.narration.phrases import Voice
+from groundbox.trace.narration.policy import LADDER, STARTS, Level, Policy
+from groundbox.trace.narration.statements import Statements
+from groundbox.trace.narration.telling import Telling, Where, claim, listed
+from groundbox.trace.reading import Trace
+from groundbox.trace.structure import Activation, Loop, Node, Step
+
+MAX_GLOBALS: Final = 8
+"""Values of the module that are told at the start."""
+Style = Literal["prose", "steps", "backward"]
+STYLES: Final = ("prose", "steps", "backward")
+Detail = Literal["brief", "normal", "full"]
+
+
+def narrate(
+    trace: Trace, *, style: Style = "prose", detail: Detail = "normal", seed: int = 0, max_chars: int | None = None
+) -> Narration:
+    """Tell a trace.
+
+    Args:
+        style: `prose`; `steps`, one numbered sentence a line; or `backward`, from the result to the input, which needs
+            a run of one function.
+        seed: Chooses among wordings; what is claimed does not depend on it.
+        max_chars: Characters of the text. The detail is lowered until it fits; the answer is always kept, even if it
+            alone is longer.
+    """
+    if style not in STYLES:
+        raise ValueError(f"style is one of {', '.join(STYLES)}, and not {style!r}")
+    for policy in LADDER[STARTS[detail] :]:
+        told = _told(trace, policy, style, seed)
+        if max_chars is None or len(told.text) <= max_chars:
+            return told
+    return _laid_out([[answer_of(trace)]], style, "answer")
+
+
+def _told(trace: Trace, policy: Policy, style: str, seed: int) -> Narration:
+    voice = Voice(seed)
+    telling = Telling(trace=trace, policy=policy, voice=voice, draft=Draft(voice=voice))
+    Teller(telling).tell()
+    paragraphs = telling.draft.done()
+    entry = entry_of(trace)
+    if style == "backward":
+        if entry is None or trace.header.entry is None:
+            raise ValueError("only a run of one function has an input to go back to")
+        back = Backward(trace, policy, Voice(seed), entry)
+        return dataclasses.replace(
+            _laid_out(back.paragraphs(telling.draft), style, policy.name), witness=back.witness()
+        )
+    return _laid_out([*paragraphs, [answer_of(trace)]], style, policy.name)
+
+
+def _laid_out(paragraphs: Sequence[Sequence[Sentence]], style: str, detail: str) -> Narration:
+    sentences = tuple(sentence for paragraph in paragraphs for sentence in paragraph)
+    if style == "steps":
+        text = "\n".join(f"{number}. {sentence.text}" for number, sentence in enumerate(sentences, 1))
+    else:
+        text = "\n\n".join(" ".join(sentence.text for sentence in paragraph) for paragraph in paragraphs)
+    return Narration(text=text, sentences=sentences, answer=sentences[-1].text, detail=detail)
+
+
+class Teller:
+    """Walks the tree."""
+
+    def __init__(self, telling: Telling) -> None:
+        self._telling = telling
+        self._calls = Calls(telling, self.block, self._step)
+        self._statements = Statements(telling, self._calls)
+        self._loops = Loops(telling, self._statements, self.block)
+
+    def tell(self) -> None:
+        """Tell the whole run."""
+        structure = self._telling.trace.structure
+        entry = entry_of(self._telling.trace)
+        for root in structure.roots:
+            if root is entry:
+                self._calls.tell_entry(root)
+            elif root.name == "<module>":
+                self._globals(root)
+            else:
+                self._telling.advance(root.last)
+
+    def block(self, nodes: Sequence[Node], where: Where) -> None:
+        """Tell a row of steps and loops."""
+        for node in nodes:
+            if isinstance(node, Loop):
+                self._loops.tell(node, where)
+                if where.level == Level.FULL and where.number == 0 and not is_way_out(node):
+                    self._telling.draft.paragraph()
+            else:
+                self._statements.tell(node, where)
+
+    def _step(self, step: Step, where: Where) -> None:
+        self._statements.tell(step, where)
+
+    def _globals(self, root: Activation) -> None:
+        """The module's own values that its functions read."""
+        telling = self._telling
+        telling.advance(root.last)
+        used = _read_by_functions(telling.trace.structure.syntax.tree)
+        held = telling.state.names(root.frame)
+        found = [(name, value) for name, value in held.items() if name in used and not self._telling.is_code(value)]
+        found = [(name, value) for name, value in found if not isinstance(value, dict) or "opaque" not in value]
+        if not found or root.outcome != "return":
+            return
+        texts = [f"`{name}` = {telling.text(value)}" for name, value in found[:MAX_GLOBALS]]
+        claims = [claim(ClaimKind.VALUE, [root.last], root.frame, name, telling.text(value)) for name, value in found]
+        text = telling.voice.say("globals", values=listed(texts))
+        telling.draft.say(text, *claims[:MAX_GLOBALS], alone=True)
+
+
+def _read_by_functions(tree: ast.Module | None) -> frozenset[str]:
+    """Names that functions of a program read."""
+    functions = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    parts = (part for function in functions for part in ast.walk(function))
+    return frozenset(part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load))
+
+
+def entry_of(trace: Trace) -> Activation | None:
+    """The activation that the narration is about: the called function, or the module of a script."""
+    roots = trace.structure.roots
+    entry = trace.header.entry
+    if entry is not None:
+        return next((root for root in roots if root.name == entry.call), None)
+    return next((root for root in roots if root.name == "<module>"), None)

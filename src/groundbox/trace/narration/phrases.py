@@ -1,0 +1,290 @@
+"""The wording: for every kind of statement several ways to say it, and a voice that chooses among them.
+
+Shapes, for whoever reads the text back. Code of the program, be it a name or an expression, stands in backticks;
+values are bare Python literals (or the text that `State.text` gives), numbers of iterations are bare digits.
+A sentence is one to four clauses, joined by `, and`, `;`, `so` or `since`; statements follow the order of the run.
+
+- VALUE: `` `x` becomes 3``, `` `x` is set to 3``, `` `x` is now 3``, `` `x` starts at 3``,
+  `` `x` becomes `a + b` = 1 + 2 = 3`` (code, the same with recorded values, the result: all equal),
+  `` `x` grows from 3 to 8, as 5 is added``, `` adding 5 takes `x` from 3 to 8``, `` `x` changes from 3 to 8``.
+  Given values: `` `f` is called with `a` = 1 and `b` = [2]``. Several values of a name over iterations:
+  `` `x` takes the values 3, 8, 15``.
+- CONDITION: `` `lo <= hi` is true (0 <= 3)``, `` `lo <= hi` fails, since 3 > 2``, `` since 3 < 5, `x` becomes 1``.
+  A reason is a true statement about the values at that moment: comparisons (`3 < 5`, `'a' is in ['a', 'b']`), after
+  the steps that led to their sides (`7 % 2 = 1 and 1 != 0`), or `` `s` is empty``, `` `s` is not empty``,
+  `` `n` is None``, `` `flag` is True``; several are joined by `and`. `=` says that both sides are equal after working
+  them out. A condition that calls the program's functions is told after what these calls did.
+- CALL, RETURN: `` `f(2, 3)` is called``, `` `f` is called with `a` = 2``, `` `f(2, 3)` returns 5``, `` `f` returns 5``.
+- COUNT: `after 3 iterations the loop ends`, `the loop is left in iteration 3`, `iterations 3 to 8 are left out here`,
+  `` in iterations 3 to 5 `x` takes the values 1, 2, 3 and `x > 2` is true 1 of 3 times; after that `y` is 4``: what
+  stands after `after that`, `after which` and `and then` holds when the iterations, or the call, are over.
+- ITEMS of a comprehension: `` 2, 4 of [1, 2, 4] pass `x % 2 == 0` ``, `` `x * 2` gives 4, 8 for the items 2, 4``.
+- MUTATION: `` 5 is appended to `xs`, which is now [1, 5]``, `` `xs[0]` changes from 3 to 9``, `` `d['a']` becomes 1``,
+  `` 3 is added to `s` ``, `` 3 is removed from `s` ``.
+- OUTPUT: `the program prints 'a\\n'`. EXCEPTION: `` `f(2)` raises ValueError('x')``, `the handler takes over`.
+- ANSWER: `So main_solution returns [1, 2].`, `So main_solution raises KeyError('x').`, `So the program prints 'a\\n'.`
+"""
+
+from __future__ import annotations
+
+import random
+from types import MappingProxyType
+from typing import Final
+
+PHRASES: Final = MappingProxyType(
+    {
+        # a name takes a value
+        "value.first": (
+            "{name} starts at {value}",
+            "{name} is set to {value}",
+            "{name} begins as {value}",
+        ),
+        "value.new": ("{name} becomes {value}", "{name} is set to {value}", "{name} is now {value}"),
+        "value.workings": (
+            "{name} becomes {workings} = {value}",
+            "{name} is set to {workings} = {value}",
+            "{name} takes the value {workings} = {value}",
+        ),
+        "value.is_call": (
+            "{name} becomes {call} = {value}",
+            "{name} is set to {call} = {value}",
+            "{name} is {value}, the result of {call}",
+        ),
+        "value.is_call.again": (
+            "{name} is the {thing} that {call} returned",
+            "{name} is set to the {thing} that {call} returned",
+        ),
+        "value.grows": (
+            "{name} grows from {old} to {value}, as {by} is added",
+            "adding {by} takes {name} from {old} to {value}",
+            "{name} goes up by {by}, from {old} to {value}",
+            "{by} is added to {name}, which goes from {old} to {value}",
+        ),
+        "value.falls": (
+            "{name} falls from {old} to {value}, as {by} is subtracted",
+            "subtracting {by} takes {name} from {old} to {value}",
+            "{name} goes down by {by}, from {old} to {value}",
+        ),
+        "value.changes": (
+            "{name} changes from {old} to {value}",
+            "{name} goes from {old} to {value}",
+        ),
+        "value.stays": ("{name} stays at {value}", "{name} is {value} as before", "{name} keeps the value {value}"),
+        "value.several": (
+            "{name} takes the values {values}",
+            "{name} goes through {values}",
+        ),
+        "value.deleted": ("{name} is deleted", "the name {name} is removed"),
+        "value.same_object": (
+            "{name} is the same {thing} as {other}, {value}",
+            "now {name} is the same {thing} as {other}, {value}",
+        ),
+        "item.new": ("{name} becomes {value}", "{name} is set to {value}", "{name} = {value} is entered"),
+        # objects change
+        "list.append": ("{item} is appended to {name}{which}", "{name} gets {item} at its end{and_}"),
+        "list.extend": ("{items} are appended to {name}{which}", "{name} gets {items} at its end{and_}"),
+        "list.prepend": ("{item} is put at the front of {name}{which}", "{name} gets {item} at its front{and_}"),
+        "list.insert": (
+            "{item} is inserted at index {index} of {name}{which}",
+            "{name} gets {item} at index {index}{and_}",
+        ),
+        "list.pop": (
+            "the last item, {item}, is removed from {name}{which}",
+            "{item} is taken from the end of {name}{which}",
+        ),
+        "list.pop_only": (
+            "the only item, {item}, is removed from {name}{which}",
+            "the only item, {item}, is taken out of {name}{which}",
+        ),
+        "list.pop_first": (
+            "the first item, {item}, is removed from {name}{which}",
+            "{item} is taken from the front of {name}{which}",
+        ),
+        "list.pop_at": ("the item {item} at index {index} is removed from {name}{which}",),
+        "set.add": ("{item} is added to {name}{which}", "{name} gains {item}{and_}"),
+        "set.add.several": ("{item} are added to {name}{which}", "{name} gains {item}{and_}"),
+        "set.discard": ("{item} is removed from {name}{which}", "{name} loses {item}{and_}"),
+        "set.discard.several": ("{item} are removed from {name}{which}", "{name} loses {item}{and_}"),
+        "dict.remove": ("the key {item} is removed from {name}{which}", "{name} loses the key {item}{and_}"),
+        "dict.remove.several": ("the keys {item} are removed from {name}{which}", "{name} loses the keys {item}{and_}"),
+        # a condition
+        "condition.true.reason": (
+            "{code} is true ({reason})",
+            "{code} holds, since {reason}",
+            "{code} holds ({reason})",
+        ),
+        "condition.false.reason": (
+            "{code} is false ({reason})",
+            "{code} fails, since {reason}",
+            "{code} does not hold ({reason})",
+        ),
+        "condition.false.long": (
+            "{reason}, so the branch is not taken",
+            "the branch is not taken ({reason})",
+        ),
+        "condition.true.led": ("{code} is true ({reason})", "{code} holds ({reason})"),
+        "condition.false.led": ("{code} is false ({reason})", "{code} does not hold ({reason})"),
+        "condition.true": ("{code} is true", "{code} holds"),
+        "condition.false": ("{code} is false", "{code} does not hold"),
+        "since.led": ("{condition}, so {effect}",),
+        "since": (
+            "since {condition}, {effect}",
+            "as {condition}, {effect}",
+            "{condition}, so {effect}",
+        ),
+        # calls
+        "call.with": ("{function} is called with {arguments}", "{function} runs with {arguments}"),
+        "globals": (
+            "the module has {values}",
+            "given in the module: {values}",
+        ),
+        "call.entry": (
+            "{function} is called with {arguments}",
+            "we call {function} with {arguments}",
+        ),
+        "call.init": (
+            "a new {name} object is made with {arguments}",
+            "{name} is instantiated with {arguments}",
+        ),
+        "call.init.bare": ("a new {name} object is made", "{name} is instantiated"),
+        "call.back": ("back in {call},",),
+        "call.bare": ("{function} is called", "{function} runs"),
+        "call.returns": ("{call} returns {value}", "{call} gives {value}"),
+        "call.result": ("{call} returns {value}", "{call} gives {value}"),
+        "call.down": (
+            "the calls go on in the same way down to {call}, which returns {value}",
+            "this goes on down to {call}, which returns {value}",
+        ),
+        "call.leaves": ("after {call}, {state}", "{call} runs, after which {state}"),
+        "call.leaves.value": ("{call} returns {value}, after which {state}", "{call} gives {value}; after it {state}"),
+        "call.left_out": (
+            "{count} calls in this line are left out here",
+            "{count} calls of this line are not told here",
+        ),
+        "call.made": ("{value} is made", "this makes {value}"),
+        "return": ("{function} returns {value}", "{function} gives back {value}"),
+        "return.workings": (
+            "{function} returns {workings} = {value}",
+            "{function} gives back {workings} = {value}",
+        ),
+        "return.reached": ("the `return` is reached", "the function ends here"),
+        "return.entry": (
+            "the value to return is {workings} = {value}",
+            "what is returned is {workings} = {value}",
+        ),
+        # from the end to the beginning
+        "backward.goal": (
+            "we look for an input that leads to the result {value}",
+            "the result to reach is {value}",
+            "given is the result {value}, and wanted is an input that leads to it",
+        ),
+        "backward.goal.raises": (
+            "we look for an input that leads to the exception {value}",
+            "the exception to reach is {value}",
+        ),
+        "backward.condition": (
+            "this rests on an earlier test: {clause}",
+            "an earlier test decided on that: {clause}",
+            "it was required earlier that {clause}",
+        ),
+        "backward.effect": ("earlier, {clause}", "going back, earlier {clause}", "earlier still, {clause}"),
+        "backward.required": (
+            "so the input must make {code} {truth}",
+            "hence {code} is {truth} for the input",
+            "the input is one for which {code} is {truth}",
+        ),
+        "backward.witness": (
+            "an input that meets this is {values}",
+            "{values} is such an input",
+            "one such input is {values}",
+        ),
+        "backward.no_input": ("no input is needed",),
+        # generators
+        "yield": ("the generator {function} gives {value}", "{function} yields {value}"),
+        "exhausted": ("the generator {function} is exhausted", "{function} has nothing more to give"),
+        # loops
+        "for.intro": (
+            "the loop takes {name} from {items}",
+            "{name} runs over {items}",
+            "the loop goes through {items} with {name}",
+        ),
+        "while.intro": (
+            "the loop runs as long as {code} is true",
+            "the loop repeats while {code} holds",
+        ),
+        "loop.exhausted": (
+            "the loop ends after {count}, as no items are left",
+            "with no items left, the loop ends after {count}",
+            "that was the last item, and the loop ends after {count}",
+        ),
+        "loop.false": (
+            "now {condition}, so the loop ends after {count}",
+            "then {condition}, which ends the loop after {count}",
+        ),
+        "loop.never": (
+            "the loop over {items} runs 0 times",
+            "the loop over {items} has nothing to do: it runs 0 times",
+        ),
+        "loop.never.while": ("{condition}, so the loop runs 0 times",),
+        "loop.runs": ("the loop {head} runs {times}", "the loop {head} goes round {times}"),
+        "loop.left_out": (
+            "{iterations} go the same way and are left out here",
+            "{iterations} are left out here",
+        ),
+        "loop.always": ("{code} is true each time", "{code} holds each time"),
+        "loop.never.true": ("{code} is false each time", "{code} is never true there"),
+        "loop.sometimes": ("{code} is true {count} of {all} times", "{code} holds {count} of {all} times"),
+        "loop.folded": (
+            "{iterations} ran without being recorded",
+            "{iterations} were folded in the record",
+        ),
+        "loop.after": ("{gap}, after which {state}", "{gap}, and then {state}", "{gap}; after that {state}"),
+        "for.full": ("with {values},", "for {values},", "when {values_are},"),
+        "for.short": ("{values}:", "for {values}:"),
+        "while.full": ("in iteration {number}{of}{reason},",),
+        "while.short": ("iteration {number}{of}{reason}:",),
+        "loop.did": ("the body runs as before", "the body runs once more"),
+        "loop.unchanged": ("nothing changes", "nothing is changed"),
+        "loop.break": (
+            "the loop is left by a break in iteration {number}",
+            "a break ends the loop in iteration {number}",
+        ),
+        "loop.continue": (
+            "a continue skips the rest of this iteration",
+            "a continue ends this iteration",
+        ),
+        # exceptions
+        "raise": ("{value} is raised", "this raises {value}"),
+        "handler": ("the handler {handler} takes over", "{handler} catches it"),
+        # output
+        "output.error": ("{value} is written to standard error", "the program writes {value} to standard error"),
+        "output": ("the program prints {value}", "{value} is printed", "this prints {value}"),
+    }
+)
+"""Every kind of statement, with its wordings; each of them carries the same claims."""
+
+
+class Voice:
+    """Chooses wordings: by the seed, and never the same one twice in a row where there are others.
+
+    Two voices with the same seed make the same choices in the same order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(f"narration {seed}")
+        self._last: dict[str, list[int]] = {}
+
+    def say(self, kind: str, **slots: str) -> str:
+        """The statement in one of its wordings."""
+        return self.choose(kind, PHRASES[kind]).format(**slots)
+
+    def choose(self, kind: str, wordings: tuple[str, ...]) -> str:
+        """One of the wordings, other than those that were lately chosen for this kind."""
+        lately = self._last.setdefault(kind, [])
+        fresh = [number for number in range(len(wordings)) if number not in lately]
+        number = self._random.choice(fresh)
+        lately.append(number)
+        del lately[: max(0, len(lately) - max(1, len(wordings) - 2))]
+        if len(wordings) == 1:
+            lately.clear()
+        return wordings[number]

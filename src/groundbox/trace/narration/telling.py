@@ -1,0 +1,174 @@
+"""What every part of the narrator works with: the trace, the state at the moment that is told, the draft, the voice."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from groundbox.trace.narration.draft import Draft
+from groundbox.trace.narration.evaluation import Evaluation, Results
+from groundbox.trace.narration.explanation import Explanation
+from groundbox.trace.narration.narration import Claim, ClaimKind
+from groundbox.trace.narration.phrases import Voice
+from groundbox.trace.narration.policy import Level, Policy
+from groundbox.trace.narration.reasons import Reasons
+from groundbox.trace.reading import Trace
+from groundbox.trace.schema import Raise, V, Yield
+from groundbox.trace.state import State
+from groundbox.trace.structure import Activation
+from groundbox.trace.values import kind_of, ref_of
+
+UNTOLD: Final = frozenset({"function", "builtin", "module", "class", "method"})
+MAX_CODE: Final = 42
+"""Characters of a condition that is told in full each time."""
+MAX_CHANGED: Final = 60
+"""Characters of an object that was told before and has changed since."""
+MAX_AGAIN: Final = 40
+"""Characters of an object that is told again and again."""
+
+
+@dataclass(kw_only=True)
+class Telling:
+    """One narration in the making. The state only moves forward, as the run did.
+
+    Attributes:
+        generators: Frames that yielded.
+        recursive: Functions that called themselves, at once or by one other.
+    """
+
+    trace: Trace
+    policy: Policy
+    voice: Voice
+    draft: Draft
+    state: State = field(default_factory=State)
+    _seen: Counter[Hashable] = field(default_factory=Counter)
+    _told: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        source = self.trace.source
+        self.recursive = _recursive(self.trace)
+        self.generators = frozenset(record.f for record in self.trace.records if isinstance(record, Yield))
+        self._own_truth = "__bool__" in source or "__len__" in source
+
+    def advance(self, t: int) -> None:
+        """Go on to the moment after record `t`, if that is still ahead."""
+        while self.state.t < t:
+            self.state.apply(self.trace.records[self.state.t + 1])
+
+    def seen(self, key: Hashable) -> int:
+        """How often this was asked for before."""
+        self._seen[key] += 1
+        return self._seen[key] - 1
+
+    def text(self, value: V, max_chars: int | None = None) -> str:
+        """A value as text at this moment."""
+        return self.state.text(value, self.policy.value_chars if max_chars is None else max_chars)
+
+    def told_text(self, value: V) -> str:
+        """A value as text; a long one that was told before and has not changed is only called the same."""
+        text = self.text(value)
+        label = ref_of(value)
+        if label is None or len(text) <= MAX_AGAIN:
+            return text
+        before = self._told.get(label)
+        self._told[label] = text
+        if before == text:
+            return f"the same {self.thing(value)} as before"
+        return text if before is None else self.text(value, MAX_CHANGED)
+
+    def explanation(self, frame: int, results: Results | None = None) -> Explanation:
+        """For the expressions of a frame at this moment; it moves with the state."""
+        return Explanation(self.evaluation(frame, results))
+
+    def evaluation(self, frame: int, results: Results | None = None) -> Evaluation:
+        """The same, for values."""
+        return Evaluation(
+            self.state, frame, results=results, assigned=self.trace.structure.syntax.assigned, own_truth=self._own_truth
+        )
+
+    def code(self, node: ast.AST, max_chars: int = 110) -> str | None:
+        """The program's own text of an expression in backticks, if it is short and on one line."""
+        text = ast.get_source_segment(self.trace.source, node)
+        if text is None or "\n" in text or "`" in text or len(text) > max_chars:
+            return None
+        return f"`{text}`"
+
+    def code_name(self, frame: int) -> str:
+        """The qualified name of the code that a frame runs."""
+        return self.state.frames[frame].name
+
+    def is_code(self, value: V) -> bool:
+        """Whether a value is a function, class or module: what it stands for is said by its definition."""
+        label = ref_of(value)
+        return kind_of(value) in UNTOLD or (label is not None and self.state.heap[label].type == "class")
+
+    def thing(self, value: V) -> str:
+        """What sort of object a reference leads to: `list`, `dict`, `Node`."""
+        held = self.state.heap[value["ref"]]
+        return held.class_ or held.type
+
+    def condition(self, test: ast.expr, truth: bool, reason: str | None, *, brief: bool, leads: bool) -> str:
+        """A condition in words, with its reason; only the reason where the condition was told before."""
+        if reason is not None and brief and (truth or leads):
+            return reason
+        code = self.code(test) or "the test"
+        if brief and len(code) > MAX_CODE and reason is not None:
+            return self.voice.say("condition.false.long", reason=reason)
+        kind = "condition." + ("true" if truth else "false")
+        if reason is None:
+            return self.voice.say(kind, code=code)
+        if reason.startswith(f"{code} is"):
+            return reason if truth or leads else self.voice.say("condition.false.long", reason=reason)
+        return self.voice.say(f"{kind}.{'led' if leads else 'reason'}", code=code, reason=reason)
+
+    def exception(self, record: Raise) -> str:
+        """An exception as its class would be called: `KeyError('x')`."""
+        return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
+
+
+def _recursive(trace: Trace) -> frozenset[str]:
+    """Functions that called themselves, at once or by one other."""
+    activations = trace.structure.activations
+    found = set()
+    for activation in activations.values():
+        caller = activations.get(activation.parent)
+        beyond = activations.get(caller.parent) if caller is not None else None
+        if activation.name in (caller.name if caller else "", beyond.name if beyond else ""):
+            found.add(activation.name)
+    return frozenset(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """The place in the run that is told.
+
+    Attributes:
+        number: Of the iteration of the innermost loop, 0 outside of loops.
+        depth: Loops of this activation around it.
+        quiet: Whether the statement itself says what its call returned.
+        nested: How loops and calls inside are told at most.
+        returning: How the value of the last return came about; the call's end takes it from here.
+    """
+
+    activation: Activation
+    level: Level
+    nested: Level
+    number: int = 0
+    depth: int = 0
+    quiet: bool = False
+    returning: list[Reasons] = field(default_factory=list)
+
+
+def listed(texts: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b, and c`."""
+    if len(texts) < 3:
+        return " and ".join(texts)
+    return ", ".join(texts[:-1]) + ", and " + texts[-1]
+
+
+def claim(kind: ClaimKind, refs: Sequence[int], frame: int, subject: str, value: str) -> Claim:
+    """A claim with its evidence in order."""
+    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value)

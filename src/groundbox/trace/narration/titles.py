@@ -1,0 +1,58 @@
+"""How a call is named: as code, with its arguments' values as far as these are short."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.narration.telling import Telling
+from groundbox.trace.schema import V
+from groundbox.trace.structure import Activation
+from groundbox.trace.values import ref_of
+
+MAX_ARGUMENT: Final = 24
+"""Characters of an argument in a call that is written as code; a longer one goes by its name."""
+
+
+def arguments_of(activation: Activation) -> Sequence[tuple[str, V]]:
+    """Parameters with their values, but the object that a method belongs to."""
+    items = list(activation.args.items())
+    return items[1:] if items and items[0][0] in ("self", "cls") else items
+
+
+def title(telling: Telling, activation: Activation) -> str:
+    """How a call is named when it returns: with its arguments where several of the same function are open.
+
+    Objects go by the names of the parameters, since they may have changed by then.
+    """
+    if activation.name not in telling.recursive:
+        return f"`{activation.short_name}`"
+    items = arguments_of(activation)
+    texts = [name if ref_of(value) is not None else _argument(telling, activation, value) for name, value in items]
+    return f"`{activation.short_name}({', '.join(texts)})`"
+
+
+def call_text(telling: Telling, activation: Activation, *, past: bool = False) -> str:
+    """The call as code: short arguments by their values, others by the caller's names for them.
+
+    Args:
+        past: Whether the call lies behind, so that objects may have changed since.
+    """
+    items = arguments_of(activation)
+    if not items and activation.args and not past:
+        owner = telling.text(next(iter(activation.args.values())), 1000)
+        if len(owner) <= MAX_ARGUMENT:
+            return f"`{activation.short_name}({owner})`"
+    texts = [
+        "..." if past and ref_of(value) is not None else _argument(telling, activation, value) for _, value in items
+    ]
+    return f"`{activation.short_name}({', '.join(texts)})`"
+
+
+def _argument(telling: Telling, activation: Activation, value: V) -> str:
+    text = telling.text(value, 1000)
+    if len(text) <= MAX_ARGUMENT and "`" not in text:
+        return text
+    label = ref_of(value)
+    names = telling.state.names(activation.parent) if label is not None else {}
+    return next((name for name, held in names.items() if ref_of(held) == label), "...")

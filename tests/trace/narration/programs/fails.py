@@ -1,0 +1,4 @@
+# fails({"a": 1})
+def fails(record):
+    assert record, "empty"
+    return record["b"]

@@ -1,0 +1,103 @@
+"""Long runs are told in few words."""
+
+from __future__ import annotations
+
+import pytest
+
+from groundbox.trace.narration.narrator import narrate
+
+SUM = """\
+def total(n):
+    found = 0
+    for number in range(n):
+        if number % 3 == 0:
+            found += number
+    return found
+"""
+GRID = """\
+def grid(n):
+    found = 0
+    for row in range(n):
+        for column in range(n):
+            if row > column:
+                found += 1
+    return found
+"""
+FIB = """\
+def fib(n):
+    if n < 2:
+        return n
+    return fib(n - 1) + fib(n - 2)
+"""
+DEEP = """\
+def deep(n):
+    if n == 0:
+        return 0
+    return deep(n - 1) + 1
+"""
+MAPPED = """\
+def double(n):
+    return 2 * n
+
+def mapped(n):
+    return list(map(double, range(n)))
+"""
+
+
+@pytest.mark.parametrize(("source", "call", "small", "large"), [
+    (SUM, "total", 20, 500), (GRID, "grid", 10, 40), (FIB, "fib", 10, 15), (DEEP, "deep", 20, 200),
+])  # fmt: skip
+def test_a_longer_run_takes_hardly_more_words(recorded, source, call, small, large):
+    short, long = (recorded(source, call, size) for size in (small, large))
+
+    told = [narrate(trace) for trace in (short, long)]
+
+    assert len(long.records) > 8 * len(short.records)
+    assert len(told[1].text) < 1.5 * len(told[0].text)
+
+
+def test_iterations_that_are_left_out_are_counted_and_summed_up(recorded):
+    told = narrate(recorded(SUM, "total", 100))
+
+    assert "terations 7 to 99 `number % 3 == 0` " in told.text
+    assert "`found` is 1584" in told.text
+    assert "100 iterations" in told.text
+
+
+def test_few_iterations_that_are_left_out_are_told_by_their_values(recorded):
+    told = narrate(recorded(SUM, "total", 14), detail="brief")
+
+    assert "`number` takes the values" not in told.text
+    assert "`number` takes the values 6, 7, 8, 9, 10, 11, 12" in narrate(recorded(SUM, "total", 14)).text
+
+
+def test_iterations_that_were_not_recorded_are_said_to_be_so(recorded):
+    told = narrate(recorded(SUM, "total", 3000, soft_events=300))
+
+    assert "without being recorded" in told.text or "folded in the record" in told.text
+    assert told.answer == "So total returns 1498500."
+
+
+def test_a_recursion_is_followed_to_its_base(recorded):
+    told = narrate(recorded(DEEP, "deep", 50))
+
+    assert "down to `deep(0)`, which returns 0" in told.text
+
+
+def test_many_calls_in_one_line_are_counted(recorded):
+    told = narrate(recorded(MAPPED, "mapped", 40))
+
+    assert "34 more calls" in told.text
+    assert "with `n` = 39" in told.text
+
+
+def test_the_way_out_of_nested_loops_is_told(recorded):
+    source = (
+        "def pair(n):\n    for a in range(1, n):\n        for b in range(1, n):\n"
+        "            if a * b == n:\n                return a, b\n    return None\n"
+    )
+
+    told = narrate(recorded(source, "pair", 35))
+
+    assert "5 * 7 = 35" in told.text
+    assert told.answer == "So pair returns (5, 7)."

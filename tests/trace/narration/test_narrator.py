@@ -1,0 +1,142 @@
+"""Whole narrations: what they say, that they say it again, and that they stay within their limits."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from groundbox.trace.narration.narration import ClaimKind, Witness
+from groundbox.trace.narration.narrator import narrate
+
+SEARCH = """\
+We call `search` with `values` = [1, 3, 5, 7, 9] and `wanted` = 7. `low` starts at 0 and `high` is set to \
+`len(values) - 1` = 5 - 1 = 4. The loop runs as long as `low <= high` is true. In iteration 1 (0 <= 4), `middle` takes \
+the value `(low + high) // 2` = (0 + 4) // 2 = 2, and `values[middle] == wanted` fails, since 5 != 7. As \
+`values[middle] < wanted` holds (5 < 7), `low` becomes `middle + 1` = 2 + 1 = 3. In iteration 2 (3 <= 4), `middle` is \
+set to (3 + 4) // 2 = 3. Since `values[middle] == wanted` is true (7 == 7), the function ends here.
+
+So search returns 3."""
+
+
+def test_a_search_is_told_with_the_values_that_decided(trace_of):
+    told = narrate(trace_of("search"))
+
+    assert told.text == SEARCH
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("search", "So search returns 3."),
+        ("totals", "So totals returns (6, [7, 9])."),
+        ("steps", "So steps returns 8."),
+        ("chain", "So chain returns 4."),
+        ("shared", "So shared returns [5, 2]."),
+        ("guarded", "So guarded returns ([3], 2)."),
+        ("evens", "So evens returns (2, {0: '00', 2: '22', 4: '44'})."),
+        ("table", "So table returns [[0, 0, 0], [0, 1, 2], [0, 2, 4]]."),
+        ("shape", "So shape returns ['number', 'list from 2', 'other']."),
+        ("fails", "So fails raises KeyError('b')."),
+        ("greet", "So the program prints 'Hello, Ann\\n2\\n'."),
+    ],
+)
+def test_the_last_sentence_is_the_answer(trace_of, name, answer):
+    told = narrate(trace_of(name))
+
+    assert (told.answer, told.sentences[-1].text) == (answer, answer)
+    assert told.text.endswith(answer)
+    assert [claim.kind for claim in told.sentences[-1].claims] == [ClaimKind.ANSWER]
+
+
+def test_the_same_seed_gives_the_same_text(program):
+    assert narrate(program, seed=5) == narrate(program, seed=5)
+
+
+def test_a_seed_changes_the_wording(trace_of):
+    texts = {narrate(trace_of("totals"), seed=seed).text for seed in range(20)}
+
+    assert len(texts) == 20
+
+
+@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+def test_a_seed_does_not_change_what_is_claimed(program, detail):
+    claims = [Counter(narrate(program, seed=seed, detail=detail).claims) for seed in range(4)]
+
+    assert claims == [claims[0]] * 4
+
+
+def test_no_wording_comes_twice_in_a_row(trace_of):
+    told = narrate(trace_of("table"), detail="full")
+
+    ends = [sentence.text.split(" after ")[0] for sentence in told.sentences if "3 iterations" in sentence.text]
+    assert len(ends) == 4
+    assert all(first != second for first, second in itertools.pairwise(ends))
+
+
+def test_more_detail_is_longer(trace_of):
+    lengths = [len(narrate(trace_of("table"), detail=detail).text) for detail in ("brief", "normal", "full")]
+
+    assert lengths == sorted(set(lengths))
+
+
+@pytest.mark.parametrize("max_chars", [60, 200, 400, 700, 1000, 5000])
+def test_a_text_fits_its_limit_and_keeps_the_answer(program, max_chars):
+    whole = narrate(program, detail="full")
+
+    told = narrate(program, detail="full", max_chars=max_chars)
+
+    assert len(told.text) <= max(max_chars, len(whole.answer))
+    assert told.text.endswith(whole.answer)
+    assert told == whole or len(whole.text) > max_chars
+
+
+def test_a_limit_below_the_answer_leaves_the_answer(trace_of):
+    told = narrate(trace_of("table"), max_chars=10)
+
+    assert told.text == "So table returns [[0, 0, 0], [0, 1, 2], [0, 2, 4]]."
+    assert told.detail == "answer"
+
+
+def test_steps_are_numbered_sentences(trace_of):
+    told = narrate(trace_of("totals"), style="steps")
+
+    lines = told.text.split("\n")
+    assert lines == [f"{number}. {sentence.text}" for number, sentence in enumerate(told.sentences, 1)]
+    assert lines[0] == "1. The module has `LIMIT` = 5." or lines[0] == "1. Given in the module: `LIMIT` = 5."
+
+
+def test_going_back_ends_at_an_input_that_can_be_run(trace_of):
+    told = narrate(trace_of("search"), style="backward")
+
+    assert told.witness == Witness(call="search", args=[[1, 3, 5, 7, 9], 7])
+    assert "`values` = [1, 3, 5, 7, 9] and `wanted` = 7" in told.sentences[-2].text
+    assert "leads to" in told.sentences[0].text or "result to reach is 3" in told.sentences[0].text
+
+
+def test_going_back_names_what_the_input_itself_must_meet(recorded):
+    trace = recorded("def half(n):\n    if n % 2 == 0:\n        return n // 2\n    return n\n", "half", 6)
+
+    told = narrate(trace, style="backward")
+
+    assert [claim.subject for claim in told.sentences[-3].claims] == ["n % 2 == 0"]
+    assert "`n % 2 == 0`" in told.sentences[-3].text
+
+
+def test_a_script_has_no_input_to_go_back_to(trace_of):
+    with pytest.raises(ValueError, match="only a run of one function has an input to go back to"):
+        narrate(trace_of("greet"), style="backward")
+
+
+def test_an_unknown_style_is_refused(trace_of):
+    with pytest.raises(ValueError, match="style is one of prose, steps, backward, and not 'song'"):
+        narrate(trace_of("search"), style="song")
+
+
+def test_a_record_that_breaks_off_is_said_to(recorded):
+    trace = recorded("def f():\n    return 1\n", "g")
+
+    told = narrate(trace)
+
+    assert told.text == "The record ends before g returns."
