@@ -4,16 +4,22 @@
 
 Each program is a few cells, separated by `# %%`, that run one after another in one sandbox.
 The folder gets index.html, which needs nothing but itself, and the files that the programs made.
+Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
+and one of them a page to step through.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import json
+import os
 import shutil
+import subprocess
 import sys
 import textwrap
 import time
+import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +31,7 @@ from groundbox.cli.results import Written, write
 from groundbox.cli.terminal import plain
 
 PROGRAMS = Path(__file__).with_name("programs")
+PROBLEMS = Path(__file__).with_name("problems") / "everyday.jsonl"
 LIMITS = gb.Limits(wall_s=20, memory_bytes=512 * gb.MiB, disk_bytes=64 * gb.MiB)
 SHORTER = {"5_endless.py": dataclasses.replace(LIMITS, wall_s=1.0)}
 
@@ -48,6 +55,38 @@ def main() -> None:
     count = sum(len(each.executions) for each in shown)
     print(f"\n{count} cells of {len(shown)} programs in {time.monotonic() - begun:.1f} s")
     print(f"open {folder / 'index.html'}")
+    report_page = build_dataset(folder / "dataset")
+    step_through(folder / "trace.html")
+    print(f"open {folder / 'trace.html'} and {report_page}")
+    if sys.stdout.isatty() and os.environ.get("DISPLAY"):
+        webbrowser.open(report_page.absolute().as_uri())
+
+
+def build_dataset(folder: Path) -> Path:
+    """Make a dataset, show one sample of it; the page that reports on it."""
+    print(f"\n{PROBLEMS.name}  Problems become reasoning in which every claim is proven.")
+    shutil.rmtree(folder, ignore_errors=True)
+    command("dataset", "build", PROBLEMS, "--out", folder)
+    with (folder / "sft.jsonl").open(encoding="utf-8") as samples:
+        messages = json.loads(next(samples))["messages"]
+    for message in messages:
+        print(textwrap.indent(f"{message['role']}:\n{message['content']}", "    │ "))
+    return folder / "report.html"
+
+
+def step_through(page_file: Path) -> None:
+    """Write the page of one run: the first problem with its first input."""
+    with PROBLEMS.open(encoding="utf-8") as problems:
+        problem = json.loads(next(problems))
+    program = page_file.with_suffix(".py")
+    program.write_text(problem["refcode"] + "\n", encoding="utf-8")
+    arguments = json.dumps(problem["ios"][0]["input"])
+    command("trace", program, "--call", problem["funcname"], "--args", arguments, "--html", page_file)
+
+
+def command(*words: object) -> None:
+    """Run a command of groundbox; it tells what it does itself."""
+    subprocess.run([sys.executable, "-m", "groundbox", *map(str, words)], check=True)
 
 
 def demonstrate(program: Path, folder: Path) -> Shown:

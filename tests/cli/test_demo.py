@@ -1,6 +1,7 @@
 """examples/demo.py: every program does what it is there to show, and the page holds it safely."""
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -44,13 +45,23 @@ def test_the_terminal_shows_every_kind_of_end(demo):
     assert "The network is off in this sandbox." in shown
     assert "OutOfMemory: the kernel ended the program at memory_bytes=536870912" in shown
     assert "root:" not in shown
-    assert shown.splitlines()[-2].startswith("10 cells of 8 programs in ")
+    assert [line for line in shown.splitlines() if line.startswith("10 cells of 8 programs in ")]
+
+
+def test_a_dataset_is_built_and_a_run_can_be_stepped_through(demo):
+    folder, shown = demo
+
+    report = json.loads((folder / "dataset" / "report.json").read_text(encoding="utf-8"))
+    assert report["samples"] > 0
+    assert report["traced"] == report["runnable"] == report["items"]
+    assert "So main_solution returns {'10': 2, '1': 3, 'rest': 0}." in shown
+    assert "<script" in (folder / "trace.html").read_text(encoding="utf-8")
 
 
 def test_the_folder_holds_the_files(demo):
     folder, _ = demo
 
-    found = {str(path.relative_to(folder)): path.read_bytes()[:4] for path in folder.rglob("*.*")}
+    found = {str(path.relative_to(folder)): path.read_bytes()[:4] for path in folder.rglob("*.*") if path.is_file()}
     assert found["1_sales/cell-2/display-1.png"] == b"\x89PNG"
     assert found["2_heat/display-1.png"] == b"\x89PNG"
     assert found["3_report/stock.pdf"] == b"%PDF"

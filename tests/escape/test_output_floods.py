@@ -10,8 +10,9 @@ import tracemalloc
 
 import pytest
 
-from groundbox import AsyncSandbox, KiB, Limits, MiB, Outcome
+from groundbox import AsyncSandbox, Limits, MiB, Outcome
 from groundbox.errors import WireError
+from groundbox.limits import KiB
 from groundbox.sandbox import wire
 
 

@@ -38,8 +38,10 @@ def encode(name: str, value: Any, depth: int = 0) -> Any:
         return {"bytes": value.hex()}
     if kind is list:
         return [encode(name, item, depth + 1) for item in value]
-    if kind in (tuple, set, frozenset):
-        return {kind.__name__: [encode(name, item, depth + 1) for item in value]}
+    if kind is tuple:
+        return {"tuple": [encode(name, item, depth + 1) for item in value]}
+    if kind in (set, frozenset):  # in an order that does not depend on the host's hash seed
+        return {kind.__name__: [encode(name, item, depth + 1) for item in sorted(value, key=repr)]}
     if kind is dict:
         return {"dict": [[encode(name, part, depth + 1) for part in pair] for pair in value.items()]}
     raise InvalidArgument(name, f"holds a {kind.__name__}; plain data can be given, or a cell that makes it")

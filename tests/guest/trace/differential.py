@@ -44,6 +44,8 @@ class Limits(NamedTuple):
     soft_events: int
     max_events: int
     buffer_bytes: int
+    hold: bool
+    """Take every source for one whose objects may be kept alive, so that the native core traces it, too."""
 
 
 def use_sources(sources: Path) -> None:
@@ -108,17 +110,16 @@ def trace(job: dict[str, Any], core: str, module: str, limits: Limits, memory: A
 
 
 def _start(core: str, module: str, code: types.CodeType, source: str, limits: Limits, memory: Any) -> Any:
-    from groundbox.guest.trace import tracer
+    from groundbox.guest.trace import plan, tracer
 
-    if core == "native":
-        from groundbox.guest.trace.plan import plan_program
-
-        tracer.NATIVE = module
-        if not plan_program(code, source).facts.holds:
-            os._exit(_LEFT_TO_PYTHON)
-    return tracer.start(
-        code, source, memory, core=core, soft_events=limits.soft_events, max_events=limits.max_events
-    )
+    program = plan.plan_program(code, source)
+    if limits.hold:
+        program = program._replace(facts=program.facts._replace(holds=True))
+    if core == "native" and not program.facts.holds:
+        os._exit(_LEFT_TO_PYTHON)
+    tracer.NATIVE = module
+    tracer.plan_program = lambda code, source: program
+    return tracer.start(code, source, memory, core=core, soft_events=limits.soft_events, max_events=limits.max_events)
 
 
 def first_difference(one: bytes, other: bytes) -> str:
@@ -148,7 +149,9 @@ def compare(jobs: list[dict[str, Any]], cores: tuple[str, str], module: str, lim
 
 
 def _verdict(one: Run, other: Run) -> str:
-    if any(os.WIFSIGNALED(r.status) and os.WTERMSIG(r.status) not in (signal.SIGXCPU, signal.SIGKILL) for r in (one, other)):
+    if any(
+        os.WIFSIGNALED(r.status) and os.WTERMSIG(r.status) not in (signal.SIGXCPU, signal.SIGKILL) for r in (one, other)
+    ):
         return "crash"
     if any(os.WIFEXITED(r.status) and os.WEXITSTATUS(r.status) == _LEFT_TO_PYTHON for r in (one, other)):
         return "left to Python"
@@ -173,13 +176,14 @@ def main() -> int:
     parser.add_argument("--memory-mib", type=int, default=4096)
     parser.add_argument("--soft-events", type=int, default=20_000)
     parser.add_argument("--max-events", type=int, default=200_000)
+    parser.add_argument("--hold", action="store_true", help="also what is left to the cores in Python")
     options = parser.parse_args()
     use_sources(options.sources)
     for module in ("numpy", "multiprocessing"):  # what draws random numbers when it is imported
         with contextlib.suppress(ImportError):
             __import__(module)
     limits = Limits(
-        options.cpu_s, options.memory_mib * 2**20, options.soft_events, options.max_events, BUFFER_BYTES
+        options.cpu_s, options.memory_mib * 2**20, options.soft_events, options.max_events, BUFFER_BYTES, options.hold
     )
     jobs = [json.loads(line) for line in options.jobs.read_text("utf-8").splitlines()]
     jobs = [job for job in jobs if not options.only or job["name"] in options.only.split(",")]

@@ -17,7 +17,8 @@ order:
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import is_
+from itertools import compress
+from operator import is_, is_not
 from typing import Any
 
 from .classes import ARRAY, BYTES, DICT, LIST, SET, json_text
@@ -81,7 +82,7 @@ class Change:
     def _list(self) -> None:
         old, new, shown = self._shadow.items, self._now.items, self._contents.items
         if len(old) == len(new):
-            places = [place for place, (one, other) in enumerate(zip(old, new, strict=True)) if one is not other]
+            places = list(compress(range(len(new)), map(is_not, old, new)))
             if len(places) <= _MOST_SET:
                 told = ",".join([f"[{place},{self._values.text(shown[place])}]" for place in places])
                 self._mutate(f'"set","at":[{told}]')

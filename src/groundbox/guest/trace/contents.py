@@ -42,9 +42,9 @@ _SIMPLE_KEYS = frozenset((id(int), id(str)))
 
 
 class Contents:
-    """What an object held. `plain`: nothing in it is told as an object, so walks stop here."""
+    """What an object held."""
 
-    __slots__ = ("_ids", "_index", "extra", "items", "keys", "plain")
+    __slots__ = ("_ids", "_index", "_plain", "extra", "items", "keys")
 
     def __init__(self, items: list[Any], keys: list[Any] | None, extra: Contents | None = None) -> None:
         self.items = items
@@ -52,7 +52,21 @@ class Contents:
         self.extra = extra
         self._index: dict[Any, int] | None = None
         self._ids: set[int] | None = None
-        self.plain: bool = only_leaves(items) and (keys is None or only_leaves(keys)) and (extra is None or extra.plain)
+        self._plain: bool | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Nothing in it is told as an object, so walks stop here."""
+        if self._plain is None:
+            keys, extra = self.keys, self.extra
+            self._plain = (
+                only_leaves(self.items) and (keys is None or only_leaves(keys)) and (extra is None or extra.plain)
+            )
+        return self._plain
+
+    def gets(self, items: list[Any]) -> None:
+        """Items have been put into it."""
+        self._plain = self._plain and only_leaves(items)
 
     def index(self) -> dict[Any, int] | None:
         """Places of a dict's keys, or None if one of them is neither an int nor a str."""
@@ -157,6 +171,17 @@ def _array(value: Any) -> list[Any]:
         return [(str(value.dtype), tuple(value.shape), b""), *head, *tail]
     data = value.tobytes()
     return [(str(value.dtype), tuple(value.shape), data if len(data) <= _MANY_BYTES else _sha256(data).digest())]
+
+
+def is_unchanged(value: Any, kind: Kind, shadow: Contents) -> bool:
+    """Whether it is certain, without taking its contents, that they are the same. Only for exact lists and dicts."""
+    if kind.type is list:
+        return len(value) == len(shadow.items) and all(map(is_, value, shadow.items))
+    if kind.type is dict and shadow.keys is not None:
+        if len(value) != len(shadow.items):
+            return False
+        return all(map(is_, value.values(), shadow.items)) and all(map(is_, value, shadow.keys))
+    return False
 
 
 def same(one: Contents, other: Contents, kind: Kind) -> bool:

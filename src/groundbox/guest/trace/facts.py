@@ -9,6 +9,7 @@ the tracer keeps none of its objects alive.
 from __future__ import annotations
 
 import ast
+from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
 from typing import NamedTuple
 
 from .own import protect
@@ -32,6 +33,22 @@ _FINALIZED = words(
 )
 
 
+_PLAIN_DECORATORS = words("staticmethod classmethod abstractmethod")
+_PLAIN_MODULES = words(
+    "abc bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math "
+    "operator random re statistics string sys time typing __future__"
+)
+_MAKES_ATTRIBUTES = words("setattr __dict__ __getattr__ __getattribute__ __setattr__ vars type globals exec eval")
+_LIBRARY_ATTRIBUTES = frozenset(
+    name
+    for kind in (list, dict, set, str, bytearray, int, float, tuple, deque, Counter, OrderedDict, defaultdict, ChainMap)
+    for name in dir(kind)
+) | words(
+    "shuffle heappush heappop heapify heapreplace heappushpop insort insort_left insort_right setitem delitem iadd "
+    "iand iconcat ior isub ixor imul reduce partial call send throw close setstate seed write writelines read readline"
+)
+
+
 class Facts(NamedTuple):
     """What holds for the source as a whole."""
 
@@ -44,6 +61,10 @@ class Facts(NamedTuple):
     """Objects may be kept alive by the tracer: nothing in the source waits for the end of one."""
     imports: frozenset[str]
     """First parts of the modules that it imports."""
+    functions: frozenset[str]
+    """Names that plain `def` and `class` bind, and nothing else does: to call one runs code of the program only."""
+    methods: frozenset[str]
+    """Likewise, names of methods that nothing else has which the program may call."""
 
 
 def read_facts(tree: ast.Module) -> Facts:
@@ -61,6 +82,8 @@ def read_facts(tree: ast.Module) -> Facts:
         reads_change=frozenset(reads),
         holds=not (mentioned & _FINALIZED or reader.ends_matter),
         imports=frozenset(reader.imports),
+        functions=frozenset() if "*" in reader.bound else frozenset(reader.defined - reader.rebound),
+        methods=reader.own_methods(),
     )
 
 
@@ -69,6 +92,11 @@ class _FactsReader:
 
     def __init__(self) -> None:
         self.bound: set[str] = set()
+        self.rebound: set[str] = set()
+        """Bound by anything but a plain definition."""
+        self.defined: set[str] = set()
+        self.methods: set[str] = set()
+        self.stored: set[str] = set()
         self.mentioned: set[str] = set()
         self.imports: set[str] = set()
         self.lazy = False
@@ -79,9 +107,11 @@ class _FactsReader:
         if isinstance(node, ast.Name):
             self.mentioned.add(node.id)
             if not isinstance(node.ctx, ast.Load):
-                self.bound.add(node.id)
+                self._bind(node.id)
         elif isinstance(node, ast.Attribute):
             self.mentioned.add(node.attr)
+            if not isinstance(node.ctx, ast.Load):
+                self.stored.add(node.attr)
             if node.attr in _MUTATORS and isinstance(node.ctx, ast.Load) and id(node) not in self._functions:
                 self.lazy = True
         elif isinstance(node, ast.Call):
@@ -90,24 +120,43 @@ class _FactsReader:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            self.bound.add(node.name)
-            self.mentioned.add(node.name)
-            if not isinstance(node, ast.ClassDef):
-                self.ends_matter = self.ends_matter or _waits_with_care(node)
+            self._define(node)
         else:
             self._other(node)
 
     def _other(self, node: ast.AST) -> None:
         if isinstance(node, ast.arg):
-            self.bound.add(node.arg)
+            self._bind(node.arg)
         elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            self.bound.add(node.name)
+            self._bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
-            self.bound.add(node.rest)
+            self._bind(node.rest)
+
+    def _bind(self, name: str) -> None:
+        self.bound.add(name)
+        self.rebound.add(name)
+
+    def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self.bound.add(node.name)
+        self.mentioned.add(node.name)
+        (self.rebound if node.decorator_list else self.defined).add(node.name)
+        if not isinstance(node, ast.ClassDef):
+            self.ends_matter = self.ends_matter or _waits_with_care(node)
+            return
+        for part in node.body:
+            if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                names = {getattr(decorator, "id", "?") for decorator in part.decorator_list}
+                (self.methods if names <= _PLAIN_DECORATORS else self.stored).add(part.name)
+
+    def own_methods(self) -> frozenset[str]:
+        """Names of methods that can only be methods of the program's classes."""
+        if self.mentioned & _MAKES_ATTRIBUTES or not self.imports <= _PLAIN_MODULES:
+            return frozenset()
+        return frozenset(self.methods - self.stored - self.rebound - _LIBRARY_ATTRIBUTES)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
-            self.bound.add(alias.asname or alias.name.partition(".")[0])
+            self._bind(alias.asname or alias.name.partition(".")[0])
             self.mentioned.update(alias.name.split("."))
             if isinstance(node, ast.Import):
                 self.imports.add(alias.name.partition(".")[0])

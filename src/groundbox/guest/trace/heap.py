@@ -27,7 +27,7 @@ from typing import Any
 
 from .changes import MOST_TOLD, Change, Told
 from .classes import ATOMS, BYTES, CLASS, EXACT_LEAVES, FROZENSET, LEAF, METHOD, SET, TUPLE, Kind, Kinds
-from .contents import Contents, same, take
+from .contents import Contents, is_unchanged, same, take
 from .describing import HEAD, MANY, TAIL, object_record, stub_record
 from .own import protect
 from .values import Values, inner_objects
@@ -136,7 +136,7 @@ class Heap:
         text = self._values.text(item)
         self._tell(f'{{"k":"mutate","id":{entry.label},"op":"set","at":[[{where},{text}]]}}\n')
         shadow.items[place] = item
-        shadow.plain = shadow.plain and id(type(item)) in EXACT_LEAVES
+        shadow.gets([item])
 
     def check_end(self, value: Any) -> None:
         """As `check`, if a list can only have changed at its end."""
@@ -154,7 +154,7 @@ class Heap:
                 f'{{"k":"mutate","id":{entry.label},"op":"splice","start":{start},"removed":0,"items":[{text}]}}\n'
             )
             shadow.items += items
-            shadow.plain = shadow.plain and EXACT_LEAVES.issuperset(map(id, map(type, items)))
+            shadow.gets(items)
 
     def check_add(self, value: Any) -> None:
         """As `check`, if a set can only have got one more item."""
@@ -171,7 +171,7 @@ class Heap:
             self._tell(f'{{"k":"mutate","id":{entry.label},"op":"add","items":[{self._values.text(item)}]}}\n')
             shadow.items.append(item)
             known.add(id(item))
-            shadow.plain = shadow.plain and id(type(item)) in EXACT_LEAVES
+            shadow.gets([item])
 
     def check_all(self) -> None:
         """Tell what changed in any object that can be got at by its label, in the order of labels."""
@@ -209,11 +209,15 @@ class Heap:
             todo += [part for part in current.parts() if id(type(part)) not in EXACT_LEAVES][::-1]
 
     def _compare(self, entry: Entry, value: Any) -> Contents:
+        """Tell the difference; the contents now."""
+        shadow: Contents | None = entry.shadow
+        if self._holds and shadow is not None and is_unchanged(value, entry.kind, shadow):
+            return shadow
         current = take(value, entry.kind)
-        if entry.shadow is None:  # it is being described
+        if shadow is None:  # it is being described
             return current
         now = current if self._holds else self._tokens(current, entry.kind)
-        if not same(now, entry.shadow, entry.kind):
+        if not same(now, shadow, entry.kind):
             Change(entry, value, now, current, self._values, self._tell).tell()
             entry.shadow = now
         return current

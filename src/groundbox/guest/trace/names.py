@@ -98,7 +98,7 @@ class Names:
         space = frame.f_locals
         written = []
         for parameter in state.code.parameters:
-            value = value_of(Name(parameter, LOCAL), frame, space)
+            value = space.get(parameter, NO_VALUE)
             if has_value(value):
                 text = self._values.text(value)
                 held = id(type(value)) in ATOMS or (self._holds and text.startswith('{"ref":'))

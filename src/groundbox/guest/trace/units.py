@@ -296,11 +296,13 @@ class _ScopeReader:
             if facts.lazy:
                 self._anything()
             return
+        if isinstance(function, ast.Name) and function.id in facts.functions:
+            return
         if isinstance(function, ast.Name) and function.id in ("setattr", "delattr") and first is not None:
             self._store(first)
             return
         if isinstance(function, ast.Attribute):
-            if function.attr in PURE_METHODS and not facts.lazy:
+            if function.attr in facts.methods or (function.attr in PURE_METHODS and not facts.lazy):
                 return
             if function.attr == "sort":
                 for line in self._open:

@@ -1,8 +1,8 @@
 """The core in C: loading its module, and handing it what is left to Python.
 
-`_groundbox_tracer` records what `recorder`, `heap`, `values` and the other modules beside this package record, byte for byte,
-from a `plan.Program` that Python has made. It asks Python once for each type (`classes.Kinds`), and for the texts of
-values of standard immutable types, for arrays and for names of threads.
+`_groundbox_tracer` records what `recorder`, `heap`, `values` and the other modules beside this package record,
+byte for byte, from a `plan.Program` that Python has made. It asks Python once for each type (`classes.Kinds`),
+and for the texts of values of standard immutable types, for arrays and for names of threads.
 
 Programs that wait for the end of objects (`Facts.holds` is false) are left to the cores in Python.
 """
@@ -84,7 +84,7 @@ class NativeCore:
         self.stopped = True
         if not self._module.stop():
             self._module.lost("the trace function was taken away")
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
 
     def finish(self, *, ended: bool) -> None:
         """Nothing more will come."""

@@ -81,6 +81,16 @@ static inline void add_recursion(int more)
 #endif
 }
 
+/* Puts `function` in the place of the trace function that this thread has, without a word to audit hooks. */
+static inline void swap_trace_function(Py_tracefunc function)
+{
+    PyThreadState *state = PyThreadState_Get();
+    PyObject *before = state->c_traceobj;
+    state->c_tracefunc = function;
+    state->c_traceobj = NULL;
+    Py_XDECREF(before);
+}
+
 /* Whether this thread's trace function is still `function`. */
 static inline bool is_traced_by(Py_tracefunc function) { return PyThreadState_Get()->c_tracefunc == function; }
 

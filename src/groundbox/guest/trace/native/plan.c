@@ -416,7 +416,11 @@ static bool read_codes(Plan *plan, PyObject *codes)
 static bool read_globals(Plan *plan, PyObject *program)
 {
     Reader reader = {plan, NULL};
-    return read_names(&reader, field(program, "globals", &PyTuple_Type), &plan->globals);
+    if (!read_names(&reader, field(program, "globals", &PyTuple_Type), &plan->globals))
+        return false;
+    for (int i = 0; i < plan->globals.count; i++)
+        plan->globals.of[i].global = i;
+    return true;
 }
 
 bool plan_read(Plan *plan, PyObject *program)

@@ -70,7 +70,9 @@ static int give_up(void)
     fold_drop();
     states_clear();
     tracer.running = false;
-    trace_no_thread_more();
+    /* An audit hook tells of this as if the program did it, so it is done only when nothing is recorded any more. */
+    if (core.memory.closed)
+        trace_no_thread_more();
     PyObject *foreign = core.foreign;
     core.foreign = NULL;
     if (!foreign)
@@ -167,7 +169,8 @@ static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject
 {
     (void)nothing;
     if (!tracer.running) {
-        trace_this_thread_no_more();
+        if (core.memory.closed)
+            trace_this_thread_no_more();
         return 0;
     }
     Code *code = plan_of(&core.plan, frame_code(frame));
@@ -198,7 +201,7 @@ void tracer_adopt(PyFrameObject *frame)
 {
     if (!tracer.running)
         return;
-    PyEval_SetTrace(on_event, NULL);
+    swap_trace_function(on_event);
     on_event(NULL, frame, PyTrace_CALL, Py_None);
 }
 

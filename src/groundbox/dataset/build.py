@@ -1,0 +1,201 @@
+"""A build: from files of problems to a folder with a dataset. Killed at any moment, it goes on where it was.
+
+Theory of operation. The problems are cut into shards of a few items each. The stage `run` turns a shard into
+a part with the items and their traces; when all have run, what concerns several problems is decided
+(`groundbox.dataset.verdicts`); the stage `lessons` turns each part into samples; then the parts are written out
+in the order of the problems. All parts go through the store, which keeps them whole or not at all, and each depends on
+its shard alone. So neither the number of workers nor an interruption changes a byte of what is written;
+only report.json, which has the times, differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import card, extra, files, lab, lessons, page, parts, store, verdicts
+from groundbox.dataset.clock import Clock
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.executor import Executor, Part, Shard, carry_out
+from groundbox.dataset.lab import Lab
+from groundbox.dataset.lessons import Lesson, Teacher
+from groundbox.dataset.narrating import Narrator, Prover
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.parts import Ran
+from groundbox.dataset.problem import Problem
+from groundbox.dataset.problems.reading import read
+from groundbox.dataset.progress import Progress, Quiet
+from groundbox.dataset.running import Runner
+from groundbox.dataset.stages import write
+from groundbox.dataset.stages.parse import parse
+from groundbox.dataset.store import Store
+from groundbox.dataset.tally import Tally
+from groundbox.dataset.tokenizer import Tokenizer
+from groundbox.dataset.verdicts import Verdicts
+
+REPORT: Final = "report.json"
+PAGE: Final = "report.html"
+CARD: Final = "README.md"
+_SHARD_ITEMS: Final = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tools:
+    """Who does the work of a build.
+
+    Attributes:
+        tokenizer: What the report counts lengths in beside characters.
+    """
+
+    runner: Runner
+    executor: Executor
+    narrator: Narrator
+    prover: Prover
+    progress: Progress = dataclasses.field(default_factory=Quiet)
+    tokenizer: Tokenizer | None = None
+
+
+async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any]:
+    """Build the dataset in folder `out`, or go on with the build that is there; its report.
+
+    Raises:
+        InvalidArgument: The folder holds something else, or another build is at work there.
+        ExtraMissing: A library of the extra `data` is not installed.
+        SandboxUnavailable: Nothing can be run on this machine.
+        ShardFailed: A shard could not be carried out; what is done stays.
+    """
+    extra.check()
+    counted_in = None if tools.tokenizer is None else tools.tokenizer.name
+    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}) as opened:
+        if not _is_whole(out, opened.finished()):
+            opened.finish(None)
+            await _Build(options, out, tools, opened).carry_through()
+        opened.clear()
+    report: dict[str, Any] = json.loads((out / REPORT).read_bytes())
+    return report
+
+
+class _Build:
+    def __init__(self, options: BuildOptions, out: Path, tools: Tools, opened: Store) -> None:
+        self.options, self.out, self.tools, self.store = options, out, tools, opened
+        self.clock = Clock(opened.folder / "clock.json")
+        self.counts: list[int] = []
+
+    async def carry_through(self) -> None:
+        await self._run()
+        decided = verdicts.decide(self._judged(), self.options)
+        await self._teach(decided)
+        self.tools.progress.end()
+        self._write(decided)
+
+    async def _run(self) -> None:
+        work = Lab(runner=self.tools.runner, options=self.options)
+        self.counts = [sum(map(_weight, chunk)) for chunk in _chunks(self._problems())]
+        shards = (
+            Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
+            for number, chunk in enumerate(_chunks(self._problems()))
+        )
+        await self._stage(lab.STAGE, shards, lambda shard: self.tools.executor.run(work, shard))
+
+    async def _teach(self, decided: Verdicts) -> None:
+        tools = self.tools
+        work = Teacher(folder=self.store.folder, options=self.options, narrator=tools.narrator, prover=tools.prover)
+        shards = (
+            Shard(stage=lessons.STAGE, number=number, payload=verdicts.wanted(self._part(number), decided))
+            for number in range(len(self.counts))
+        )
+        await self._stage(lessons.STAGE, shards, lambda shard: tools.executor.compute(work, shard))
+
+    async def _stage(self, stage: str, shards: Iterable[Shard], submit: Callable[[Shard], Awaitable[Part]]) -> None:
+        resumed, done, total = self.store.done(stage, "jsonl"), 0, sum(self.counts)
+        self.tools.progress.step(stage, 0, total, resumed=False)
+        async for shard in carry_out(
+            shards, submit=submit, capacity=self.tools.executor.capacity, store=self.store, marker="jsonl"
+        ):
+            done += self.counts[shard.number]
+            self.tools.progress.step(stage, done, total, resumed=shard.number in resumed)
+            self.clock.tick()
+
+    def _problems(self) -> Iterator[Problem | Drop]:
+        licences = self.options.licences
+        found = (
+            each
+            for path in self.options.problems
+            for each in read(path, format=self.options.format, licence=licences.get(path.name, "not stated"))
+        )
+        return parse(found, most_cases=self.options.cases)
+
+    def _part(self, number: int) -> Iterator[Ran | Drop]:
+        return verdicts.judged(parts.read(self.store.path(lab.STAGE, number, "jsonl")), self.options)
+
+    def _judged(self) -> Iterator[Ran | Drop]:
+        for number in range(len(self.counts)):
+            yield from self._part(number)
+
+    def _write(self, decided: Verdicts) -> None:
+        tally = Tally(tokenizer=self.tools.tokenizer)
+        with write.writing(self.out) as writer:
+            for number in range(len(self.counts)):
+                self._write_part(number, decided, tally, writer)
+        facts = tally.report(decided)
+        files.publish(self.out / CARD, card.card(facts, self.options).encode())
+        files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
+        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
+        report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": self.options.arguments()}
+        files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
+        self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
+
+    def _write_part(self, number: int, decided: Verdicts, tally: Tally, writer: write.Writer) -> None:
+        taught: dict[str, Lesson] = {}
+        for each in lessons.read(self.store.path(lessons.STAGE, number, "jsonl")):
+            if isinstance(each, Lesson):
+                taught[each.item] = each
+            else:
+                self.clock.add(each)
+        for found in self._part(number):
+            if isinstance(found, Drop):
+                tally.drop(found)
+                writer.drop(found)
+            else:
+                self._write_problem(decided.apply(found), taught, tally, writer)
+
+    def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: write.Writer) -> None:
+        tally.ran(ran)
+        self.clock.add(sum(item.cpu_s for item in ran.items))
+        for drop in ran.drops:
+            writer.drop(drop)
+        for item in ran.items:
+            if item.drop is not None:
+                writer.drop(item.drop)
+                continue
+            lesson = taught[item.id]
+            tally.lesson(lesson)
+            if lesson.drop is not None:
+                writer.drop(lesson.drop)
+            for sample in lesson.samples if lesson.drop is None else ():
+                writer.sample(sample)
+
+
+def _is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
+    """Whether the files of a finished build are there as they were written."""
+    if digests is None:
+        return False
+    return all((out / name).is_file() and files.digest(out / name) == each for name, each in digests.items())
+
+
+def _weight(each: Problem | Drop) -> int:
+    return 1 if isinstance(each, Drop) else max(1, len(each.cases))
+
+
+def _chunks(found: Iterable[Problem | Drop]) -> Iterator[list[Problem | Drop]]:
+    chunk: list[Problem | Drop] = []
+    for each in found:
+        if chunk and sum(map(_weight, chunk)) + _weight(each) > _SHARD_ITEMS:
+            yield chunk
+            chunk = []
+        chunk.append(each)
+    if chunk:
+        yield chunk

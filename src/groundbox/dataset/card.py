@@ -1,0 +1,119 @@
+"""The dataset card, README.md: what is in the folder, where it comes from, and how to load it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.stages.split import SPLITS
+from groundbox.dataset.stages.write import chat_file
+
+_TASKS: Final = {
+    "output": "predict what a call returns, or what a script prints",
+    "input": "find arguments that lead to a given result; judged by running them",
+    "state": "the value of a name at one moment",
+    "next_line": "where control goes from a line",
+    "branch": "how a condition turns out, each time",
+    "coverage": "which lines of a function run",
+    "loop": "how often a loop goes round, and what ends it",
+    "exception": "whether a run fails, how and where",
+    "repair": "find and mend the one wrong step of a telling",
+}
+
+
+def card(facts: Mapping[str, Any], options: BuildOptions) -> str:
+    """The card as Markdown with the metadata that dataset hubs read."""
+    return "\n".join(
+        [
+            *_metadata(facts),
+            "# Execution-grounded samples",
+            "",
+            f"{facts['samples']} samples from {facts['kept']} runs of Python programs, made by groundbox.",
+            "Each run was recorded in a sandbox; each sample's telling was checked claim by claim against the record.",
+            f"{facts['claims']['proven']} of {facts['claims']['total']} claims are proven; "
+            f"{facts['claims']['uncheckable']} speak of what the record does not hold, such as what a library returned "
+            "in the middle of a line. None is contradicted.",
+            "`groundbox dataset verify .` runs every program again and says what differs.",
+            "",
+            "## Files",
+            "",
+            "- `samples.parquet`: all samples with program, input, answer, check, digest of the trace, and origin.",
+            *(f"- `{chat_file(split)}`: chats of the split `{split}`." for split in SPLITS),
+            "- `dropped.jsonl`: every item that is not in here, with stage and reason.",
+            "- `report.json`, `report.html`: counts and measures.",
+            "- `dataset_info.json`: the entries that LLaMA-Factory needs.",
+            "",
+            "No problem is in two splits.",
+            "",
+            "## Tasks",
+            "",
+            "| task | samples | what is asked |",
+            "|---|---|---|",
+            *(f"| {task} | {count} | {_TASKS[task]} |" for task, count in facts["samples_by_task"].items()),
+            "",
+            "Every reply ends with a line `Answer: …`. The column `check` says how an answer is judged, "
+            "as data for `groundbox.dataset.tasks.checking`.",
+            "",
+            *_sources(facts),
+            *_training(),
+        ]
+    )
+
+
+def _metadata(facts: Mapping[str, Any]) -> list[str]:
+    files = [
+        f"  - split: {split}\n    path: {chat_file(split)}" for split in SPLITS if split in facts["samples_by_split"]
+    ]
+    return [
+        "---",
+        "language: [en]",
+        "task_categories: [text-generation]",
+        "tags: [code, execution-traces]",
+        f"license: {_licence(facts)}",
+        *(["configs:", "- config_name: default", "  data_files:", *files] if files else []),
+        "---",
+        "",
+    ]
+
+
+def _licence(facts: Mapping[str, Any]) -> str:
+    names = list(facts["samples_by_licence"])
+    return names[0].lower() if len(names) == 1 and names[0] != "not stated" else "other"
+
+
+def _sources(facts: Mapping[str, Any]) -> list[str]:
+    return [
+        "## Sources and licences",
+        "",
+        "The programs and statements keep the licences of their sources; the column `licence` has that of each row.",
+        "`not stated` means that the source does not say: find out before you publish.",
+        "",
+        "| file | samples |",
+        "|---|---|",
+        *(f"| {name} | {count} |" for name, count in facts["samples_by_source"].items()),
+        "",
+        "| licence | samples |",
+        "|---|---|",
+        *(f"| {name} | {count} |" for name, count in facts["samples_by_licence"].items()),
+        "",
+    ]
+
+
+def _training() -> list[str]:
+    return [
+        "## Training",
+        "",
+        'A line of `sft.jsonl` is `{"messages": [{"role": "user", …}, {"role": "assistant", …}], "id": …, "task": …}`.',
+        "",
+        "TRL:",
+        "",
+        "```python",
+        "from datasets import load_dataset",
+        'train = load_dataset("json", data_files="sft.jsonl", split="train")',
+        "# SFTTrainer(train_dataset=train, ...) reads `messages` as it is",
+        "```",
+        "",
+        "LLaMA-Factory: `dataset_dir:` this folder, `dataset: groundbox_train`.",
+        "",
+    ]

@@ -1,0 +1,65 @@
+"""The libraries of the extra `data`, imported when they are needed and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from groundbox.errors import GroundboxError
+
+
+class ExtraMissing(GroundboxError):
+    """A library is not installed.
+
+    Attributes:
+        library: Its name on the package index.
+    """
+
+    def __init__(self, library: str, purpose: str) -> None:
+        super().__init__(f"{library} is needed {purpose}, and not installed: pip install 'groundbox[data]'")
+        self.library = library
+
+
+def need(module: str, purpose: str) -> Any:
+    """A module of the extra.
+
+    Args:
+        purpose: What for, such as `to write samples.parquet`.
+
+    Raises:
+        ExtraMissing: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise ExtraMissing(module.partition(".")[0], purpose) from None
+
+
+def parquet() -> Any:
+    """`pyarrow.parquet`."""
+    return need("pyarrow.parquet", "to read and write samples.parquet")
+
+
+def duckdb() -> Any:
+    """`duckdb`."""
+    return need("duckdb", "to group near-duplicate programs")
+
+
+def pyarrow() -> Any:
+    """`pyarrow`."""
+    return need("pyarrow", "to hold tables")
+
+
+def rensa() -> Any:
+    """`rensa`."""
+    return need("rensa", "to find near-duplicate programs")
+
+
+def check() -> None:
+    """Make sure before hours of work that all are there.
+
+    Raises:
+        ExtraMissing: One is not installed.
+    """
+    for library in (parquet, duckdb, pyarrow, rensa):
+        library()

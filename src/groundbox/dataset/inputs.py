@@ -1,0 +1,250 @@
+"""Inputs for problems that have none: from examples, defaults and annotations, and by changing what showed something.
+
+Theory of operation. Candidates are run one after another; one is kept if its run goes from a line to a line
+that no kept one went, or gives an answer that no kept one gave. Kept ones are changed a little to make
+further candidates. All choices come from one seed, so the same problem gets the same inputs.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import doctest
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from groundbox.dataset import literals, signature
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.problems import asserts
+from groundbox.dataset.running import Request, Runner
+from groundbox.trace import schema
+from groundbox.trace.reading import Trace
+
+STAGE: Final = "inputs"
+_TRIES_EACH: Final = 6
+_FIRST: Final = 12
+"""Candidates that are made before any was run."""
+_NAMES: Final = {
+    int: ("n", "k", "m", "num", "number", "count", "size", "x", "y", "a", "b", "i", "limit", "target", "index", "year"),
+    str: ("s", "t", "text", "word", "string", "name", "line", "sentence", "pattern", "phrase", "message", "char"),
+    list: ("arr", "nums", "numbers", "array", "items", "values", "data", "seq", "sequence", "xs", "lst", "l"),
+    dict: ("d", "mapping", "table", "counts", "graph"),
+    float: ("price", "rate", "ratio", "weight", "height", "amount"),
+}
+_WORDS: Final = ("", "a", "abba", "hello world", "Groundbox 42", "racecar", "x=1;y=2", "The quick brown fox")
+
+
+async def make(
+    problem: Problem, runner: Runner, *, most: int, seed: int, cpu_s: float
+) -> tuple[list[Case], list[Drop]]:
+    """Up to `most` inputs that show different things, and a drop when there is none."""
+    rng = random.Random(f"{seed}/{problem.id}/inputs")
+    kept: list[Case] = []
+    seen: set[str] = set()
+    shown: set[Any] = set()
+    waiting = list(_candidates(problem, rng))
+    for _ in range(_TRIES_EACH * most):
+        if len(kept) >= most or not (waiting or kept):
+            break
+        case = waiting.pop(0) if waiting else mutated(rng.choice(kept), rng)
+        if case.key() in seen or signature.misfit(problem, case):
+            continue
+        seen.add(case.key())
+        news = await _shown(problem, case, runner, cpu_s)
+        if news - shown:
+            shown |= news
+            kept.append(dataclasses.replace(case, number=len(kept)))
+    if kept:
+        return kept, []
+    detail = f"{len(seen)} inputs were tried" if seen else f"nothing is known of the parameters of {problem.entry}"
+    return [], [Drop(item=problem.id, problem=problem.id, stage=STAGE, reason="no-inputs", detail=detail)]
+
+
+def mutated(case: Case, rng: random.Random) -> Case:
+    """The case with one argument changed."""
+    args, kwargs = list(case.args), dict(case.kwargs)
+    places: list[Any] = [*range(len(args)), *kwargs]
+    if not places:
+        return case
+    place = rng.choice(places)
+    if isinstance(place, int):
+        args[place] = _changed(args[place], rng)
+    else:
+        kwargs[place] = _changed(kwargs[place], rng)
+    return Case(number=0, args=tuple(args), kwargs=kwargs, origin="mutation")
+
+
+async def _shown(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> set[Any]:
+    """What a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
+    request = Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=cpu_s)
+    ran = await runner.run(request)
+    fault = ran.answer.fault
+    if ran.trace is None or not ran.trace.complete or ran.outcome not in ("ok", "error"):
+        return set()
+    if fault is not None:
+        return {("raises", fault.type, fault.line)} if fault.type not in ("TypeError", "AttributeError") else set()
+    return {("gives", repr(ran.answer.value), ran.answer.stdout), *_moves(ran.trace)}
+
+
+def _moves(trace: Trace) -> Iterator[tuple[int, int]]:
+    last: dict[int, int] = {}
+    for record in trace.records:
+        if isinstance(record, schema.Line):
+            yield last.get(record.f, 0), record.n
+            last[record.f] = record.n
+
+
+def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
+    """What is known of a problem without running it: examples first."""
+    node = signature.entry_of(problem)
+    if node is None:
+        return
+    yield from _examples(node)
+    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    if not parameters:
+        yield Case(number=0, origin="default")
+        return
+    defaults = _defaults(node)
+    if len(defaults) == len(parameters):
+        yield Case(number=0, kwargs=defaults, origin="default")
+    if node.args.posonlyargs:
+        return
+    for _ in range(_FIRST):
+        values = {each.arg: _value(each, defaults, rng) for each in parameters}
+        yield Case(number=0, kwargs=values, origin="annotation")
+
+
+def _examples(node: ast.FunctionDef) -> Iterator[Case]:
+    try:
+        examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
+        trees = [ast.parse(each.source.strip(), mode="eval").body for each in examples]
+    except (ValueError, SyntaxError):
+        return
+    for call in trees:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name:
+            try:
+                args, kwargs = asserts.arguments(call)
+            except literals.NotALiteral:
+                continue
+            yield Case(number=0, args=args, kwargs=kwargs, origin="example")
+
+
+def _defaults(node: ast.FunctionDef) -> dict[str, Any]:
+    positional = [*node.args.posonlyargs, *node.args.args]
+    late = positional[len(positional) - len(node.args.defaults) :]
+    pairs = [
+        *zip(late, node.args.defaults, strict=True),
+        *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+    ]
+    found: dict[str, Any] = {}
+    for each, default in pairs:
+        try:
+            found[each.arg] = literals.of_node(default) if default is not None else None
+        except literals.NotALiteral:
+            continue
+        if default is None:
+            del found[each.arg]
+    return found
+
+
+def _value(parameter: ast.arg, defaults: dict[str, Any], rng: random.Random) -> Any:
+    if parameter.annotation is not None:
+        return _of_annotation(parameter.annotation, rng)
+    if parameter.arg in defaults and defaults[parameter.arg] is not None:
+        return rng.choice([defaults[parameter.arg], _changed(defaults[parameter.arg], rng)])
+    kind = next((kind for kind, names in _NAMES.items() if parameter.arg.lower() in names), None)
+    return _of_kind(kind or rng.choice([int, str, list]), rng)
+
+
+def of_annotation(annotation: str, rng: random.Random) -> Any:
+    """A value of an annotation's type, as far as literals have it; None for an annotation that does not parse."""
+    try:
+        return _of_annotation(ast.parse(annotation, mode="eval").body, rng)
+    except SyntaxError:
+        return None
+
+
+def _of_annotation(node: ast.expr, rng: random.Random) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return of_annotation(node.value, rng)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return _of_annotation(rng.choice([node.left, node.right]), rng)
+    name, inner = _named(node)
+    if name in ("optional", "union") and inner:
+        return None if name == "optional" and rng.random() < 0.2 else _of_annotation(rng.choice(inner), rng)
+    if name in ("list", "sequence", "iterable", "collection", "set", "frozenset"):
+        items = [_of_annotation(inner[0], rng) if inner else rng.randint(-9, 20) for _ in range(rng.randint(0, 7))]
+        return items if name not in ("set", "frozenset") else set(map(_hashable, items))
+    if name == "tuple":
+        return tuple(_of_annotation(each, rng) for each in inner if not _is_dots(each))
+    if name in ("dict", "mapping", "defaultdict"):
+        key, value = inner if len(inner) == 2 else (ast.Name("str"), ast.Name("int"))
+        return {_hashable(_of_annotation(key, rng)): _of_annotation(value, rng) for _ in range(rng.randint(0, 5))}
+    kinds: dict[str, Any] = {"int": int, "str": str, "float": float, "bool": bool, "bytes": bytes}
+    return _of_kind(kinds.get(name, int), rng)
+
+
+def _named(node: ast.expr) -> tuple[str, Sequence[ast.expr]]:
+    if isinstance(node, ast.Subscript):
+        inner = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return _named(node.value)[0], list(inner)
+    if isinstance(node, ast.Attribute):
+        return node.attr.lower(), []
+    return (node.id.lower() if isinstance(node, ast.Name) else ""), []
+
+
+def _of_kind(kind: Any, rng: random.Random) -> Any:
+    if kind is bool:
+        return rng.random() < 0.5
+    if kind is float:
+        return round(rng.uniform(-10, 100), 2)
+    if kind is str:
+        return rng.choice(_WORDS)
+    if kind is bytes:
+        return rng.choice(_WORDS).encode()
+    if kind is list:
+        return [rng.randint(-9, 20) for _ in range(rng.randint(0, 8))]
+    if kind is dict:
+        return {rng.choice("abcdef"): rng.randint(-9, 20) for _ in range(rng.randint(0, 5))}
+    return rng.choice([rng.randint(0, 5), rng.randint(0, 30), rng.randint(-10, 200)])
+
+
+def _changed(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice([value + 1, value - 1, value * 2, -value, value // 2, 0])
+    if isinstance(value, float):
+        return rng.choice([value + 1.0, -value, value / 2, round(value), 0.0])
+    if isinstance(value, str):
+        return rng.choice([value[:-1], value + rng.choice("abz 1A"), value[::-1], value.upper(), value + value[:3]])
+    if isinstance(value, list | tuple):
+        return type(value)(_changed_items(list(value), rng))
+    if isinstance(value, dict) and value:
+        key = rng.choice(list(value))
+        return {**value, key: _changed(value[key], rng)}
+    return value
+
+
+def _changed_items(items: list[Any], rng: random.Random) -> list[Any]:
+    if not items:
+        return [rng.randint(0, 9)]
+    at = rng.randrange(len(items))
+    how = rng.randrange(4)
+    if how == 0:
+        return items[:at] + items[at + 1 :]
+    if how == 1:
+        return [*items[: at + 1], *items[at:]]
+    if how == 2:
+        return items[::-1]
+    return [*items[:at], _changed(items[at], rng), *items[at + 1 :]]
+
+
+def _hashable(value: Any) -> Any:
+    return literals.text(value) if isinstance(value, list | set | dict) else value
+
+
+def _is_dots(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...

@@ -1,0 +1,112 @@
+"""An item: one problem with one input, and what is known of it after it ran."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.problem import Case, case_from_json, case_to_json
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fault:
+    """An exception that ended a program.
+
+    Attributes:
+        line: Line of the program that failed, or None.
+    """
+
+    type: str
+    message: str
+    line: int | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a run gave: a value, an exception, and text in any case.
+
+    Attributes:
+        value: The result as nested JSON (`groundbox.trace.values`); None for a script.
+        text: The result as Python writes it, or "" when it cannot be written so.
+    """
+
+    value: Any
+    text: str
+    stdout: str
+    fault: Fault | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Traced:
+    """What is known of a trace without reading it again.
+
+    Attributes:
+        stable: Whether the trace under another hash seed was the same.
+        lines: Lines of the source that ran.
+        steps: Lines that ran, each as often as it did, as far as recorded.
+    """
+
+    sha256: str
+    records: int
+    steps: int
+    folded: bool
+    stable: bool
+    lines: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Item:
+    """One problem with one input after the sandbox.
+
+    Attributes:
+        runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
+        cpu_s: Processor seconds of all its runs.
+        drop: Why it is not to be used, or None.
+    """
+
+    id: str
+    problem: str
+    case: Case
+    answer: Answer | None = None
+    traced: Traced | None = None
+    runnable: bool = False
+    cpu_s: float = 0.0
+    drop: Drop | None = None
+
+    def dropped(self, stage: str, reason: str, detail: str = "", **facts: Any) -> Item:
+        """The same item, marked as dropped."""
+        drop = Drop(item=self.id, problem=self.problem, stage=stage, reason=reason, detail=detail, facts=facts)
+        return dataclasses.replace(self, drop=drop)
+
+
+def to_json(item: Item) -> dict[str, Any]:
+    """The JSON form of an item."""
+    data = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    data["case"] = case_to_json(item.case)
+    data["answer"] = None if item.answer is None else dataclasses.asdict(item.answer)
+    data["traced"] = None if item.traced is None else dataclasses.asdict(item.traced)
+    data["drop"] = None if item.drop is None else item.drop.to_json()
+    return data
+
+
+def from_json(data: Mapping[str, Any]) -> Item:
+    """The item of the JSON form."""
+    answer, traced, drop = data["answer"], data["traced"], data["drop"]
+    return Item(
+        id=data["id"],
+        problem=data["problem"],
+        case=case_from_json(data["case"]),
+        answer=None if answer is None else answer_from_json(answer),
+        traced=None if traced is None else Traced(**{**traced, "lines": tuple(traced["lines"])}),
+        runnable=data["runnable"],
+        cpu_s=data["cpu_s"],
+        drop=None if drop is None else Drop.from_json(drop),
+    )
+
+
+def answer_from_json(data: Mapping[str, Any]) -> Answer:
+    """The answer of the JSON form."""
+    fault = data["fault"]
+    return Answer(**{**data, "fault": None if fault is None else Fault(**fault)})

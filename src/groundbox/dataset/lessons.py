@@ -1,0 +1,206 @@
+"""Lessons: the shards that turn traced items into samples. Pure computing, so that many processes can share it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from groundbox.dataset import parts, problem, prompts
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.item import Item
+from groundbox.dataset.narrating import Narrator, Proved, Prover, Told
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.parts import Ran
+from groundbox.dataset.patience import Impatient, at_most
+from groundbox.dataset.problem import Problem
+from groundbox.dataset.sample import Sample, plain_json
+from groundbox.dataset.stages.narrate import narrate
+from groundbox.dataset.stages.prove import prove
+from groundbox.dataset.store import Store
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks.checking import right
+from groundbox.dataset.tasks.draft import Draft, View
+from groundbox.dataset.tracing import unpacked
+from groundbox.trace.reading import Trace
+
+STAGE = "lessons"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What became of one item.
+
+    Attributes:
+        claims, proven: Of the telling, also of one that was dropped.
+        opaque: Whether the trace has values of which only the type is known.
+        elided: Whether parts of values are left out of the trace.
+        faults: What is wrong with tasks; a sound build has none.
+    """
+
+    item: str
+    samples: tuple[Sample, ...] = ()
+    drop: Drop | None = None
+    claims: int = 0
+    proven: int = 0
+    opaque: bool = False
+    elided: bool = False
+    faults: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Teacher:
+    """Work for `Executor.compute`: reads a part of the stage `run`, writes one of lessons.
+
+    The payload of its shards is a mapping from items that are to be taught to their splits.
+    """
+
+    folder: Path
+    options: BuildOptions
+    narrator: Narrator
+    prover: Prover
+
+    def __call__(self, shard: Shard) -> Part:
+        """See Executor.compute."""
+        begun = time.process_time()
+        store = Store(self.folder)
+        wanted: Mapping[str, str] = shard.payload
+        pairs = _items(store.path("run", shard.number, "jsonl"), wanted)
+        traces = unpacked(store.path("run", shard.number, "traces"), frozenset(wanted))
+        lessons = {name: self._lesson(*pairs[name], trace, wanted[name]) for name, trace in traces}
+        lines = [_to_json(lessons[name]) for name in pairs]
+        lines.append({"cpu_s": time.process_time() - begun})
+        return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
+
+    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str) -> Lesson:
+        limit = self.options.lesson_cpu_s
+        try:
+            with at_most(limit):
+                lesson = self.teach(problem, item, trace, split)
+        except Impatient:
+            late = item.dropped(
+                "prove", "proof-too-long", f"telling and proving took over {limit:g} s of processor time"
+            )
+            lesson = Lesson(item=item.id, drop=late.drop)
+        data = trace.dumps()
+        return dataclasses.replace(lesson, opaque=b'{"opaque":' in data, elided=b'"elided":' in data)
+
+    def teach(self, problem: Problem, item: Item, trace: Trace, split: str) -> Lesson:
+        """The samples of one item."""
+        options = self.options
+        told_item, told = narrate(
+            item, trace, self.narrator, styles=options.styles, seed=options.seed, max_chars=options.max_chars
+        )
+        if told is None:
+            return Lesson(item=item.id, drop=told_item.drop)
+        proved_item, proved = prove(told_item, told, trace, self.prover)
+        if proved is None:
+            return Lesson(item=item.id, drop=proved_item.drop, claims=told.claims)
+        if proved_item.drop is not None:
+            return Lesson(item=item.id, drop=proved_item.drop, claims=proved.total, proven=proved.proven)
+        view = View(
+            problem=problem,
+            item=item,
+            trace=trace,
+            told=told,
+            narrator=self.narrator,
+            prove=self.prover,
+            seed=options.seed,
+            max_chars=options.max_chars,
+        )
+        drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
+        wrong = [draft for draft in drafts if not _holds(draft)]
+        samples = tuple(_sample(view, draft, proved, split) for draft in drafts if draft not in wrong)
+        drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
+        faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
+        return Lesson(
+            item=item.id, samples=samples, drop=drop, claims=proved.total, proven=proved.proven, faults=faults
+        )
+
+
+def read(path: Path) -> Iterator[Lesson | float]:
+    """The lessons of a part, then the processor seconds that they took."""
+    with path.open("rb") as file:
+        for line in file:
+            data = json.loads(line)
+            yield data["cpu_s"] if "cpu_s" in data else _from_json(data)
+
+
+def _items(path: Path, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
+    found = (each for each in parts.read(path) if isinstance(each, Ran))
+    return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
+
+
+def _holds(draft: Draft) -> bool:
+    """Whether the check takes the answer; a `call` was run already, to make the trace."""
+    return draft.check["kind"] == "call" or right(draft.check, draft.answer)
+
+
+def _sample(view: View, draft: Draft, proved: Proved, split: str) -> Sample:
+    item, told, traced, answer = view.item, view.told, view.item.traced, view.item.answer
+    assert traced is not None
+    assert answer is not None
+    source = view.problem
+    return Sample(
+        id=f"{item.id}#{draft.task}",
+        item=item.id,
+        problem=source.id,
+        split=split,
+        task=draft.task,
+        style=told.style,
+        detail=told.detail,
+        prompt=prompts.ask(source, item.case, draft, view.rng(f"prompt/{draft.task}")),
+        reply=prompts.reply(draft),
+        answer=draft.answer,
+        check=plain_json(draft.check),
+        narration="" if draft.reasoning == told.text else told.text,
+        claims=proved.total,
+        proven=proved.proven,
+        coverage=proved.coverage,
+        source=source.source,
+        entry=source.entry,
+        statement=source.statement,
+        case=plain_json(problem.case_to_json(item.case)),
+        output=plain_json(dataclasses.asdict(answer)),
+        outcome="ok" if answer.fault is None else "error",
+        trace_sha256=traced.sha256,
+        records=traced.records,
+        steps=traced.steps,
+        folded=traced.folded,
+        stable=traced.stable,
+        difficulty=_difficulty(view.trace, told),
+        licence=source.provenance.licence,
+        provenance=plain_json(dataclasses.asdict(source.provenance)),
+    )
+
+
+def _difficulty(trace: Trace, told: Told) -> float:
+    """How much there is to follow: the logarithm of the lines that ran, folded ones included, and of calls in calls."""
+    folded = sum(getattr(record, "steps", 0) for record in trace.records)
+    lines = trace.counts.get("line", 0) + folded
+    depth = max((each.depth for each in trace.structure.activations.values()), default=1)
+    return round(math.log2(1 + lines) + math.log2(depth), 3)
+
+
+def _to_json(lesson: Lesson) -> dict[str, Any]:
+    data = {field.name: getattr(lesson, field.name) for field in dataclasses.fields(lesson)}
+    data["samples"] = [dataclasses.asdict(each) for each in lesson.samples]
+    data["drop"] = None if lesson.drop is None else lesson.drop.to_json()
+    return data
+
+
+def _from_json(data: Mapping[str, Any]) -> Lesson:
+    drop = data["drop"]
+    return Lesson(
+        **{
+            **data,
+            "samples": tuple(Sample(**each) for each in data["samples"]),
+            "drop": None if drop is None else Drop.from_json(drop),
+            "faults": tuple(data["faults"]),
+        }
+    )

@@ -1,0 +1,190 @@
+"""Python values that can be written as literals: what a program is given and what it gives back.
+
+Inputs are data. A value travels as JSON in which atoms, lists and dicts with text keys stand for themselves;
+everything that JSON has no word for is an object with one key that begins with `$`.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+Literal: TypeAlias = Any
+"""None, bool, int, float, complex, str, bytes, and lists, tuples, sets, frozensets and dicts of these."""
+
+_CLOSE: Final = 1e-9
+
+
+class NotALiteral(ValueError):
+    """A value or an expression that cannot be written as a literal."""
+
+
+def parse(text: str) -> Literal:
+    """The value of a literal expression, by the rules of `ast.literal_eval`, or NotALiteral."""
+    try:
+        return of_node(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise NotALiteral(f"{_short(text)}: {error}") from None
+
+
+def of_node(node: ast.expr) -> Literal:
+    """The value of a literal in a syntax tree, or NotALiteral."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise NotALiteral(f"{_short(ast.unparse(node))} is not a literal") from None
+
+
+def encode(value: Literal) -> Any:
+    """The JSON form; `decode` gives the value back.
+
+    Raises:
+        NotALiteral: The value is of another type, or contains one.
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, list):
+        return [encode(each) for each in value]
+    if isinstance(value, dict):
+        return _encode_dict(value)
+    for kind, tag in _TAGS.items():
+        if type(value) is kind:
+            return {tag: _PARTS[tag][0](value)}
+    raise NotALiteral(f"{type(value).__name__} cannot be written as a literal")
+
+
+def decode(data: Any) -> Literal:
+    """The value of the JSON form.
+
+    Raises:
+        NotALiteral: It is not the form that `encode` writes.
+    """
+    if isinstance(data, list):
+        return [decode(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    tag = next(iter(data), "")
+    if not tag.startswith("$"):
+        return {key: decode(each) for key, each in data.items()}
+    if len(data) != 1 or tag not in _PARTS:
+        raise NotALiteral(f"{_short(json.dumps(data))} is not the JSON form of a value")
+    try:
+        return _PARTS[tag][1](data[tag])
+    except (TypeError, ValueError) as error:
+        raise NotALiteral(f"{tag}: {error}") from None
+
+
+def text(value: Literal) -> str:
+    """How Python writes the value; sets in the order of their items' texts, so that it is the same in every process."""
+    return _text(value, sort=False)
+
+
+def same(one: Literal, other: Literal) -> bool:
+    """Whether two values are equal and of equal types, all that is in them, too. The order of dicts does not count."""
+    return _text(one, sort=True) == _text(other, sort=True)
+
+
+def _text(value: Literal, *, sort: bool) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_texts(value, sort)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_texts(value, sort)) + (",)" if len(value) == 1 else ")")
+    if isinstance(value, dict):
+        pairs = [f"{_text(key, sort=sort)}: {_text(each, sort=sort)}" for key, each in value.items()]
+        return "{" + ", ".join(sorted(pairs) if sort else pairs) + "}"
+    if isinstance(value, set | frozenset):
+        items = "{" + ", ".join(sorted(_texts(value, sort))) + "}" if value else ""
+        name = type(value).__name__
+        return items if items and name == "set" else f"{name}({items})"
+    return repr(value)
+
+
+def _texts(values: Iterable[Literal], sort: bool) -> list[str]:
+    return [_text(each, sort=sort) for each in values]
+
+
+def digest(value: Literal) -> str:
+    """Names a value: the same in every process; the order of a dict counts, because programs see it."""
+    form = json.dumps(encode(value), ensure_ascii=True)
+    return hashlib.sha256(form.encode()).hexdigest()
+
+
+def close(one: Literal, other: Literal) -> bool:
+    """Whether two values are the same once both have been through JSON, floats to within nine digits.
+
+    Recorded outputs were written as JSON: tuples became lists, and keys became texts.
+    """
+    return _close(_plain(one), _plain(other))
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return _close_numbers(one, other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_close(each, other[key]) for key, each in one.items())
+    return bool(one == other)
+
+
+def _close_numbers(one: float, other: float) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    try:
+        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE) or (math.isnan(one) and math.isnan(other))
+    except OverflowError:
+        return False
+
+
+def _plain(value: Literal) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(_plain, value), key=lambda each: json.dumps(each, sort_keys=True, default=str))
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else _key(key): _plain(each) for key, each in value.items()}
+    return value
+
+
+def _key(key: Literal) -> str:
+    return json.dumps(key) if key is None or isinstance(key, bool | int | float) else text(key)
+
+
+def _encode_dict(value: dict[Any, Any]) -> Any:
+    if all(isinstance(key, str) and not key.startswith("$") for key in value):
+        return {key: encode(each) for key, each in value.items()}
+    return {"$dict": [[encode(key), encode(each)] for key, each in value.items()]}
+
+
+def _ordered(items: Any) -> list[Any]:
+    return [encode(each) for each in sorted(items, key=text)]
+
+
+_TAGS: Final = {tuple: "$tuple", set: "$set", frozenset: "$frozenset", bytes: "$bytes", complex: "$complex"}
+_Part: TypeAlias = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+_PARTS: Final[dict[str, _Part]] = {
+    "$tuple": (lambda value: [encode(each) for each in value], lambda data: tuple(map(decode, data))),
+    "$set": (_ordered, lambda data: set(map(decode, data))),
+    "$frozenset": (_ordered, lambda data: frozenset(map(decode, data))),
+    "$bytes": (bytes.hex, bytes.fromhex),
+    "$complex": (
+        lambda value: [repr(value.real), repr(value.imag)],
+        lambda data: complex(float(data[0]), float(data[1])),
+    ),
+    "$float": (repr, float),
+    "$dict": (lambda value: value, lambda data: {decode(key): decode(each) for key, each in data}),
+}
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= 80 else words[:77] + "..."

@@ -1,0 +1,122 @@
+"""Narration and proof: the one place that meets `groundbox.trace.narration` and `groundbox.trace.proof`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from groundbox.trace.reading import Trace
+
+STYLES: Final = ("prose", "steps")
+BACKWARD: Final = "backward"
+"""From the result to the input; only the run of a function can be told so."""
+_WITH_VALUES: Final = frozenset({"value", "return"})
+"""Kinds of claims whose value can be replaced by another, to make a false sentence."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Said:
+    """One sentence.
+
+    Attributes:
+        until: Index of the last record that it is about; -1 for a sentence about none.
+        values: Values that it states, as it writes them.
+    """
+
+    text: str
+    until: int
+    values: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Told:
+    """A run told in sentences.
+
+    Attributes:
+        claims: How many statements the narrator says that it makes.
+        detail: How much it tells.
+    """
+
+    text: str
+    sentences: Sequence[Said]
+    claims: int
+    style: str
+    detail: str
+
+    def upto(self, t: int) -> str:
+        """The text up to the last sentence that speaks of nothing after record `t`.
+
+        A sentence before that one may look ahead: to what a call that has begun will return, for one.
+        """
+        end = at = 0
+        for each in self.sentences:
+            found = self.text.find(each.text, at)
+            if found < 0:
+                break
+            at = found + len(each.text)
+            if 0 <= each.until <= t:
+                end = at
+        return self.text[:end].rstrip()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proved:
+    """What a proof found.
+
+    Attributes:
+        total: Claims found in the text.
+        proven: Those that the trace supports.
+        coverage: Share of the text's sentences that were understood.
+        failed: What is wrong, a sentence each.
+    """
+
+    faithful: bool
+    total: int
+    proven: int
+    coverage: float
+    failed: tuple[str, ...]
+
+
+class Narrator(Protocol):
+    """Tells a trace."""
+
+    def __call__(self, trace: Trace, *, style: str, seed: int, max_chars: int) -> Told: ...
+
+
+class Prover(Protocol):
+    """Checks a text against a trace, knowing nothing of who wrote it."""
+
+    def __call__(self, text: str, trace: Trace) -> Proved: ...
+
+
+def tell(trace: Trace, *, style: str, seed: int, max_chars: int) -> Told:
+    """The narrator of `groundbox.trace.narration`."""
+    from groundbox.trace.narration.narrator import Style, narrate
+
+    narration = narrate(trace, style=cast(Style, style), seed=seed, max_chars=max_chars)
+    sentences = tuple(
+        Said(
+            text=each.text,
+            until=max((ref for claim in each.claims for ref in claim.refs), default=-1),
+            values=tuple(claim.value for claim in each.claims if claim.kind in _WITH_VALUES),
+        )
+        for each in narration.sentences
+    )
+    claims = sum(len(each.claims) for each in narration.sentences)
+    return Told(text=narration.text, sentences=sentences, claims=claims, style=style, detail=narration.detail)
+
+
+def prove(text: str, trace: Trace) -> Proved:
+    """The prover of `groundbox.trace.proof`."""
+    from groundbox.trace.proof.prover import prove as check
+    from groundbox.trace.proof.verdicts import Status
+
+    proof = check(text, trace)
+    return Proved(
+        faithful=proof.faithful,
+        total=len(proof.verdicts),
+        proven=proof.count(Status.SUPPORTED),
+        coverage=round(proof.sentence_coverage, 4),
+        failed=tuple(proof.failed),
+    )

@@ -1,0 +1,198 @@
+"""report.html: the report for people, in one file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any, Final
+
+from groundbox.dataset.plots import Bar, bars, histogram
+from groundbox.dataset.sample import Sample
+from groundbox.dataset.tally import STAGES, Tally
+from groundbox.dataset.verdicts import Verdicts
+
+_STAGE_WORDS: Final = {
+    "read": "read",
+    "parse": "one line, one input",
+    "inputs": "have inputs",
+    "run": "ran, and were traced",
+    "compare": "agree with the source",
+    "quality": "worth learning from",
+    "duplicates": "not a copy",
+    "contamination": "in no benchmark",
+    "narrate": "told",
+    "prove": "no claim fails",
+    "tasks": "kept",
+}
+_RATES: Final = {
+    "runnable": "items that run, with one answer under two hash seeds",
+    "complete_traces": "of these, with a complete trace",
+    "deterministic": "answers that do not depend on the hash seed",
+    "stable_traces": "traces that do not depend on it either",
+    "agree_with_recorded": "answers that agree with the recorded ones",
+    "proven_claims": "claims of the dataset that a trace proves",
+    "proven_claims_before_dropping": "the same before tellings with a failed claim were dropped",
+    "understood_sentences": "sentences that the prover understood",
+    "folded_traces": "traces with folded loops or calls",
+    "traces_with_opaque_values": "traces with values of which only the type is known",
+    "traces_with_elided_values": "traces with values that are not shown whole",
+}
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --line: #d9dee7; --paper: #fff; --card: #f6f8fb;
+  --main: #3567b5; --bad: #b4533c; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #313a48; --paper: #12161d;
+  --card: #1a2029; --main: #6d9be0; --bad: #de8468; } }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 1360px; margin: 0 auto; padding: 28px 24px 60px; }
+h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px; }
+.lead { color: var(--soft); margin: 0 0 20px; }
+.numbers { display: flex; flex-wrap: wrap; gap: 12px; margin: 0 0 24px; }
+.numbers div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; }
+.numbers b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
+.numbers span { color: var(--soft); }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 18px; align-items: start; }
+section { border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; min-width: 0; }
+section p { color: var(--soft); margin: 0 0 10px; font-size: 13px; }
+svg { width: 100%; height: auto; display: block; }
+svg text { font: 12px system-ui, sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11px; }
+.end { text-anchor: end; } .middle { text-anchor: middle; } .start { text-anchor: start; }
+.main { fill: var(--main); } .bad { fill: var(--bad); } .axis { stroke: var(--line); }
+.mark { stroke: var(--bad); stroke-width: 2; stroke-dasharray: 4 3; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+td { padding: 3px 0; border-bottom: 1px solid var(--line); font-size: 13px; } td:last-child { text-align: right; }
+details { border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; margin: 0 0 10px; }
+summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12.5px; }
+.who { color: var(--soft); font-weight: 600; margin: 10px 0 0; }
+.examples { margin-top: 28px; }
+"""
+
+
+def page(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> str:
+    """The whole page. Texts of programs and problems are shown as texts, whatever they hold."""
+    sections = "".join(_sections(facts, tally, verdicts))
+    examples = "".join(map(_example, tally.examples.values()))
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Dataset report</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style><main><h1>Dataset report</h1>"
+        '<p class="lead">Every sample comes from a run in a sandbox. Every claim in it was checked against the trace '
+        "of that run, and none failed; those that are not proven speak of what a trace does not hold.</p>"
+        f"{_numbers(facts)}"
+        f'<div class="plots">{sections}</div>'
+        f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div></main></html>\n'
+    )
+
+
+def _numbers(facts: Mapping[str, Any]) -> str:
+    claims = facts["claims"]
+    shown = [
+        (facts["items"], "items read"),
+        (facts["runnable"], "runnable"),
+        (facts["traced"], "traced completely"),
+        (facts["kept"], "kept"),
+        (facts["samples"], "samples"),
+        (claims["proven"], f"of {_thousands(claims['total'])} claims proven"),
+    ]
+    cells = "".join(f"<div><b>{_thousands(number)}</b><span>{words}</span></div>" for number, words in shown)
+    return f'<div class="numbers">{cells}</div>'
+
+
+def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> list[str]:
+    measures = tally.measures
+    reasons = sorted(facts["dropped"].items(), key=lambda each: (-each[1], each[0]))
+    sizes = facts["duplicates"]["groups"]
+    unit, key = (
+        (f"tokens of {facts['tokens']['tokenizer']}", "tokens") if "tokens" in facts else ("characters", "chars")
+    )
+    findings = [each.containment for each in verdicts.findings.values()]
+    return [
+        _section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
+        _section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
+        _section("Rates", "", _rates(facts["rates"])),
+        _section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
+        _section("Length of prompts", "", histogram(measures[f"prompt_{key}"], unit, least=0)),
+        _section("Length of replies", "", histogram(measures[f"reply_{key}"], unit, least=0)),
+        _section(
+            "Repetition in replies",
+            "Share of the runs of eight words that the same reply had before.",
+            histogram(measures["repeated"], "share", least=0),
+        ),
+        _section(
+            "Compressed size of replies",
+            "0 is nothing but repetition.",
+            histogram(measures["compressed"], "share", least=0),
+        ),
+        _section(
+            "Difficulty",
+            "Logarithm of the lines that ran, and of the depth of calls.",
+            histogram(measures["difficulty"], "log₂ of lines × depth", least=0),
+        ),
+        _section(
+            "Coverage",
+            "Share of each program's lines that its inputs reach together.",
+            histogram(measures["coverage"], "share", least=0),
+        ),
+        _section(
+            "Near-duplicate programs",
+            f"{len(sizes)} groups of programs that are alike; one of each was kept.",
+            bars([Bar(f"group {number}", size, "programs") for number, size in enumerate(sizes[:12], 1)]),
+        ),
+        _section(
+            "Contamination",
+            f"Largest share of a benchmark's program or text in each problem; dropped from {verdicts.containment} on.",
+            histogram(findings, "share", mark=verdicts.containment, least=0),
+        ),
+        _section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
+        _section("Splits", "No problem is in two of them.", bars(_splits(facts))),
+        _section("Sources", "Samples by file.", bars(_rows(_most(facts["samples_by_source"])))),
+        _section("Licences", "Samples by licence.", bars(_rows(_most(facts["samples_by_licence"])))),
+    ]
+
+
+def _section(title: str, words: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{f'<p>{escape(words)}</p>' if words else ''}{content}</section>"
+
+
+def _yield(facts: Mapping[str, Any]) -> list[Bar]:
+    whole = facts["items"] or 1
+    return [
+        Bar(_STAGE_WORDS[stage], facts["yield"][stage], f"({100 * facts['yield'][stage] / whole:.1f} %)")
+        for stage in ("read", *STAGES)
+    ]
+
+
+def _rows(pairs: Any) -> list[Bar]:
+    return [Bar(name, value) for name, value in pairs]
+
+
+def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    rest = sum(count for _, count in ordered[15:])
+    return [*ordered[:15], *([("others", rest)] if rest else [])]
+
+
+def _splits(facts: Mapping[str, Any]) -> list[Bar]:
+    problems = facts["problems_by_split"]
+    return [Bar(name, count, f"({problems[name]} problems)") for name, count in facts["samples_by_split"].items()]
+
+
+def _rates(rates: Mapping[str, float | None]) -> str:
+    cells = ((words, rates[name]) for name, words in _RATES.items())
+    rows = (f"<tr><td>{escape(words)}</td><td>{_percent(rate)}</td></tr>" for words, rate in cells)
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _percent(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.2f} %"
+
+
+def _example(sample: Sample) -> str:
+    return (
+        f"<details><summary>{escape(sample.task)} · {escape(sample.item)}</summary>"
+        f'<p class="who">user</p><pre>{escape(sample.prompt)}</pre>'
+        f'<p class="who">assistant</p><pre>{escape(sample.reply)}</pre></details>'
+    )
+
+
+def _thousands(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")

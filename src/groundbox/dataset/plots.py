@@ -1,0 +1,111 @@
+"""Plots as SVG: bars and histograms, with words and numbers that can be read without the picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Final, NamedTuple
+
+_WIDTH: Final = 640
+_ROW: Final = 24
+_LABEL: Final = 200
+_NUMBER: Final = 84
+_PLOT: Final = 170
+_BINS: Final = 30
+
+
+class Bar(NamedTuple):
+    """One bar; `note` stands after its number."""
+
+    label: str
+    value: float
+    note: str = ""
+
+
+def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
+    """Bars side by side, each with its label and number."""
+    if not rows:
+        return _nothing()
+    most = max(row.value for row in rows) or 1
+    room = _WIDTH - _LABEL - _NUMBER - (90 if any(row.note for row in rows) else 0)
+    parts = []
+    for number, row in enumerate(rows):
+        y = number * _ROW
+        width = max(1.0 if row.value else 0.0, room * row.value / most)
+        words = f"{_number(row.value)} {row.note}".strip()
+        parts.append(
+            f'<text x="{_LABEL - 8}" y="{y + 16}" class="label end">{escape(_short(row.label))}</text>'
+            f'<rect x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 7}" rx="2" class="{kind}"/>'
+            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 16}" class="number">{escape(words)}</text>'
+        )
+    return _svg(_ROW * len(rows) + 4, parts)
+
+
+def histogram(values: Sequence[float], unit: str, *, mark: float | None = None, least: float | None = None) -> str:
+    """How many values lie where; `mark` is a line, such as a threshold."""
+    if not values:
+        return _nothing()
+    low = min(values) if least is None else least
+    high = max(max(values), low if mark is None else mark)
+    step = _step((high - low) / _BINS or 1)
+    start = math.floor(low / step) * step
+    count = max(1, math.ceil((high - start) / step - 1e-9))  # the last bin holds its upper bound, too
+    bins = [0] * count
+    for value in values:
+        bins[min(count - 1, int((value - start) / step + 1e-9))] += 1
+    return _svg(_PLOT + 56, _histogram_parts(bins, start, step, unit, mark))
+
+
+def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, mark: float | None) -> list[str]:
+    left, right, top = 46, 12, 12
+    width, most = (_WIDTH - left - right) / len(bins), max(bins)
+    base = top + _PLOT
+    parts = [
+        f'<text x="{left - 6}" y="{base + 4}" class="tick end">0</text>',
+        f'<text x="{left - 6}" y="{top + 8}" class="tick end">{_number(most)}</text>',
+        f'<line x1="{left}" y1="{base}" x2="{_WIDTH - right}" y2="{base}" class="axis"/>',
+    ]
+    for number, value in enumerate(bins):
+        height = _PLOT * value / most
+        x = left + number * width
+        words = f"{_number(start + number * step)} to {_number(start + (number + 1) * step)}: {value}"
+        parts.append(
+            f'<rect x="{x + 0.5:.1f}" y="{base - height:.1f}" width="{max(1.0, width - 1):.1f}" height="{height:.1f}" '
+            f'class="main"><title>{escape(words)}</title></rect>'
+        )
+    every = max(1, len(bins) // 4)
+    ticks = [tick for tick in range(0, len(bins), every) if len(bins) - tick >= every / 2] + [len(bins)]
+    for tick in ticks:
+        anchor = "end" if tick == len(bins) else "start" if tick == 0 else "middle"
+        x, words = left + tick * width, _number(start + tick * step)
+        parts.append(f'<text x="{x:.1f}" y="{base + 16}" class="tick {anchor}">{words}</text>')
+    parts.append(f'<text x="{(left + _WIDTH) / 2:.0f}" y="{base + 34}" class="tick middle">{escape(unit)}</text>')
+    if mark is not None:
+        x = left + (mark - start) / step * width
+        parts.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{base}" class="mark"/>')
+    return parts
+
+
+def _svg(height: int, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(parts)}</svg>'
+
+
+def _nothing() -> str:
+    return '<p class="nothing">Nothing to show.</p>'
+
+
+def _step(wanted: float) -> float:
+    """The next of 1, 2, 2.5, 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= wanted * (1 - 1e-9))
+
+
+def _number(value: float) -> str:
+    if abs(value - round(value)) < 1e-9:
+        return f"{round(value):,}".replace(",", "\u202f")
+    return f"{value:.3g}"
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 30 else label[:29] + "…"

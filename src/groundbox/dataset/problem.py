@@ -1,0 +1,139 @@
+"""A problem: a program with its statement, and the inputs that it is to be run on."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from groundbox.dataset import literals
+
+
+class Absent(enum.Enum):
+    """Says that no output was recorded; None is an output like any other."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Where a problem comes from.
+
+    Attributes:
+        file: Name of the file that was read, without the folder.
+        line: Line of that file, counted from 1.
+        licence: As the source states it, or "not stated".
+        details: What else the source says about its origin, such as the repository.
+    """
+
+    file: str
+    line: int
+    format: str
+    licence: str = "not stated"
+    details: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+    """One input.
+
+    Attributes:
+        number: Its place among the cases of the source, counted from 0.
+        args: Positional arguments, as values that can be written as literals.
+        stdin: Standard input of a script, or None.
+        expected: The output that the source recorded, or ABSENT.
+        origin: `given` by the source, or how it was made: `annotation`, `default`, `mutation`.
+    """
+
+    number: int
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    stdin: str | None = None
+    expected: Any = ABSENT
+    origin: str = "given"
+
+    def key(self) -> str:
+        """Names the input; the recorded output is not part of it."""
+        return literals.digest([list(self.args), dict(sorted(self.kwargs.items())), self.stdin])
+
+    def text(self) -> str:
+        """The arguments as they stand in a call."""
+        given = [literals.text(each) for each in self.args]
+        return ", ".join(given + [f"{name}={literals.text(each)}" for name, each in self.kwargs.items()])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A program, what it is for, and its inputs.
+
+    Attributes:
+        id: Unique within one build, and the same in every build of the same file.
+        entry: Function that is called, or None for a program that is run as a script.
+        cases: May be empty; then inputs are made.
+    """
+
+    id: str
+    source: str
+    statement: str
+    entry: str | None
+    cases: tuple[Case, ...]
+    provenance: Provenance
+
+    def source_digest(self) -> str:
+        """SHA-256 of the source."""
+        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def case_to_json(case: Case) -> dict[str, Any]:
+    """The JSON form of a case."""
+    data: dict[str, Any] = {
+        "number": case.number,
+        "args": literals.encode(list(case.args)),
+        "kwargs": {name: literals.encode(each) for name, each in case.kwargs.items()},
+        "stdin": case.stdin,
+        "origin": case.origin,
+    }
+    if case.expected is not ABSENT:
+        data["expected"] = literals.encode(case.expected)
+    return data
+
+
+def case_from_json(data: Mapping[str, Any]) -> Case:
+    """The case of the JSON form."""
+    return Case(
+        number=data["number"],
+        args=tuple(literals.decode(data.get("args", []))),
+        kwargs={name: literals.decode(each) for name, each in data.get("kwargs", {}).items()},
+        stdin=data.get("stdin"),
+        expected=literals.decode(data["expected"]) if "expected" in data else ABSENT,
+        origin=data.get("origin", "given"),
+    )
+
+
+def to_json(problem: Problem) -> dict[str, Any]:
+    """The JSON form of a problem; also a line of the plain format."""
+    return {
+        "id": problem.id,
+        "source": problem.source,
+        "statement": problem.statement,
+        "entry": problem.entry,
+        "cases": [case_to_json(case) for case in problem.cases],
+        "provenance": dataclasses.asdict(problem.provenance),
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Problem:
+    """The problem of the JSON form."""
+    return Problem(
+        id=data["id"],
+        source=data["source"],
+        statement=data["statement"],
+        entry=data["entry"],
+        cases=tuple(map(case_from_json, data["cases"])),
+        provenance=Provenance(**data["provenance"]),
+    )

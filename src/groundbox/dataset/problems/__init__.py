@@ -1,0 +1,1 @@
+"""Readers of problem files, one per format."""

@@ -1,0 +1,71 @@
+"""Inputs out of asserts: `assert f(1, 2) == 3` is a case with an output, as long as its parts are literals."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from groundbox.dataset import literals
+from groundbox.dataset.problem import ABSENT
+
+
+class Asserted(NamedTuple):
+    """A call inside an assert; `problem` says why it is no case, and is empty when it is one."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    expected: Any
+    problem: str
+
+
+def calls(tree: ast.AST, function: str) -> Iterator[Asserted]:
+    """The calls of `function` in the asserts of a tree, in the order of the text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            for call in _calls_in(node.test, function):
+                yield _asserted(call, node.test)
+
+
+def called_names(tree: ast.AST) -> list[str]:
+    """Names of the functions called in asserts, in the order of the text."""
+    asserts = [node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    nodes = [node for test in asserts for node in ast.walk(test)]
+    return [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+
+
+def arguments(call: ast.Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, or NotALiteral."""
+    if any(keyword.arg is None for keyword in call.keywords):
+        raise literals.NotALiteral("** is not a literal")
+    args = tuple(literals.of_node(each) for each in call.args)
+    return args, {str(each.arg): literals.of_node(each.value) for each in call.keywords}
+
+
+def _calls_in(test: ast.expr, function: str) -> Iterator[ast.Call]:
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
+            yield node
+
+
+def _asserted(call: ast.Call, test: ast.expr) -> Asserted:
+    try:
+        args, kwargs = arguments(call)
+    except literals.NotALiteral as error:
+        return Asserted((), {}, ABSENT, str(error))
+    return Asserted(args, kwargs, _expected(call, test), "")
+
+
+def _expected(call: ast.Call, test: ast.expr) -> Any:
+    """What the assert says that the call returns, or ABSENT when it says less than that."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return ABSENT  # says false-like, not which value
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.Is)):
+        return ABSENT
+    sides = [test.left, test.comparators[0]]
+    if call not in sides:
+        return ABSENT
+    try:
+        return literals.of_node(sides[1 - sides.index(call)])
+    except literals.NotALiteral:
+        return ABSENT

@@ -1,0 +1,144 @@
+"""Reproof: one item's rows against a new trace of its run. Pure computing; `verify` feeds it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from groundbox.dataset import problem as problems
+from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.item import Answer, Item, answer_from_json
+from groundbox.dataset.narrating import Narrator, Proved, Prover
+from groundbox.dataset.problem import Problem, Provenance
+from groundbox.dataset.sample import Sample, plain_json
+from groundbox.dataset.stages.narrate import seed_of
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks.checking import MARK, answer_of
+from groundbox.dataset.tasks.draft import View
+from groundbox.dataset.tracing import summary
+from groundbox.trace.reading import Trace
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Something that is not as the dataset says.
+
+    Attributes:
+        where: A sample, an item or a file.
+    """
+
+    where: str
+    what: str
+    detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reproof:
+    """Work for `Executor.compute`; the payload is what `payload` gives."""
+
+    narrator: Narrator
+    prover: Prover
+    seed: int
+    max_chars: int
+
+    def __call__(self, shard: Shard) -> Part:
+        """See Executor.compute; the part is JSON for `differences_of`."""
+        rows = [Sample(**each) for each in shard.payload["rows"]]
+        trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
+        answer = answer_from_json(shard.payload["answer"])
+        view = self._view(rows[0], trace, answer)
+        proved = self.prover(telling_of(rows[0]), trace)
+        found = [*_run(rows, trace, answer), *_claims(rows, proved)]
+        for row in rows:
+            found.extend(self._row(row, telling_of(rows[0]), view))
+        data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
+        return {"json": json.dumps(data).encode()}
+
+    def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
+        if telling_of(row) != telling:
+            yield Difference(where=row.id, what="telling", detail="it is not that of the item's first row")
+        draft = next(tasks.make(row.task, view), None)
+        if draft is None or draft.answer != row.answer:
+            new = draft.answer if draft else "no such question"
+            yield Difference(where=row.id, what="answer", detail=f"{row.answer} there, {new} now")
+        elif plain_json(draft.check) != row.check or answer_of(row.reply) != row.answer:
+            yield Difference(where=row.id, what="answer", detail="the row's answer, check and reply do not agree")
+        elif draft.reasoning.strip() != reasoning_of(row):
+            yield from self._reply(row, view.trace)
+
+    def _reply(self, row: Sample, trace: Trace) -> Iterator[Difference]:
+        """A reply in other words than we would use now; they may be true all the same."""
+        proved = self.prover(reasoning_of(row), trace)
+        for failed in () if proved.faithful else proved.failed[:5] or ("the reply is not proven",):
+            yield Difference(where=row.id, what="claim", detail=failed)
+
+    def _view(self, row: Sample, trace: Trace, answer: Answer) -> View:
+        traced = summary(trace, stable=row.stable)
+        seed = seed_of(row.item, self.seed)
+        told = self.narrator(trace, style=row.style, seed=seed, max_chars=self.max_chars)
+        found = problem_of(row)
+        item = Item(id=row.item, problem=row.problem, case=found.cases[0], answer=answer, traced=traced)
+        return View(
+            problem=found,
+            item=item,
+            trace=trace,
+            told=told,
+            narrator=self.narrator,
+            prove=self.prover,
+            seed=self.seed,
+            max_chars=self.max_chars,
+        )
+
+
+def payload(rows: Sequence[Sample], trace: Trace, answer: Answer) -> dict[str, Any]:
+    """What a shard of Reproof is given."""
+    return {
+        "rows": [dataclasses.asdict(row) for row in rows],
+        "trace": zlib.compress(trace.dumps(), 1),
+        "answer": dataclasses.asdict(answer),
+    }
+
+
+def problem_of(row: Sample) -> Problem:
+    """The problem of a row, with the row's case alone."""
+    return Problem(
+        id=row.problem,
+        source=row.source,
+        statement=row.statement,
+        entry=row.entry,
+        cases=(problems.case_from_json(json.loads(row.case)),),
+        provenance=Provenance(**json.loads(row.provenance)),
+    )
+
+
+def telling_of(row: Sample) -> str:
+    """The telling of a row's item: a column of its own, or the reply, where that is nothing but the telling."""
+    return row.narration or reasoning_of(row)
+
+
+def reasoning_of(row: Sample) -> str:
+    """What a reply says before its answer."""
+    return row.reply.rpartition(MARK)[0].strip()
+
+
+def _run(rows: Sequence[Sample], trace: Trace, answer: Answer) -> Iterator[Difference]:
+    row = rows[0]
+    output = plain_json(dataclasses.asdict(answer))
+    if output != row.output:
+        yield Difference(where=row.item, what="output", detail=f"{row.output[:300]} there, {output[:300]} now")
+    if not trace.complete:
+        yield Difference(where=row.item, what="trace", detail="; ".join(trace.reasons))
+    elif trace.header.sha256 != row.trace_sha256:
+        yield Difference(where=row.item, what="trace", detail=f"{row.trace_sha256} there, {trace.header.sha256} now")
+
+
+def _claims(rows: Sequence[Sample], proved: Proved) -> Iterator[Difference]:
+    row = rows[0]
+    for failed in () if proved.faithful else proved.failed[:5] or ("it is not proven",):
+        yield Difference(where=row.item, what="claim", detail=failed)
+    if (proved.total, proved.proven) != (row.claims, row.proven):
+        counts = f"{row.proven} of {row.claims} there, {proved.proven} of {proved.total} now"
+        yield Difference(where=row.item, what="claims", detail=counts)

@@ -1,0 +1,138 @@
+"""Runs a program on an input: the one place where the dataset meets the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any, Final, Protocol
+
+from groundbox.dataset.answers import text_of
+from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.problem import ABSENT, Case
+from groundbox.execution import Execution
+from groundbox.limits import KiB, Limits, MiB
+from groundbox.sandbox.portal import run_async
+from groundbox.trace.options import TraceOptions
+from groundbox.trace.reading import Trace
+
+CANONICAL: Final = "application/vnd.groundbox.value+json"
+MEMORY_BYTES: Final = 512 * MiB
+TRACED_MEMORY_BYTES: Final = 1024 * MiB
+"""More than untraced: the records are charged to the guest."""
+OUTPUT_BYTES: Final = 64 * KiB
+# The wall clock only ends programs that wait; a loaded machine must not change what is in a dataset.
+_WALL_FACTOR: Final = 6.0
+_WALL_MORE_S: Final = 10.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """One run.
+
+    Attributes:
+        entry: Function to call with the case's arguments, or None to run the source as a script.
+        cpu_s: Processor seconds after which it is stopped.
+    """
+
+    source: str
+    entry: str | None
+    case: Case
+    hash_seed: int
+    traced: bool
+    cpu_s: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ran:
+    """What a run gave.
+
+    Attributes:
+        outcome: As `groundbox.Outcome` has it.
+        dropped_bytes: Of what it wrote; 0 when all is here.
+        trace: When it was asked for and the program began.
+    """
+
+    outcome: str
+    answer: Answer
+    dropped_bytes: int
+    cpu_s: float
+    trace: Trace | None
+
+
+class Runner(Protocol):
+    """Runs programs. Safe to be called many times at once."""
+
+    async def run(self, request: Request) -> Ran:
+        """Run one program to its end or to a limit.
+
+        Raises:
+            GroundboxError: The sandbox failed, not the program.
+        """
+
+    async def close(self) -> None:
+        """Give back what it holds."""
+
+
+def same(one: Answer, other: Answer) -> bool:
+    """Whether two runs gave the same, to the last bit. The text of an exception's message counts, too."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(answer: Answer) -> tuple[Any, ...]:
+    fault = answer.fault
+    return repr(answer.value), answer.stdout, None if fault is None else (fault.type, fault.message, fault.line)
+
+
+class SandboxRunner:
+    """Runs each program in a fresh sandbox of this machine.
+
+    Args:
+        at_once: How many run at the same time.
+        options: How much of a traced run is recorded.
+    """
+
+    def __init__(self, *, at_once: int, options: TraceOptions | None = None) -> None:
+        self._slots = asyncio.Semaphore(at_once)
+        self._options = options or TraceOptions()
+
+    async def run(self, request: Request) -> Ran:
+        """See Runner.run."""
+        async with self._slots:
+            execution = await run_async(request.source, **self._arguments(request))
+        return _ran(execution)
+
+    async def close(self) -> None:
+        """Nothing is held between runs."""
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        case = request.case
+        if request.entry is None:
+            how: dict[str, Any] = {"mode": "script", "stdin": case.stdin or ""}
+        else:
+            # Lists and dicts are handed over as they are; the program cannot change ours.
+            how = {"mode": "call", "call": request.entry, "args": list(case.args), "kwargs": dict(case.kwargs)}
+        limits = Limits(
+            cpu_s=request.cpu_s,
+            wall_s=_WALL_FACTOR * request.cpu_s + _WALL_MORE_S,
+            memory_bytes=TRACED_MEMORY_BYTES if request.traced else MEMORY_BYTES,
+            output_bytes=OUTPUT_BYTES,
+        )
+        trace = self._options if request.traced else False
+        return {**how, "hash_seed": request.hash_seed, "limits": limits, "trace": trace}
+
+
+def _ran(execution: Execution) -> Ran:
+    failure = execution.error
+    fault = None if failure is None else Fault(type=failure.type, message=failure.message, line=failure.line)
+    value = (execution.value or {}).get(CANONICAL, ABSENT)
+    told = value is not ABSENT
+    answer = Answer(
+        value=value if told else None, text=text_of(value) if told else "", stdout=execution.stdout, fault=fault
+    )
+    return Ran(
+        outcome=execution.outcome.value,
+        answer=answer,
+        dropped_bytes=execution.dropped_bytes["stdout"] + execution.dropped_bytes["stderr"],
+        cpu_s=execution.usage.cpu_s or 0.0,
+        trace=execution.trace,
+    )

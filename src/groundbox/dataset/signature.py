@@ -1,0 +1,84 @@
+"""Whether an input can be given to a program at all, seen without running it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from typing import Final
+
+from groundbox.dataset.problem import Case, Problem
+
+SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
+
+
+def parses(source: str) -> bool:
+    """Whether this interpreter reads the source. A newer one of a guest may read more."""
+    return tree_of(source) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def tree_of(source: str) -> ast.Module | None:
+    """The syntax tree, or None where this interpreter cannot read the source."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def entry_of(problem: Problem) -> ast.FunctionDef | None:
+    """The plain function that a problem's entry names, or None when it is something else."""
+    tree = tree_of(problem.source)
+    nodes = [] if tree is None else [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == problem.entry]
+    return nodes[-1] if nodes else None
+
+
+def misfit(problem: Problem, case: Case) -> tuple[str, str] | None:
+    """Why the input does not fit the entry, as a reason and its detail; None when it fits or cannot be told."""
+    tree = tree_of(problem.source)
+    if problem.entry is None or tree is None:
+        return None
+    if not _may_define(tree, problem.entry):
+        return "no-entry", f"nothing in the program is called {problem.entry}"
+    node = entry_of(problem)
+    if node is None or node.decorator_list:
+        return None
+    try:
+        _signature(node).bind(*case.args, **case.kwargs)
+    except TypeError as error:
+        return "input-does-not-fit", f"{problem.entry}({case.text()[:200]}): {error}"
+    return None
+
+
+def _may_define(tree: ast.Module, name: str) -> bool:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
+            return True
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) in (name, "*"):
+            return True
+    return False
+
+
+def _signature(node: ast.FunctionDef) -> inspect.Signature:
+    """The signature of a function that was never made; defaults stand for themselves."""
+    kind = inspect.Parameter
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    without = len(positional) - len(given.defaults)
+    parameters = [
+        kind(
+            each.arg,
+            kind.POSITIONAL_ONLY if number < len(given.posonlyargs) else kind.POSITIONAL_OR_KEYWORD,
+            default=kind.empty if number < without else None,
+        )
+        for number, each in enumerate(positional)
+    ]
+    if given.vararg:
+        parameters.append(kind(given.vararg.arg, kind.VAR_POSITIONAL))
+    for each, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        parameters.append(kind(each.arg, kind.KEYWORD_ONLY, default=kind.empty if default is None else None))
+    if given.kwarg:
+        parameters.append(kind(given.kwarg.arg, kind.VAR_KEYWORD))
+    return inspect.Signature(parameters)

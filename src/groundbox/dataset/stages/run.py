@@ -1,0 +1,159 @@
+"""Run: every input in a fresh sandbox, plain and traced, under two hash seeds.
+
+Theory of operation. The plain run under seed B says whether the program runs within its limits at all.
+The traced run under seed A gives the trace. If both gave the same, the answer does not depend on the seed, the time,
+or the tracer; if not, a plain run under seed A tells which of these it was. The traced run under seed B is compared
+with the first trace: a difference (an order of a set that was looped over) does not change the answer, but
+it is noted, and by option it drops the item.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from groundbox.dataset import signature
+from groundbox.dataset.item import Answer, Item
+from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.running import Ran, Request, Runner, same
+from groundbox.dataset.tracing import summary
+from groundbox.errors import SandboxLost
+from groundbox.trace.reading import Trace
+
+STAGE: Final = "run"
+_TRIES: Final = 3
+_NOT_DATA: Final = {
+    "RecursionError": "recursion-limit",
+    "MemoryError": "memory",
+    "ModuleNotFoundError": "missing-module",
+}
+"""Exceptions that say something about the interpreter and the machine rather than about the program."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seeds:
+    """Hash seeds: `traced` of the run that is kept, `plain` of the run that it is compared with."""
+
+    traced: int = 0
+    plain: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Processor seconds of one run.
+
+    Attributes:
+        stable_only: Whether an item whose trace depends on the hash seed is dropped.
+    """
+
+    cpu_s: float = 5.0
+    traced_cpu_s: float = 20.0
+    stable_only: bool = False
+
+
+async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) -> tuple[Item, Trace | None]:
+    """The item after its runs, and its trace if it is to be used."""
+    runs = _Runs(problem, case, runner, patience)
+    item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
+    try:
+        item, trace = await _judge(item, problem, runs)
+    except SandboxLost as error:
+        item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
+    return dataclasses.replace(item, cpu_s=runs.cpu_s), trace
+
+
+class _Runs:
+    """Runs one item and adds up what that costs. A run that the sandbox lost is tried again."""
+
+    def __init__(self, problem: Problem, case: Case, runner: Runner, patience: Patience) -> None:
+        self.problem, self.case, self.runner, self.patience = problem, case, runner, patience
+        self.cpu_s = 0.0
+
+    async def __call__(self, seed: int, *, traced: bool) -> Ran:
+        request = Request(
+            source=self.problem.source,
+            entry=self.problem.entry,
+            case=self.case,
+            hash_seed=seed,
+            traced=traced,
+            cpu_s=self.patience.traced_cpu_s if traced else self.patience.cpu_s,
+        )
+        for left in reversed(range(_TRIES)):
+            try:
+                ran = await self.runner.run(request)
+                break
+            except SandboxLost:
+                if not left:
+                    raise
+        self.cpu_s += ran.cpu_s
+        return ran
+
+
+async def _judge(item: Item, problem: Problem, runs: _Runs) -> tuple[Item, Trace | None]:
+    seeds = Seeds()
+    if misfit := signature.misfit(problem, item.case):
+        return item.dropped(STAGE, *misfit), None
+    plain = await runs(seeds.plain, traced=False)
+    if reason := _refused(problem, plain):
+        return item.dropped(STAGE, *reason), None
+    traced = await runs(seeds.traced, traced=True)
+    usable = not _refused(problem, traced)
+    if not usable or not same(plain.answer, traced.answer):
+        again = await runs(seeds.traced, traced=False)
+        if _refused(problem, again) or not same(plain.answer, again.answer):
+            return item.dropped(STAGE, "nondeterministic-output", **_both(plain, again)), None
+        item = dataclasses.replace(item, answer=plain.answer, runnable=True)
+        return item.dropped(STAGE, *_untraceable(problem, plain, traced)), None
+    item = dataclasses.replace(item, answer=plain.answer, runnable=True)
+    return await _examine(item, traced, runs, seeds)
+
+
+async def _examine(item: Item, traced: Ran, runs: _Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
+    trace = traced.trace
+    if trace is None or not trace.complete:
+        reasons = ["there is no trace"] if trace is None else trace.reasons
+        return item.dropped(STAGE, "incomplete-trace", "; ".join(reasons)), None
+    other = (await runs(seeds.plain, traced=True)).trace
+    stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
+    item = dataclasses.replace(item, traced=summary(trace, stable=stable))
+    if not stable and runs.patience.stable_only:
+        return item.dropped(STAGE, "nondeterministic-trace", "the trace differs under another hash seed"), None
+    return item, trace
+
+
+def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
+    """Why what a run gave is of no use, or None. An exception is of use."""
+    fault = ran.answer.fault
+    if ran.outcome not in ("ok", "error"):
+        return ran.outcome, _words(fault)
+    if ran.dropped_bytes:
+        return "too-much-output", f"{ran.dropped_bytes} bytes of its output were dropped"
+    if ran.outcome == "ok":
+        return None
+    if fault is None:
+        return "failed", "it ended with an exit code and no exception"
+    if fault.type in _NOT_DATA:
+        return _NOT_DATA[fault.type], _words(fault)
+    if fault.type in signature.SYNTAX_ERRORS and not signature.parses(problem.source):
+        return "does-not-parse", _words(fault)
+    return None
+
+
+def _untraceable(problem: Problem, plain: Ran, traced: Ran) -> tuple[str, str]:
+    """Why an item that runs well untraced did not do so traced."""
+    if refused := _refused(problem, traced):
+        return f"traced-{refused[0]}", refused[1]
+    return "traced-run-differs", f"untraced {_shown(plain.answer)}, traced {_shown(traced.answer)}"
+
+
+def _both(one: Ran, other: Ran) -> dict[str, Any]:
+    return {"outputs": [_shown(one.answer), _shown(other.answer)]}
+
+
+def _shown(answer: Answer) -> str:
+    words = _words(answer.fault) or answer.text or "no value"
+    return (words + (f" and printed {answer.stdout!r}" if answer.stdout else ""))[:500]
+
+
+def _words(fault: Any) -> str:
+    return "" if fault is None else f"{fault.type}: {fault.message}"[:500]

@@ -1,0 +1,103 @@
+"""Write: the rows of a dataset, in the order of the problems, into files that appear whole."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Final
+
+from groundbox.dataset import extra, files
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.sample import TYPES, Sample
+from groundbox.dataset.stages.split import SPLITS, TRAIN
+
+STAGE: Final = "write"
+SAMPLES: Final = "samples.parquet"
+DROPPED: Final = "dropped.jsonl"
+LLAMA_FACTORY: Final = "dataset_info.json"
+_ROWS: Final = 1000
+"""Rows of one group in the Parquet file; the same rows in other groups would be other bytes."""
+
+
+def chat_file(split: str) -> str:
+    """Name of a split's chat file: `sft.jsonl` is for training, and nothing in it is in another split."""
+    return "sft.jsonl" if split == TRAIN else f"sft-{split}.jsonl"
+
+
+FILES: Final = (SAMPLES, *map(chat_file, SPLITS), DROPPED, LLAMA_FACTORY)
+
+
+class Writer:
+    """Takes samples and drops in their final order."""
+
+    def __init__(self, table: _Table, chats: dict[str, IO[bytes]], dropped: IO[bytes]) -> None:
+        self._table, self._chats, self._dropped = table, chats, dropped
+
+    def sample(self, sample: Sample) -> None:
+        """One more row."""
+        self._table.add(sample)
+        self._chats[sample.split].write(_line(sample.chat()))
+
+    def drop(self, drop: Drop) -> None:
+        """One more item that is not in the dataset."""
+        self._dropped.write(_line(drop.to_json()))
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[Writer]:
+    """A writer into folder `out`; its files take their names when all is written."""
+    with contextlib.ExitStack() as stack:
+        table = stack.enter_context(_Table(stack.enter_context(files.published(out / SAMPLES))))
+        chats = {split: stack.enter_context(files.published(out / chat_file(split))) for split in SPLITS}
+        yield Writer(table, chats, stack.enter_context(files.published(out / DROPPED)))
+    files.publish(out / LLAMA_FACTORY, _llama_factory())
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """The samples of a Parquet file, in its order."""
+    with extra.parquet().ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS):
+            for row in batch.to_pylist():
+                yield Sample(**row)
+
+
+class _Table:
+    """The Parquet file, written in groups of rows."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._arrow = extra.pyarrow()
+        types = {name: getattr(self._arrow, kind)() for name, kind in TYPES.items()}
+        self._schema = self._arrow.schema(list(types.items()))
+        self._writer = extra.parquet().ParquetWriter(file, self._schema, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+
+    def __enter__(self) -> _Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush()
+        self._writer.close()
+
+    def add(self, sample: Sample) -> None:
+        self._rows.append(dataclasses.asdict(sample))
+        if len(self._rows) >= _ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._writer.write_table(self._arrow.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
+
+
+def _line(data: Any) -> bytes:
+    return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _llama_factory() -> bytes:
+    tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+    entry = {"formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}
+    names = {f"groundbox_{split}": {"file_name": chat_file(split), **entry} for split in SPLITS}
+    return json.dumps(names, indent=2).encode() + b"\n"

@@ -1,0 +1,144 @@
+"""The workshop of a build, OUT/.shards: parts that are done, and what they were done for.
+
+What is covered: any process may be killed at any moment. A part is there whole or not at all, its name is made
+of its stage and number, and the same shard gives the same part, so that doing one twice changes nothing.
+A part of several files is done when its last file is there. The manifest says which arguments and
+inputs the parts belong to; a build with others does not touch them. A lock keeps two builds apart.
+
+What is not covered: somebody who edits the parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import files
+from groundbox.errors import InvalidArgument
+
+FOLDER: Final = ".shards"
+_MANIFEST: Final = "manifest.json"
+_LOCK: Final = "lock"
+
+
+class Store:
+    """The parts of one build. Use `opened` to get one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, stage: str, number: int, suffix: str) -> Path:
+        """Where a file of a part stands."""
+        return self.folder / f"{stage}-{number:06d}.{suffix}"
+
+    def has(self, stage: str, number: int, suffix: str) -> bool:
+        """Whether a part is done; `suffix` is that of its last file."""
+        return self.path(stage, number, suffix).exists()
+
+    def done(self, stage: str, suffix: str) -> frozenset[int]:
+        """Numbers of the parts that are done."""
+        return frozenset(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(f"{stage}-*.{suffix}"))
+
+    def publish(self, stage: str, number: int, part: Mapping[str, bytes]) -> None:
+        """Keep a part: its files by suffix, the one that says that it is done last."""
+        for suffix, data in part.items():
+            files.publish(self.path(stage, number, suffix), data)
+
+    def clear(self) -> None:
+        """Remove all parts; the manifest stays."""
+        for path in self.folder.iterdir():
+            if path.name not in (_MANIFEST, _LOCK):
+                path.unlink()
+
+    def finished(self) -> dict[str, str] | None:
+        """Digests of the final files by name, once the build is done."""
+        found: dict[str, str] | None = _read(self.folder / _MANIFEST).get("finished")
+        return found
+
+    def finish(self, digests: Mapping[str, str] | None) -> None:
+        """Note that the build is done, or, with None, that it has to be done again."""
+        manifest = _read(self.folder / _MANIFEST) | {"finished": None if digests is None else dict(digests)}
+        files.publish(self.folder / _MANIFEST, _bytes(manifest))
+
+
+@contextlib.contextmanager
+def opened(out: Path, arguments: Mapping[str, Any]) -> Iterator[Store]:
+    """The store of a build in folder `out`, for this process alone.
+
+    Args:
+        arguments: All that decides what the build writes, as JSON values; digests of its inputs, too.
+
+    Raises:
+        InvalidArgument: Another build is at work there, or one with other arguments has been,
+            or the folder holds something else.
+    """
+    folder = out / FOLDER
+    _check_folder(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / _LOCK):
+        _check_manifest(out, arguments)
+        yield Store(folder)
+
+
+def remove(out: Path) -> None:
+    """Remove the workshop with all that is in it."""
+    shutil.rmtree(out / FOLDER, ignore_errors=True)
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        raise InvalidArgument("out", f"{out} is not a folder")
+    if out.is_dir() and not (out / FOLDER).is_dir() and any(out.iterdir()):
+        raise InvalidArgument("out", f"{out} is not empty, and no build of ours; name another folder")
+
+
+def _check_manifest(out: Path, arguments: Mapping[str, Any]) -> None:
+    path = out / FOLDER / _MANIFEST
+    wanted = json.loads(_bytes(arguments))
+    if not path.exists():
+        files.publish(path, _bytes({"arguments": wanted, "finished": None}))
+        return
+    found = _read(path)["arguments"]
+    if found != wanted:
+        names = sorted(name for name in found.keys() | wanted.keys() if found.get(name, ...) != wanted.get(name, ...))
+        raise InvalidArgument(
+            "out",
+            f"{out} holds a build with other arguments ({_differences(found, wanted, names)}); "
+            "repeat those to resume it, or name another folder",
+        )
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any], names: list[str]) -> str:
+    return ", ".join(f"{name}: {_short(found.get(name))} there, {_short(wanted.get(name))} here" for name in names)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise InvalidArgument("out", f"another build is at work in {path.parent.parent}") from None
+    finally:
+        os.close(handle)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+def _bytes(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data, indent=1, sort_keys=True).encode()

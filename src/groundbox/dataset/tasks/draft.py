@@ -1,0 +1,124 @@
+"""What tasks are made from, and what they are made into."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from groundbox.dataset.item import Item
+from groundbox.dataset.narrating import BACKWARD, Narrator, Prover, Told
+from groundbox.dataset.problem import Problem
+from groundbox.dataset.stages.narrate import seed_of
+from groundbox.dataset.tasks.lines import Lines
+from groundbox.trace import schema
+from groundbox.trace.reading import Trace
+from groundbox.trace.structure import Step
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View:
+    """One item with its trace and the narration of that.
+
+    Attributes:
+        seed: Of every choice that is made for this item.
+    """
+
+    problem: Problem
+    item: Item
+    trace: Trace
+    told: Told
+    narrator: Narrator
+    prove: Prover
+    seed: int
+    max_chars: int
+
+    def told_backward(self) -> Told | None:
+        """The run told from its result to its input, if that can be done and every claim of it is proven."""
+        try:
+            told = self.narrator(
+                self.trace, style=BACKWARD, seed=seed_of(self.item.id, self.seed), max_chars=self.max_chars
+            )
+        except ValueError:
+            return None
+        fits = len(told.text) <= self.max_chars
+        return told if fits and self.prove(told.text, self.trace).faithful else None
+
+    def rng(self, task: str) -> random.Random:
+        """Random choices of one task: the same in every build with the same seed."""
+        return random.Random(f"{self.seed}/{self.item.id}/{task}")
+
+    @functools.cached_property
+    def lines(self) -> Lines:
+        """The program's statements by line."""
+        return Lines(self.problem.source)
+
+    @functools.cached_property
+    def unfolded(self) -> int:
+        """Index of the last record before anything was left out; times are counted up to there."""
+        for t, record in enumerate(self.trace.records):
+            if isinstance(record, schema.Fold | schema.Lost):
+                return t - 1
+        return len(self.trace.records) - 1
+
+    @functools.cached_property
+    def visits(self) -> tuple[Visit, ...]:
+        """Lines that hold one statement, each time the program comes to one before anything is left out."""
+        return tuple(_visits(self))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Visit:
+    """The program comes to a line.
+
+    Attributes:
+        time: It does so for the time-th time, counted from 1 over the whole run.
+    """
+
+    step: Step
+    line: int
+    time: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A question with its answer.
+
+    Attributes:
+        question: What is asked; program and input stand before it.
+        answer: What stands after `Answer: `.
+        check: How an answer is judged; `groundbox.dataset.tasks.checking` reads it.
+        reasoning: What leads to the answer; every statement in it is the narrator's.
+        shows_input: Whether the input is told in the prompt.
+        given: A text that the question is about, shown after program and input.
+    """
+
+    task: str
+    question: str
+    answer: str
+    check: Mapping[str, Any]
+    reasoning: str
+    shows_input: bool = True
+    given: str = ""
+
+
+class Task(Protocol):
+    """Makes questions of one kind."""
+
+    NAME: str
+
+    def make(self, view: View) -> Iterator[Draft]:
+        """The questions that this trace answers; none where it does not."""
+
+
+def _visits(view: View) -> Iterator[Visit]:
+    times: Counter[int] = Counter()
+    for step in view.trace.structure.steps:
+        if step.step > view.unfolded:
+            return
+        times[step.line] += 1
+        if view.lines.is_plain(step.line) and step.statement is not None:
+            yield Visit(step=step, line=step.line, time=times[step.line])

@@ -1,0 +1,35 @@
+"""Next line: where control goes from a line that can send it to more than one place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from groundbox.dataset.tasks.draft import Draft, View, Visit
+from groundbox.dataset.tasks.state import moment
+
+NAME: Final = "next_line"
+
+
+def make(view: View) -> Iterator[Draft]:
+    """One question about an `if`, `while` or `for` that sends control to another line of its function."""
+    forks = [each for each in view.visits if _asks(view, each)]
+    if not forks:
+        return
+    visit = view.rng(NAME).choice(forks)
+    yield Draft(
+        task=NAME,
+        question=f"When {moment(view, visit)}, which line of the same function runs next? "
+        "Answer with its number, counted from 1.",
+        answer=str(visit.step.branch),
+        check={"kind": "value", "value": str(visit.step.branch)},
+        reasoning=view.told.upto(visit.step.last),
+    )
+
+
+def _asks(view: View, visit: Visit) -> bool:
+    step = visit.step
+    if not isinstance(step.statement, ast.If | ast.While | ast.For) or step.inline or step.raised is not None:
+        return False
+    return step.last <= view.unfolded and step.branch is not None and view.lines.is_plain(step.branch)

@@ -1,0 +1,54 @@
+"""What the dataset keeps of a trace, and how it is packed."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from groundbox.dataset.item import Traced
+from groundbox.trace import schema
+from groundbox.trace.reading import Trace
+
+_NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def summary(trace: Trace, *, stable: bool) -> Traced:
+    """The facts that are kept beside an item."""
+    lines = [record.n for record in trace.records if isinstance(record, schema.Line)]
+    return Traced(
+        sha256=trace.header.sha256,
+        records=len(trace.records),
+        steps=len(lines),
+        folded=trace.folded,
+        stable=stable,
+        lines=tuple(sorted(set(lines))),
+    )
+
+
+def compressed(trace: Trace) -> bytes:
+    """A trace as it is kept in a packed file."""
+    return zlib.compress(trace.dumps(), 6)
+
+
+def packed(traces: Mapping[str, bytes]) -> bytes:
+    """Compressed traces by item as one file; the same traces give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for number, (name, data) in enumerate(sorted(traces.items())):
+            info = zipfile.ZipInfo(f"{number}", _NO_DATE)
+            info.comment = name.encode()
+            archive.writestr(info, data)
+    return buffer.getvalue()
+
+
+def unpacked(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
+    """The wanted traces of a packed file, one in memory at a time."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            name = info.comment.decode()
+            if name in wanted:
+                yield name, Trace.loads(zlib.decompress(archive.read(info)))

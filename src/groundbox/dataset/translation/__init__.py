@@ -1,0 +1,1 @@
+"""Narrations by a language model: traces in, prose out, proven like any other."""

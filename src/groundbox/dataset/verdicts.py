@@ -1,0 +1,95 @@
+"""What can only be decided when every item has run: quality within a problem, copies, contamination, splits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.item import Item
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.parts import Ran
+from groundbox.dataset.stages import contamination, duplicates, quality
+from groundbox.dataset.stages.contamination import Benchmarks, Finding
+from groundbox.dataset.stages.duplicates import Duplicates
+from groundbox.dataset.stages.split import split
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """Decisions about whole problems.
+
+    Attributes:
+        findings: What of a benchmark a problem contains most, also where that is little.
+        splits: Of the problems that stay.
+    """
+
+    duplicates: Duplicates
+    findings: Mapping[str, Finding]
+    splits: Mapping[str, str]
+    containment: float
+
+    def apply(self, ran: Ran) -> Ran:
+        """The problem after quality, with its items dropped if the problem is."""
+        name = ran.problem.id
+        if name in self.duplicates.of:
+            kept, likeness = self.duplicates.of[name]
+            detail = f"{likeness:.2f} of it is as in {kept}"
+            return _all_dropped(ran, duplicates.STAGE, "near-duplicate", detail)
+        finding = self.findings.get(name)
+        if finding is not None and finding.containment >= self.containment:
+            detail = f"it has {finding.containment:.2f} of the {finding.kind} of {finding.document}"
+            return _all_dropped(ran, contamination.STAGE, "contaminated", detail)
+        return ran
+
+
+def judged(found: Iterable[Ran | Drop], options: BuildOptions) -> Iterator[Ran | Drop]:
+    """A part after the stage quality."""
+    for each in found:
+        if isinstance(each, Drop):
+            yield each
+        else:
+            items = quality.judge(each.problem, each.items, options.taste)
+            yield dataclasses.replace(each, items=tuple(items))
+
+
+def decide(found: Iterable[Ran | Drop], options: BuildOptions) -> Verdicts:
+    """The verdicts on all problems of which an item is left after quality."""
+    left = {each.problem.id: each.problem for each in found if isinstance(each, Ran) and _open(each.items)}
+    sources = {name: problem.source for name, problem in left.items()}
+    copies = duplicates.find(sources, threshold=options.near_duplicate)
+    stay = {name: problem for name, problem in left.items() if name not in copies.of}
+    documents = [each for path in options.benchmarks for each in contamination.documents(path)]
+    findings: dict[str, Finding] = {}
+    if documents:
+        benchmarks = Benchmarks(documents, sources.values())
+        for name, problem in stay.items():
+            finding = benchmarks.look_up(problem.source, problem.statement)
+            if finding is not None:
+                findings[name] = finding
+    return Verdicts(
+        duplicates=copies,
+        findings=findings,
+        splits={name: split(problem, options.shares) for name, problem in stay.items()},
+        containment=options.containment,
+    )
+
+
+def wanted(found: Iterable[Ran | Drop], verdicts: Verdicts) -> dict[str, str]:
+    """Items that are to become samples, with their splits."""
+    return {
+        item.id: verdicts.splits[each.problem.id]
+        for each in found
+        if isinstance(each, Ran)
+        for item in verdicts.apply(each).items
+        if item.drop is None and item.traced is not None
+    }
+
+
+def _open(items: Iterable[Item]) -> bool:
+    return any(item.drop is None for item in items)
+
+
+def _all_dropped(ran: Ran, stage: str, reason: str, detail: str) -> Ran:
+    items = (item if item.drop else item.dropped(stage, reason, detail) for item in ran.items)
+    return dataclasses.replace(ran, items=tuple(items))

@@ -1,0 +1,185 @@
+"""Verify: a written dataset, proven once more from nothing but its rows. Every program is run again.
+
+What is compared: the files with their digests, the chats with the rows, the splits with one another; and of every
+item the answer of a new run, the digest of its trace, every claim of the telling with that trace, every
+answer with what its task makes of it and with the row's own check (`groundbox.dataset.reproof`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import files
+from groundbox.dataset.build import REPORT, Tools
+from groundbox.dataset.executor import Shard
+from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of
+from groundbox.dataset.running import Request
+from groundbox.dataset.sample import Sample
+from groundbox.dataset.stages import write
+from groundbox.dataset.stages.run import Seeds
+from groundbox.dataset.stages.split import SPLITS
+from groundbox.dataset.tasks.checking import answer_of, right_by_running
+from groundbox.errors import InvalidArgument
+from groundbox.trace.options import TraceOptions
+
+_AT_ONCE: Final = 32
+
+
+@dataclasses.dataclass(kw_only=True)
+class Verified:
+    """What was looked at, updated in place."""
+
+    items: int = 0
+    samples: int = 0
+    claims: int = 0
+    differences: list[Difference] = dataclasses.field(default_factory=list)
+
+
+async def verify(folder: Path, tools: Tools) -> Verified:
+    """Prove a dataset again.
+
+    Raises:
+        InvalidArgument: The folder holds no dataset.
+    """
+    report = _report(folder)
+    found = Verified()
+    found.differences.extend(_files(folder, report))
+    found.differences.extend(_chats(folder))
+    found.differences.extend(_splits(folder))
+    again = _Again(report["arguments"], tools)
+    for chunk in _chunks(folder):
+        for rows, (claims, differences) in zip(chunk, await again.all(chunk), strict=True):
+            found.items += 1
+            found.samples += len(rows)
+            found.claims += claims
+            found.differences.extend(differences)
+        tools.progress.step("verify", found.samples, report["samples"], resumed=False)
+    tools.progress.end()
+    if found.samples != report["samples"]:
+        words = f"the report says {report['samples']}, there are {found.samples}"
+        found.differences.append(Difference(where=REPORT, what="samples", detail=words))
+    return found
+
+
+def options_of(folder: Path) -> TraceOptions:
+    """How much of a run a dataset's traces record.
+
+    Raises:
+        InvalidArgument: The folder holds no dataset.
+    """
+    return TraceOptions(**_report(folder)["arguments"]["trace"])
+
+
+class _Again:
+    """Runs items again and has them proven."""
+
+    def __init__(self, arguments: Mapping[str, Any], tools: Tools) -> None:
+        self._tools = tools
+        self._cpu_s = arguments["patience"]["cpu_s"]
+        self._traced_cpu_s = arguments["patience"]["traced_cpu_s"]
+        self._work = Reproof(
+            narrator=tools.narrator,
+            prover=tools.prover,
+            seed=arguments["seed"],
+            max_chars=arguments["max_chars"],
+        )
+
+    async def all(self, chunk: Sequence[Sequence[Sample]]) -> list[tuple[int, list[Difference]]]:
+        return await asyncio.gather(*map(self._one, range(len(chunk)), chunk))
+
+    async def _one(self, number: int, rows: Sequence[Sample]) -> tuple[int, list[Difference]]:
+        problem = problem_of(rows[0])
+        ran = await self._tools.runner.run(
+            Request(
+                source=problem.source,
+                entry=problem.entry,
+                case=problem.cases[0],
+                hash_seed=Seeds().traced,
+                traced=True,
+                cpu_s=self._traced_cpu_s,
+            )
+        )
+        if ran.trace is None or ran.outcome != rows[0].outcome:
+            return 0, [
+                Difference(where=rows[0].item, what="outcome", detail=f"{rows[0].outcome} there, {ran.outcome} now")
+            ]
+        shard = Shard(stage="verify", number=number, payload=payload(rows, ran.trace, ran.answer))
+        found = json.loads((await self._tools.executor.compute(self._work, shard))["json"])
+        differences = [Difference(**each) for each in found["differences"]]
+        return found["claims"], [*differences, *await self._calls(rows)]
+
+    async def _calls(self, rows: Sequence[Sample]) -> list[Difference]:
+        """Answers that only a run can judge."""
+        found = []
+        for row in rows:
+            check = json.loads(row.check)
+            if check["kind"] == "call" and not await right_by_running(
+                check, answer_of(row.reply), problem=problem_of(row), runner=self._tools.runner, cpu_s=self._cpu_s
+            ):
+                found.append(Difference(where=row.id, what="check", detail=f"{row.answer} does not give the result"))
+        return found
+
+
+def _report(folder: Path) -> dict[str, Any]:
+    try:
+        report: dict[str, Any] = json.loads((folder / REPORT).read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidArgument("DIR", f"{folder} holds no finished dataset: {error}") from None
+    return report
+
+
+def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
+    for name, digest in report["files"].items():
+        path = folder / name
+        if not path.is_file():
+            yield Difference(where=name, what="file", detail="it is missing")
+        elif files.digest(path) != digest:
+            yield Difference(where=name, what="file", detail="it is not as it was written")
+
+
+def _chats(folder: Path) -> Iterator[Difference]:
+    """Lines of the chat files that are not what the rows say."""
+    lines = {split: (folder / write.chat_file(split)) for split in SPLITS}
+    waiting = {split: iter(_lines(path)) for split, path in lines.items()}
+    for sample in write.read_samples(folder / write.SAMPLES):
+        if next(waiting[sample.split], None) != sample.chat():
+            yield Difference(
+                where=sample.id, what="chat", detail=f"{write.chat_file(sample.split)} says something else"
+            )
+    for split, rest in waiting.items():
+        if next(rest, None) is not None:
+            yield Difference(where=write.chat_file(split), what="chat", detail="it has lines that no row has")
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                yield line
+
+
+def _splits(folder: Path) -> Iterator[Difference]:
+    splits: dict[str, set[str]] = defaultdict(set)
+    for sample in write.read_samples(folder / write.SAMPLES):
+        splits[sample.problem].add(sample.split)
+    for problem, found in splits.items():
+        if len(found) > 1:
+            yield Difference(where=problem, what="split", detail=f"it is in {', '.join(sorted(found))}")
+
+
+def _chunks(folder: Path) -> Iterator[list[list[Sample]]]:
+    """Rows by item, some items at a time; the rows of an item stand together."""
+    grouped = itertools.groupby(write.read_samples(folder / write.SAMPLES), key=lambda row: row.item)
+    while chunk := [list(rows) for _, rows in itertools.islice(grouped, _AT_ONCE)]:
+        yield chunk

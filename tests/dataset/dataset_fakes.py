@@ -1,0 +1,187 @@
+"""Stand-ins for the sandbox, the narrator and the prover, for tests of what a build does with their answers.
+
+The runner runs trusted programs in this process. Its traces know calls, lines, atoms and returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+import sys
+
+from groundbox.dataset import answers, literals
+from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.narrating import Proved, Said, Told
+from groundbox.dataset.running import Ran
+from groundbox.trace import schema
+from groundbox.trace.reading import assemble
+from groundbox.trace.schema import Entry
+
+LIMITS = {"soft_events": 20_000, "max_events": 200_000, "max_bytes": 1 << 25}
+
+
+class FakeRunner:
+    """Runs programs with `exec`.
+
+    Attributes:
+        runs: How many it ran.
+        answer: Called with the request and the run, gives the run that is reported.
+    """
+
+    def __init__(self, answer=None, pause_s=0.0):
+        self.runs = 0
+        self.answer = answer
+        self.pause_s = pause_s
+
+    async def run(self, request):
+        await asyncio.sleep(self.pause_s)
+        self.runs += 1
+        ran = run_here(request)
+        return self.answer(request, ran) if self.answer else ran
+
+    async def close(self):
+        pass
+
+
+def run_here(request):
+    recorder = Recorder() if request.traced else None
+    stdout, value, fault = io.StringIO(), None, None
+    namespace = {"__name__": "__main__" if request.entry is None else "program"}
+    with contextlib.redirect_stdout(stdout):
+        try:
+            code = compile(request.source, "main.py", "exec")
+            stdin, sys.stdin = sys.stdin, io.StringIO(request.case.stdin or "")
+            sys.settrace(recorder)
+            try:
+                exec(code, namespace)
+                if request.entry is not None:
+                    value = namespace[request.entry](*request.case.args, **request.case.kwargs)
+            finally:
+                sys.settrace(None)
+                sys.stdin = stdin
+        except Exception as error:
+            lines = [frame.lineno for frame in frames(error) if frame.filename == "main.py"]
+            fault = Fault(type=type(error).__name__, message=str(error), line=lines[-1] if lines else None)
+    data = nested(value)
+    told = fault is None and request.entry is not None
+    return Ran(
+        outcome="error" if fault else "ok",
+        answer=Answer(
+            value=data if told else None,
+            text=answers.text_of(data) if told else "",
+            stdout=stdout.getvalue(),
+            fault=fault,
+        ),
+        dropped_bytes=0,
+        cpu_s=0.01,
+        trace=recorder and recorder.trace(request, "error" if fault else "ok"),
+    )
+
+
+def frames(error):
+    import traceback
+
+    return traceback.extract_tb(error.__traceback__)
+
+
+def nested(value):
+    """A literal as runs report it."""
+    if isinstance(value, dict):
+        return {"dict": [[nested(key), nested(each)] for key, each in value.items()]}
+    if isinstance(value, list | tuple | set):
+        items = [nested(each) for each in (sorted(value, key=literals.text) if isinstance(value, set) else value)]
+        return {type(value).__name__: items}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return {"opaque": type(value).__name__}
+
+
+class Recorder:
+    """A trace function that writes records as docs/trace.md has them."""
+
+    def __init__(self):
+        self.records, self.frames, self.known, self.count = [], {}, {}, 0
+
+    def __call__(self, frame, event, _):
+        if frame.f_code.co_filename != "main.py":
+            return None
+        self.count += 1
+        number = self.frames[frame] = self.count
+        parent = self.frames.get(frame.f_back, 0)
+        args = {name: atom(frame.f_locals[name]) for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]}
+        record = {"k": "call", "f": number, "p": parent, "name": frame.f_code.co_qualname, "n": max(1, frame.f_lineno)}
+        self.records.append(record if frame.f_code.co_name == "<module>" else {**record, "args": args})
+        self.known[frame] = dict(frame.f_locals)
+        return self.step
+
+    def step(self, frame, event, arg):
+        number = self.frames[frame]
+        if frame.f_code.co_name != "<module>":
+            for name, value in frame.f_locals.items():
+                if name not in self.known[frame] or self.known[frame][name] is not value:
+                    self.records.append({"k": "set", "f": number, "name": name, "v": atom(value)})
+        self.known[frame] = dict(frame.f_locals)
+        if event == "line":
+            self.records.append({"k": "line", "f": number, "n": frame.f_lineno})
+        elif event == "exception":
+            self.records.append({"k": "raise", "f": number, "n": frame.f_lineno, "type": arg[0].__name__})
+            self.raised = frame
+        elif event == "return" and arg is None and getattr(self, "raised", None) is frame:
+            self.records.append({"k": "unwind", "f": number, "n": frame.f_lineno})
+        elif event == "return":
+            self.records.append({"k": "return", "f": number, "n": frame.f_lineno, "v": atom(arg)})
+        return self.step
+
+    def trace(self, request, outcome):
+        lines = [json.dumps(each).encode() for each in [*self.records, {"k": "end"}]]
+        return assemble(
+            b"".join(line + b"\n" for line in lines),
+            source=request.source,
+            filename="main.py",
+            mode="call" if request.entry else "script",
+            entry=Entry(call=request.entry) if request.entry else None,
+            python="3.11.0",
+            hash_seed=request.hash_seed,
+            limits=LIMITS,
+            outcome=outcome,
+        )
+
+
+def atom(value):
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return {"opaque": type(value).__name__}
+
+
+def tell(trace, *, style, seed, max_chars):
+    """Every name that takes a value, a sentence each."""
+    sentences = []
+    for t, record in enumerate(trace.records):
+        if isinstance(record, schema.Set) and not isinstance(record.v, dict):
+            sentences.append(Said(text=f"{record.name} becomes {record.v!r}.", until=t, values=(repr(record.v),)))
+    text = " ".join(each.text for each in sentences) or "Nothing is assigned."
+    return Told(text=text, sentences=sentences, claims=len(sentences), style=style, detail="full")
+
+
+def prove(text, trace):
+    """Whether the sentences are what `tell` would say."""
+    true = tell(trace, style="prose", seed=0, max_chars=0)
+    total = max(1, text.count("becomes"))
+    if text == true.text:
+        return Proved(faithful=True, total=total, proven=total, coverage=1.0, failed=())
+    return Proved(faithful=False, total=total, proven=total - 1, coverage=1.0, failed=("something differs",))
+
+
+def part(shard):
+    return {"traces": b"t", "jsonl": str(shard.payload).encode()}
+
+
+def die(shard):
+    os._exit(9)
+
+
+def fail(shard):
+    raise LookupError(shard.payload)

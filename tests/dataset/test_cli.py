@@ -1,0 +1,135 @@
+"""`groundbox dataset` as programs see it: exit status, stdout, stderr, and what it leaves behind."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
+
+
+def groundbox(*arguments):
+    command = [sys.executable, "-m", "groundbox", "dataset", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    path = tmp_path_factory.mktemp("problems") / "few.jsonl"
+    rows = (EXAMPLES / "everyday.jsonl").read_text().splitlines(keepends=True)
+    path.write_text("".join(rows[7:10]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def built(problems, tmp_path_factory):
+    out = tmp_path_factory.mktemp("built") / "out"
+    return out, groundbox("build", "--problems", problems, "--out", out, "--json")
+
+
+def test_a_build_prints_its_report_and_writes_its_files(built):
+    out, ran = built
+
+    report = json.loads(ran.stdout)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert report == json.loads((out / "report.json").read_text())
+    assert report["items"] == 15
+    assert report["runnable"] == report["traced"] == 15
+    assert report["claims"]["proven"] > 0
+    assert sorted(each.name for each in out.iterdir()) == [
+        ".shards", "README.md", "dataset_info.json", "dropped.jsonl", "report.html", "report.json",
+        "samples.parquet", "sft-test.jsonl", "sft-validation.jsonl", "sft.jsonl",
+    ]  # fmt: skip
+
+
+def test_a_sound_dataset_is_verified(built):
+    out, _ = built
+
+    ran = groundbox("verify", out)
+
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert ran.stderr.endswith("verified, 0 differences\n")
+
+
+def test_a_dataset_that_differs_ends_with_1_and_says_what(built, tmp_path):
+    out, _ = built
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for each in out.iterdir():
+        if each.is_file():
+            (copy / each.name).write_bytes(each.read_bytes())
+    (copy / "dropped.jsonl").write_text("{}\n")
+
+    ran = groundbox("verify", copy, "--json")
+
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert ran.returncode == 1
+    assert lines[0] == {"where": "dropped.jsonl", "what": "file", "detail": "it is not as it was written"}
+    assert lines[-1]["differences"] == 1
+
+
+def test_words_for_people_go_to_stderr(built, problems):
+    out, _ = built
+
+    ran = groundbox("build", problems, "--out", out)
+
+    assert (ran.returncode, ran.stdout) == (0, "")
+    assert ran.stderr.startswith("groundbox: ")
+    assert f"of 15 items in {out}" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "Missing option '--out'"),
+        (("--out", "{tmp}/x"), "name at least one file with --problems"),
+        (("--out", "{tmp}/x", "nowhere.jsonl"), "problems: nowhere.jsonl does not exist"),
+        (
+            ("--out", "{out}", "{problems}", "--seed", "1"),
+            "out: {out} holds a build with other arguments (seed: 0 there",
+        ),
+        (("--out", "{problems}", "{problems}"), "out: {problems} is not a folder"),
+        (("--out", "{tmp}/x", "{problems}", "--licence", "MIT"), "--licence: 'MIT' is not FILE=NAME"),
+        (("--out", "{tmp}/x", "{problems}", "--task", "poem"), "'poem' is not one of"),
+        (("--out", "{tmp}/x", "{problems}", "--containment", "2"), "2.0 is not in the range"),
+    ],
+)
+def test_bad_usage_ends_with_2_and_says_how(built, problems, tmp_path, arguments, complaint):
+    names = {"out": built[0], "problems": problems, "tmp": tmp_path}
+
+    ran = groundbox("build", *(each.format(**names) for each in arguments))
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert complaint.format(**names) in ran.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_folder_without_a_dataset_is_bad_usage(tmp_path):
+    ran = groundbox("verify", tmp_path)
+
+    assert ran.returncode == 2
+    assert "holds no finished dataset" in ran.stderr
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it(tmp_path, problems):
+    hidden = "import sys; sys.modules['rensa'] = None; from groundbox.cli.main import main; main()"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", hidden, "dataset", "build", problems, "--out", tmp_path / "x"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 3
+    assert ran.stderr == (
+        "groundbox: rensa is needed to find near-duplicate programs, and not installed: pip install 'groundbox[data]'\n"
+    )
+
+
+def test_the_libraries_are_not_imported_before_they_are_needed():
+    source = "import sys, groundbox.cli.dataset; print(sorted({'pyarrow', 'duckdb', 'rensa'} & sys.modules.keys()))"
+
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"

@@ -1,0 +1,114 @@
+"""Made inputs: they fit, they show different things, and they are the same every time."""
+
+import asyncio
+import random
+
+import pytest
+from dataset_fakes import FakeRunner
+
+from groundbox.dataset import inputs, literals
+from groundbox.dataset.problem import Case, Problem, Provenance
+
+PLACE = Provenance(file="p.jsonl", line=1, format="plain")
+BRANCHES = """def f(n: int, word: str = "ab"):
+    if n < 0:
+        return "less"
+    if n % 2:
+        return "odd"
+    if word == word[::-1]:
+        return "same"
+    return "other"
+"""
+
+
+def made(source, most=6, seed=0):
+    problem = Problem(id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE)
+    return asyncio.run(inputs.make(problem, FakeRunner(), most=most, seed=seed, cpu_s=1.0))
+
+
+def results(source, cases):
+    namespace = {}
+    exec(source, namespace)
+    return [namespace["f"](*case.args, **case.kwargs) for case in cases]
+
+
+def test_inputs_reach_every_branch_and_each_shows_something_new():
+    cases, drops = made(BRANCHES)
+
+    assert drops == []
+    assert sorted(results(BRANCHES, cases)) == ["less", "odd", "other", "same"]
+    assert [case.number for case in cases] == [0, 1, 2, 3]
+
+
+def test_the_same_seed_makes_the_same_inputs():
+    assert made(BRANCHES) == made(BRANCHES)
+    assert made(BRANCHES, seed=1) != made(BRANCHES)
+
+
+def test_examples_in_the_docstring_come_first():
+    source = 'def f(x, y):\n    """Joins.\n\n    >>> f("a", ["b"])\n    1\n    """\n    return [x, *y]\n'
+
+    cases, _ = made(source)
+
+    assert cases[0] == Case(number=0, args=("a", ["b"]), origin="example")
+    assert {case.origin for case in cases[1:]} <= {"annotation", "mutation"}
+
+
+def test_a_function_without_parameters_has_one_input():
+    cases, _ = made("def f():\n    return 5\n")
+
+    assert cases == [Case(number=0, origin="default")]
+
+
+def test_one_input_of_each_exception_is_kept():
+    cases, _ = made("def f(n: int):\n    if n % 3 == 0:\n        raise ValueError(n)\n    return 'fine'\n")
+
+    values = [case.kwargs["n"] for case in cases]
+    assert sorted(value % 3 == 0 for value in values) == [False, True]
+
+
+@pytest.mark.parametrize("source", ["f = len\n", "def f(x):\n    return x.nothing\n"])
+def test_a_problem_without_inputs_is_dropped_with_its_reason(source):
+    cases, (drop,) = made(source)
+
+    assert cases == []
+    assert (drop.item, drop.stage, drop.reason) == ("p", "inputs", "no-inputs")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        ("int", int),
+        ("'str'", str),
+        ("float", float),
+        ("bool", bool),
+        ("bytes", bytes),
+        ("list[int]", list),
+        ("List[List[str]]", list),
+        ("tuple[int, str]", tuple),
+        ("dict[str, float]", dict),
+        ("set[int]", set),
+        ("typing.Sequence[int]", list),
+        ("int | None", (int, type(None))),
+        ("Optional[str]", (str, type(None))),
+    ],
+)
+def test_values_have_the_annotated_type(annotation, kind):
+    found = inputs.of_annotation(annotation, random.Random(3))
+
+    assert isinstance(found, kind)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_changed_case_is_still_data(seed):
+    rng = random.Random(seed)
+    case = Case(number=0, args=([1, "a"], (1.5, True), {"k": [2]}), kwargs={"s": "text", "n": 3, "e": []})
+
+    for _ in range(30):
+        case = inputs.mutated(case, rng)
+
+    assert literals.decode(literals.encode([list(case.args), dict(case.kwargs)])) == [
+        list(case.args),
+        dict(case.kwargs),
+    ]
+    assert case.kwargs.keys() == {"s", "n", "e"}

@@ -1,0 +1,109 @@
+"""Data values: their JSON form, their text, and when two of them are the same."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundbox.dataset import literals
+from groundbox.dataset.literals import NotALiteral
+
+atoms = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.binary(max_size=8),
+    st.complex_numbers(),
+)
+pairs = st.tuples(atoms, atoms)
+hashable = st.one_of(atoms, pairs, st.frozensets(atoms, max_size=3), st.tuples(pairs, atoms))
+values = st.recursive(
+    hashable,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner),
+        st.sets(hashable, max_size=3),
+        st.dictionaries(hashable, inner, max_size=3),
+    ),
+    max_leaves=12,
+)
+
+
+@given(values)
+def test_every_literal_comes_back_from_json(value):
+    back = literals.decode(json.loads(json.dumps(literals.encode(value))))
+
+    assert literals.text(back) == literals.text(value)
+    assert type(back) is type(value)
+
+
+@given(st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=5))
+def test_the_text_of_a_set_does_not_depend_on_the_order_of_its_making(items):
+    backwards = list(reversed(items))
+
+    assert literals.text(set(items)) == literals.text(set(backwards))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((), "()"),
+        ((1,), "(1,)"),
+        (set(), "set()"),
+        ({"b", "a"}, "{'a', 'b'}"),
+        (frozenset({1}), "frozenset({1})"),
+        ({"a": [(1, 2)]}, "{'a': [(1, 2)]}"),
+        (b"x", "b'x'"),
+    ],
+)
+def test_values_are_written_as_python_writes_them(value, text):
+    assert literals.text(value) == text
+    assert eval(text) == value
+
+
+@pytest.mark.parametrize("text", ["f(1)", "x", "[1][0]", "lambda: 1", "1 if True else 2", "", "1 +", "{**{}}"])
+def test_what_is_no_literal_is_refused(text):
+    with pytest.raises(NotALiteral):
+        literals.parse(text)
+
+
+def test_a_key_that_looks_like_a_tag_stays_a_key():
+    value = {"$tuple": [1], "": 2}
+
+    assert literals.decode(literals.encode(value)) == value
+
+
+@pytest.mark.parametrize("data", [{"$no": 1}, {"$tuple": 5}, {"$tuple": [], "more": 1}, {"$float": "x"}])
+def test_a_foreign_tag_is_refused(data):
+    with pytest.raises(NotALiteral):
+        literals.decode(data)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((1, 2), [1, 2], True),
+        ({1: "a"}, {"1": "a"}, True),
+        (0.1 + 0.2, 0.3, True),
+        (1, 1.0, True),
+        (1, True, False),
+        (0.30001, 0.3, False),
+        (math.nan, math.nan, True),
+        ([1], [1, 1], False),
+        ("1", 1, False),
+        ({3, 1}, [1, 3], True),
+        (10**400, 1.0, False),
+    ],
+)
+def test_recorded_outputs_are_compared_as_json_with_close_floats(one, other, same):
+    assert literals.close(one, other) is same
+
+
+def test_the_digest_tells_types_and_orders_apart():
+    digests = {literals.digest(value) for value in (1, 1.0, True, "1", [1], (1,), {"a": 1, "b": 2}, {"b": 2, "a": 1})}
+
+    assert len(digests) == 8

@@ -1,0 +1,144 @@
+"""What people read: the numbers, the page, the card, the line of progress."""
+
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from test_build import built
+
+from groundbox.dataset import plots, tally
+from groundbox.dataset.clock import Clock
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.progress import Line, line
+from groundbox.dataset.tokenizer import Tokenizer
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
+VOID = {"meta", "rect", "line"}
+
+
+class Tags(HTMLParser):
+    """Fails on a tag that is closed and was not open; remembers what could fetch or run something."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.fetched, self.svgs = [], [], 0
+
+    def handle_starttag(self, tag, attrs):
+        self.svgs += tag == "svg"
+        self.fetched += [value for name, value in attrs if name in ("src", "href")] + ([tag] if tag == "script" else [])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            while self.open.pop() != tag:
+                pass
+
+
+@pytest.fixture
+def hostile_words(tmp_path):
+    path = tmp_path / "<script>alert(1)<b>.jsonl"
+    rows = [json.loads(row) for row in (EXAMPLES / "everyday.jsonl").read_text().splitlines()]
+    rows[0]["problem_description"] = "</pre><script>alert(1)</script>"
+    rows[0]["licence"] = "<img src=x>"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    built(tmp_path / "out", BuildOptions(problems=(path,)))
+    return tmp_path / "out"
+
+
+def test_the_page_stands_alone_and_shows_texts_as_texts(hostile_words):
+    page = (hostile_words / "report.html").read_text()
+    tags = Tags()
+    tags.feed(page)
+
+    assert tags.fetched == []
+    assert tags.svgs >= 12
+    assert "&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_the_card_names_every_source_licence_and_task(hostile_words):
+    report = json.loads((hostile_words / "report.json").read_text())
+    card = (hostile_words / "README.md").read_text()
+
+    for name in (*report["samples_by_source"], *report["samples_by_licence"], *report["samples_by_task"]):
+        assert f"| {name} |" in card
+    assert "license: other" in card
+
+
+def test_the_funnel_ends_with_what_was_kept(hostile_words):
+    report = json.loads((hostile_words / "report.json").read_text())
+
+    assert report["yield"]["read"] == report["items"]
+    assert report["yield"]["tasks"] == report["kept"]
+    assert sum(report["dropped_by_stage"].values()) == report["items"] - report["kept"]
+
+
+def test_a_spread_is_told_by_its_quantiles():
+    assert tally.spread([]) == {"count": 0}
+    assert tally.spread([3, 1, 2, 5, 4]) == {
+        "count": 5, "least": 1, "p25": 2, "median": 3, "p75": 4, "p90": 5, "most": 5, "mean": 3.0
+    }  # fmt: skip
+
+
+def test_repetition_is_the_share_of_runs_of_words_that_were_there_before():
+    assert tally.repeated("a b c") == 0.0
+    assert tally.repeated("one two three four five six seven eight nine") == 0.0
+    assert tally.repeated("a " * 107) == 0.99
+    assert tally.compressed("a" * 10_000) < 0.01
+    assert tally.compressed("") == 1.0
+
+
+def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
+    svg = plots.histogram([0.0, 0.5, 1.0, 1.0], "share", least=0)
+
+    assert "0.95 to 1: 2" in svg
+    assert ">1<" in svg
+
+
+@pytest.mark.parametrize("values", [[0.0], [5, 5, 5], [-3, 12], [1e9], [0.001, 0.002]])
+def test_any_values_can_be_drawn(values):
+    assert plots.histogram(values, "x").count("<rect") >= 1
+
+
+def test_nothing_is_drawn_of_nothing():
+    assert plots.bars([]) == plots.histogram([], "x") == '<p class="nothing">Nothing to show.</p>'
+
+
+def test_progress_tells_rate_and_time_left():
+    assert line("run", 120, 4598, 60, 30.0) == "run: 120 of 4598 items (2 %), 2.0/s, 37:19 left"
+    assert line("run", 0, 0, 0, 0.0) == "run: 0 of 0 items"
+
+
+def test_items_of_an_earlier_process_do_not_count_for_the_rate():
+    stream = io.StringIO()
+    progress = Line(stream)
+
+    progress.step("run", 0, 100, resumed=False)
+    progress.step("run", 90, 100, resumed=True)
+    progress.end()
+
+    assert stream.getvalue().endswith("\rrun: 90 of 100 items (90 %)\n")
+
+
+def test_time_is_added_up_over_processes(tmp_path):
+    (tmp_path / "clock.json").write_text('{"wall": 100.0, "host": 7.0}')
+
+    clock = Clock(tmp_path / "clock.json")
+    clock.add(5.0)
+
+    assert 100 <= clock.seconds()["wall"] < 101
+    assert 12 <= clock.seconds()["cpu"] < 13
+
+
+def test_lengths_are_in_characters_and_in_tokens_only_of_a_named_tokenizer(tmp_path):
+    options = BuildOptions(problems=(EXAMPLES / "plain.jsonl",))
+
+    plain = built(tmp_path / "chars", options)
+    named = built(tmp_path / "tokens", options, tokenizer=Tokenizer("words", lambda text: len(text.split())))
+
+    assert (plain["lengths"]["unit"], "tokens" in plain) == ("characters", False)
+    assert named["lengths"] == plain["lengths"]
+    assert named["tokens"]["tokenizer"] == "words"
+    assert 0 < named["tokens"]["prompt"]["median"] < plain["lengths"]["prompt"]["median"]

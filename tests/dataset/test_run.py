@@ -1,0 +1,215 @@
+"""The stage run: what each way of running, or of not running, is called."""
+
+import asyncio
+import dataclasses
+
+import pytest
+from dataset_fakes import FakeRunner, run_here
+
+from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.running import Ran
+from groundbox.dataset.stages.run import Patience, run
+from groundbox.errors import SandboxLost, SandboxUnavailable
+
+PLACE = Provenance(file="p.jsonl", line=1, format="plain")
+SOURCE = "def f(x):\n    y = x + 1\n    return y\n"
+
+
+def problem(source=SOURCE, entry="f"):
+    return Problem(id="p", source=source, statement="", entry=entry, cases=(), provenance=PLACE)
+
+
+def judged(answer=None, source=SOURCE, case=None, patience=None, entry="f"):
+    runner = FakeRunner(answer)
+    case = case or Case(number=0, args=(1,))
+    item, trace = asyncio.run(run(problem(source, entry), case, runner, patience or Patience()))
+    return item, trace, runner
+
+
+def reason(answer=None, **options):
+    item, trace, _ = judged(answer, **options)
+    assert (trace is None) == (item.drop is not None)
+    return item.drop and item.drop.reason
+
+
+def ended(outcome, fault=None, dropped_bytes=0):
+    answer = Answer(value=None, text="", stdout="", fault=fault)
+    return Ran(outcome=outcome, answer=answer, dropped_bytes=dropped_bytes, cpu_s=1.0, trace=None)
+
+
+def test_a_good_item_has_its_answer_its_trace_and_three_runs():
+    item, trace, runner = judged()
+
+    assert (item.id, item.runnable, item.drop, runner.runs) == ("p/0", True, None, 3)
+    assert item.answer == Answer(value=2, text="2", stdout="", fault=None)
+    assert item.traced is not None
+    assert (item.traced.sha256, item.traced.lines, item.traced.stable) == (trace.header.sha256, (1, 2, 3), True)
+    assert item.cpu_s == pytest.approx(0.03)
+
+
+def test_an_exception_is_an_answer():
+    item, trace, _ = judged(source="def f(x):\n    return {}[x]\n")
+
+    assert item.drop is None
+    assert item.answer is not None
+    assert item.answer.fault == Fault(type="KeyError", message="1", line=2)
+    assert trace is not None
+
+
+@pytest.mark.parametrize("outcome", ["timeout", "memory", "signal", "cancelled"])
+def test_what_was_stopped_is_named_by_how(outcome):
+    assert reason(lambda request, ran: ended(outcome)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("type_", "named"),
+    [("RecursionError", "recursion-limit"), ("MemoryError", "memory"), ("ModuleNotFoundError", "missing-module")],
+)
+def test_faults_of_the_machine_are_no_data(type_, named):
+    assert reason(lambda request, ran: ended("error", Fault(type=type_, message="", line=1))) == named
+
+
+def test_output_without_end_is_named():
+    assert reason(lambda request, ran: ended("ok", dropped_bytes=10)) == "too-much-output"
+
+
+def test_an_exit_code_without_an_exception_is_named():
+    assert reason(lambda request, ran: ended("error")) == "failed"
+
+
+def test_a_program_that_does_not_parse_is_named():
+    assert reason(source="def f(:\n") == "does-not-parse"
+
+
+def test_a_syntax_error_that_a_program_raises_is_an_answer():
+    assert reason(source="def f(x):\n    raise SyntaxError('no')\n") is None
+
+
+def test_an_entry_that_is_not_there_is_named():
+    assert reason(source="def g(x):\n    return x\n") == "no-entry"
+
+
+@pytest.mark.parametrize("case", [Case(number=0), Case(number=0, args=(1, 2)), Case(number=0, kwargs={"y": 1})])
+def test_an_input_that_does_not_fit_is_named_before_anything_runs(case):
+    item, _, runner = judged(case=case)
+
+    assert item.drop is not None
+    assert (item.drop.reason, runner.runs) == ("input-does-not-fit", 0)
+
+
+def test_defaults_stars_and_keywords_fit():
+    source = "def f(x, /, y=1, *z, k, **more):\n    return [x, y, z, k, more]\n"
+
+    assert reason(source=source, case=Case(number=0, args=(1, 2, 3), kwargs={"k": 4, "m": 5})) is None
+
+
+def test_an_answer_that_depends_on_the_hash_seed_is_dropped_with_both():
+    def answer(request, ran):
+        return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, text=str(request.hash_seed)))
+
+    item, _, _ = judged(lambda request, ran: _with_value(ran, request.hash_seed))
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.drop.facts, item.runnable) == (
+        "nondeterministic-output",
+        {"outputs": ["1", "0"]},
+        False,
+    )
+
+
+def test_an_answer_that_only_the_tracer_changes_is_runnable_and_says_so():
+    item, _, _ = judged(lambda request, ran: _with_value(ran, request.traced))
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.drop.detail, item.runnable) == (
+        "traced-run-differs",
+        "untraced False, traced True",
+        True,
+    )
+
+
+def test_a_run_that_is_too_slow_under_the_tracer_is_runnable_and_says_so():
+    item, _, _ = judged(lambda request, ran: ended("timeout") if request.traced else ran)
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.runnable, item.traced) == ("traced-timeout", True, None)
+
+
+def test_an_incomplete_trace_is_dropped_with_its_reasons():
+    def cut(request, ran):
+        if ran.trace is None:
+            return ran
+        header = {"complete": False, "reasons": ["the program changed the trace function"]}
+        return dataclasses.replace(ran, trace=_with_header(ran.trace, **header))
+
+    item, _, _ = judged(cut)
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.drop.detail, item.runnable) == (
+        "incomplete-trace",
+        "the program changed the trace function",
+        True,
+    )
+
+
+def test_a_trace_that_depends_on_the_hash_seed_is_noted_or_dropped():
+    def other(request, ran):
+        return (
+            run_here(dataclasses.replace(request, case=Case(number=0, args=(1 + request.hash_seed,))))
+            if (request.traced)
+            else ran
+        )
+
+    noted, _, _ = judged(other)
+    dropped, _, _ = judged(other, patience=Patience(stable_only=True))
+
+    assert noted.traced is not None
+    assert (noted.traced.stable, noted.drop) == (False, None)
+    assert dropped.drop is not None
+    assert dropped.drop.reason == "nondeterministic-trace"
+
+
+def test_a_sandbox_that_is_lost_is_tried_again_and_then_named():
+    failures = iter([True, False])
+
+    def lost(request, ran):
+        if next(failures, False):
+            raise SandboxLost("gone")
+        return ran
+
+    def always(request, ran):
+        raise SandboxLost("gone")
+
+    assert reason(lost) is None
+    assert reason(always) == "sandbox-lost"
+
+
+def test_a_machine_that_can_run_nothing_ends_the_build():
+    def unavailable(request, ran):
+        raise SandboxUnavailable(["cgroup: not mounted"])
+
+    with pytest.raises(SandboxUnavailable):
+        judged(unavailable)
+
+
+def test_each_kind_of_run_has_its_own_limit():
+    limits = {}
+
+    def note(request, ran):
+        limits[request.traced] = request.cpu_s
+        return ran
+
+    judged(note, patience=Patience(cpu_s=1.0, traced_cpu_s=7.0))
+
+    assert limits == {False: 1.0, True: 7.0}
+
+
+def _with_value(ran, value):
+    return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, value=value, text=str(value)))
+
+
+def _with_header(trace, **changes):
+    import msgspec
+
+    return dataclasses.replace(trace, header=msgspec.structs.replace(trace.header, **changes))

@@ -1,0 +1,246 @@
+"""Tasks: what is asked of a known run, what the right answer is, and which answers are refused."""
+
+import asyncio
+
+import pytest
+from dataset_fakes import FakeRunner, prove, run_here, tell
+
+from groundbox.dataset.item import Item
+from groundbox.dataset.narrating import Said, Told
+from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.running import Request
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks.checking import answer_of, right, right_by_running
+from groundbox.dataset.tasks.draft import View
+from groundbox.dataset.tasks.lines import Lines
+from groundbox.dataset.tracing import summary
+
+SOURCE = """def f(limit):
+    total = 0
+    for n in range(10):
+        if n % 2:
+            total = total + n
+        if total > limit:
+            break
+    else:
+        total = -1
+    return total
+"""
+PLACE = Provenance(file="p.jsonl", line=1, format="plain")
+
+
+def view(source=SOURCE, args=(5,), seed=0, entry="f", stdin=None):
+    case = Case(number=0, args=args, stdin=stdin)
+    problem = Problem(id="p", source=source, statement="", entry=entry, cases=(case,), provenance=PLACE)
+    ran = run_here(Request(source=source, entry=entry, case=case, hash_seed=0, traced=True, cpu_s=1.0))
+    told = tell(ran.trace, style="prose", seed=0, max_chars=10_000)
+    item = Item(id="p/0", problem="p", case=case, answer=ran.answer, traced=summary(ran.trace, stable=True))
+    return View(
+        problem=problem, item=item, trace=ran.trace, told=told, narrator=tell, prove=prove, seed=seed, max_chars=10_000
+    )
+
+
+def made(task, **options):
+    return list(tasks.make(task, view(**options)))
+
+
+def test_the_result_of_a_call_is_asked_with_the_whole_telling():
+    (draft,) = made("output")
+
+    assert (draft.answer, draft.check) == ("9", {"kind": "value", "value": "9"})
+    assert draft.reasoning.endswith("n becomes 5. total becomes 9.")
+
+
+def test_the_output_of_a_script_is_asked():
+    (draft,) = made("output", source="name = input()\nprint('Hi', name)\n", entry=None, args=(), stdin="you\n")
+
+    assert draft.answer == repr("Hi you\n")
+
+
+def test_a_failed_run_asks_for_its_exception_and_not_for_a_result():
+    source = "def f(x):\n    y = x\n    return 1 // y\n"
+
+    (draft,) = made("exception", source=source, args=(0,))
+
+    assert draft.answer == "ZeroDivisionError at line 3"
+    assert made("output", source=source, args=(0,)) == []
+    assert made("input", source=source, args=(0,)) == []
+
+
+def test_an_exception_that_was_handled_is_asked_about():
+    source = "def f(x):\n    try:\n        return 1 // x\n    except ZeroDivisionError:\n        return 0\n"
+
+    (draft,) = made("exception", source=source, args=(0,))
+
+    assert draft.answer == "no exception"
+    assert made("exception", source=source, args=(1,)) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_state_that_is_asked_is_the_state_at_that_moment(seed):
+    (draft,) = made("state", seed=seed)
+
+    name = draft.question.rpartition("value of `")[2].partition("`")[0]
+    line = int(draft.question.partition("When line ")[2].partition(" ")[0])
+    time = int(draft.question.partition("for the ")[2][:1])
+    assert draft.answer == _value_at(name, line, time)
+
+
+def _value_at(name, line, time):
+    """Found once more by a debugger of four lines."""
+    import sys
+
+    seen, found = {}, []
+
+    def look(frame, event, _):
+        if frame.f_code.co_filename != "again.py":
+            return None
+        if event == "line":
+            seen[frame.f_lineno] = seen.get(frame.f_lineno, 0) + 1
+            if (frame.f_lineno, seen[frame.f_lineno]) == (line, time):
+                found.append(repr(frame.f_locals[name]))
+        return look
+
+    namespace = {}
+    exec(compile(SOURCE, "again.py", "exec"), namespace)
+    sys.settrace(look)
+    try:
+        namespace["f"](5)
+    finally:
+        sys.settrace(None)
+    return found[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_next_line_is_the_one_that_ran(seed):
+    (draft,) = made("next_line", seed=seed)
+
+    words = draft.question.split()
+    line, time = int(words[2]), int(draft.question.partition("for the ")[2][:1])
+    expected = {3: ["4"] * 6, 4: ["6", "5", "6", "5", "6", "5"], 6: ["3", "3", "3", "3", "3", "7"]}
+    assert draft.answer == expected[line][time - 1]
+
+
+def test_the_turns_of_a_condition_are_asked_in_order():
+    answers = {draft.answer for seed in range(8) for draft in made("branch", seed=seed)}
+
+    assert answers == {"[False, True, False, True, False, True]", "[False, False, False, False, False, True]"}
+
+
+def test_lines_that_run_are_asked_of_a_function_that_runs_in_part():
+    (draft,) = made("coverage")
+
+    assert draft.answer == "[2, 3, 4, 5, 6, 7, 10]"
+    assert "lines 2, 3, 4, 5, 6, 7, 9, 10 of `f`" in draft.question
+    assert right(draft.check, "{10, 7, 6, 5, 4, 3, 2}")
+    assert not right(draft.check, "[2, 3, 4, 5, 6, 7, 9, 10]")
+
+
+@pytest.mark.parametrize(("limit", "answer"), [(5, "(6, 'break')"), (99, "(10, 'exhausted')")])
+def test_a_loop_is_asked_for_its_rounds_and_its_end(limit, answer):
+    (draft,) = made("loop", args=(limit,))
+
+    assert draft.answer == answer
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_repair_has_one_wrong_step_and_its_answer_is_the_true_one(seed):
+    (draft,) = made("repair", seed=seed)
+
+    true = [each.text for each in view().told.sentences]
+    shown = [line.partition(". ")[2] for line in draft.given.splitlines()]
+    wrong = [number for number, (one, other) in enumerate(zip(true, shown, strict=True)) if one != other]
+    assert len(wrong) == 1
+    assert draft.answer == f"step {wrong[0] + 1}: {true[wrong[0]]}"
+
+
+def test_the_kinds_of_questions_are_chosen_by_the_seed_and_the_result_is_always_asked():
+    chosen = [
+        tuple(each.task for each in tasks.drafts(view(seed=seed), tasks=tasks.TASKS, most=3)) for seed in range(8)
+    ]
+
+    assert {len(each) for each in chosen} == {3}
+    assert all(each[0] == "output" for each in chosen)
+    assert len(set(chosen)) > 2
+    assert chosen == [
+        tuple(each.task for each in tasks.drafts(view(seed=seed), tasks=tasks.TASKS, most=3)) for seed in range(8)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("t", "text"),
+    [(-1, ""), (2, "1. a."), (5, "1. a.\n2. b will be.\n3. c."), (99, "1. a.\n2. b will be.\n3. c.\n4. d.")],
+)
+def test_a_telling_is_cut_after_the_last_sentence_about_the_moment(t, text):
+    said = [("a.", 1), ("b will be.", 9), ("c.", 4), ("d.", 12)]
+    told = Told(
+        text="1. a.\n2. b will be.\n3. c.\n4. d.",
+        sentences=[Said(text=words, until=until, values=()) for words, until in said],
+        claims=4,
+        style="steps",
+        detail="full",
+    )
+
+    assert told.upto(t) == text
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("so it is\n\nAnswer: [1, 2]", "[1, 2]"),
+        ("Answer: 1\nno, wait.\n**Answer:** `2`", "2"),
+        ("Answer: 'a\\nb'", "'a\\nb'"),
+        ("no answer", ""),
+    ],
+)
+def test_the_last_answer_of_a_reply_counts(reply, answer):
+    assert answer_of(reply) == answer
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "holds"),
+    [
+        ("[1, 2]", "[1,2]", True),
+        ("[1, 2]", "(1, 2)", False),
+        ("1", "True", False),
+        ("1", "1.0", False),
+        ("0.3", "0.30000000000000004", True),
+        ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}", True),
+        ("'x'", "x", False),
+        ("{1, 2}", "{2, 1}", True),
+        ("None", "", False),
+        ("5", "__import__('os').getpid()", False),
+    ],
+)
+def test_values_are_compared_as_values_of_one_type(wanted, given, holds):
+    assert right({"kind": "value", "value": wanted}, given) is holds
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [
+        ("f(5)", True),
+        ("f(limit=4)", True),
+        ("f(99)", False),
+        ("g(5)", False),
+        ("f()", False),
+        ("f(int('5'))", False),
+        ("f(5", False),
+    ],
+)
+def test_an_input_is_judged_by_running_it(given, holds):
+    (draft,) = made("input")
+    problem = view().problem
+
+    found = asyncio.run(right_by_running(draft.check, given, problem=problem, runner=FakeRunner(), cpu_s=1.0))
+
+    assert found is holds
+
+
+def test_only_lines_that_hold_one_whole_statement_are_asked_about():
+    lines = Lines(
+        "def f(a,\n      b):\n    x = 1; y = 2\n    z = [a,\n         b]\n    if a: return 1\n"
+        "    w = sum(n for n in z)\n    v = [n for n in z]\n    while v:\n        v.pop()\n    return v\n"
+    )
+
+    assert [line for line in range(1, 12) if lines.is_plain(line)] == [8, 9, 10, 11]

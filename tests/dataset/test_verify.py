@@ -1,0 +1,160 @@
+"""Verify: a sound dataset passes, and every way of tampering with one is told."""
+
+import asyncio
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from dataset_fakes import FakeRunner, prove, tell
+from test_build import tools
+
+from groundbox.dataset.build import REPORT, Tools, build
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.stages import write
+from groundbox.dataset.verify import verify
+from groundbox.errors import InvalidArgument
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    asyncio.run(build(BuildOptions(problems=(EXAMPLES / "plain.jsonl",), samples_per_item=9), tmp_path / "d", tools()))
+    return tmp_path / "d"
+
+
+def verified(folder, runner=None):
+    return asyncio.run(verify(folder, tools(runner=runner)))
+
+
+def told(found):
+    return [(each.where, each.what) for each in found.differences]
+
+
+def rewritten(folder, change, *, first=1):
+    """Write the rows anew with some changed, the chats and digests, too, as a careful forger would."""
+    rows = list(write.read_samples(folder / write.SAMPLES))
+    rows = [change(row) if number < first else row for number, row in enumerate(rows)]
+    from groundbox.dataset import files
+
+    with write.writing(folder) as writer:
+        for row in rows:
+            writer.sample(row)
+    report = json.loads((folder / REPORT).read_text())
+    report["files"] = {name: files.digest(folder / name) for name in report["files"]}
+    (folder / REPORT).write_text(json.dumps(report))
+    return rows[0]
+
+
+def test_a_sound_dataset_is_verified_whole(dataset):
+    found = verified(dataset)
+
+    report = json.loads((dataset / REPORT).read_text())
+    assert told(found) == []
+    assert (found.items, found.samples) == (report["kept"], report["samples"])
+    assert found.claims == report["claims"]["proven"]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"answer": "[]"}, "answer"),
+        ({"trace_sha256": "0" * 64}, "trace"),
+        ({"claims": 10_000}, "claims"),
+        ({"outcome": "error"}, "outcome"),
+    ],
+)
+def test_a_row_that_says_something_else_is_told(dataset, change, what):
+    row = rewritten(dataset, lambda row: dataclasses.replace(row, **change))
+
+    found = verified(dataset)
+
+    assert {(where.partition("#")[0], each) for where, each in told(found)} == {(row.item, what)}
+
+
+def test_another_output_is_told(dataset):
+    def change(row):
+        return dataclasses.replace(row, output=row.output.replace('"stdout": ""', '"stdout": "x"'))
+
+    row = rewritten(dataset, change)
+
+    assert told(verified(dataset)) == [(row.item, "output")]
+
+
+def test_a_false_claim_is_told(dataset):
+    def change(row):
+        return dataclasses.replace(row, reply=row.reply.replace("becomes 0", "becomes 1", 1))
+
+    row = rewritten(dataset, change)
+
+    assert (row.item, "claim") in told(verified(dataset))
+
+
+def test_another_program_is_told(dataset):
+    changed = rewritten(
+        dataset, lambda row: dataclasses.replace(row, source=row.source.replace("warmest = 0", "warmest = 1"))
+    )
+
+    assert {where for where, _ in told(verified(dataset))} >= {changed.item}
+
+
+def test_an_input_that_does_not_lead_to_the_result_is_told(dataset):
+    def change(row):
+        if row.task != "input":
+            return row
+        wrong = row.answer.replace("degrees=[", "degrees=[1000, ")
+        return dataclasses.replace(
+            row, reply=row.reply.replace(f"Answer: {row.answer}", f"Answer: {wrong}"), answer=wrong
+        )
+
+    rewritten(dataset, change, first=10)
+
+    assert "check" in {what for _, what in told(verified(dataset))}
+
+
+def test_a_file_that_was_changed_is_told(dataset):
+    with (dataset / "sft.jsonl").open("a") as file:
+        file.write("{}\n")
+
+    assert told(verified(dataset)) == [("sft.jsonl", "file"), ("sft.jsonl", "chat")]
+
+
+def test_a_problem_in_two_splits_is_told(dataset):
+    row = rewritten(
+        dataset, lambda row: dataclasses.replace(row, split="validation" if row.split != "validation" else "test")
+    )
+
+    assert (row.problem, "split") in told(verified(dataset))
+
+
+def test_a_program_that_gives_something_else_today_is_told(dataset):
+    def other(request, ran):
+        return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, stdout="new"))
+
+    rows = write.read_samples(dataset / write.SAMPLES)
+    found = verified(dataset, runner=FakeRunner(other))
+
+    assert {where for where, what in told(found) if what == "output"} == {row.item for row in rows}
+
+
+def test_a_folder_without_a_dataset_is_refused(tmp_path):
+    with pytest.raises(InvalidArgument, match="holds no finished dataset"):
+        verified(tmp_path)
+
+
+def test_verifying_uses_other_processes_where_it_may(dataset):
+    from groundbox.dataset.executor import LocalExecutor
+
+    class Counting(LocalExecutor):
+        shards = 0
+
+        async def compute(self, work, shard):
+            Counting.shards += 1
+            return await super().compute(work, shard)
+
+    executor = Counting(2)
+    found = asyncio.run(verify(dataset, Tools(runner=FakeRunner(), executor=executor, narrator=tell, prover=prove)))
+
+    assert told(found) == []
+    assert Counting.shards == found.items
