@@ -1,8 +1,8 @@
 """Each test of a tracer runs on every interpreter and core that there is here, and compares in a short notation.
 
 `1:a=1 2: 4:b=4` is three lines of one frame, with what each did. `{2 f x=1` is a call, `->5}` its return, `!}` the end
-by an exception, `~5}` a yield and `{2` what goes on after it. `#1` is an object: `#1=list[1, 2]` describes it, `#1.set[0, 9]`
-changes it. A name of another scope bears it: `x@global=1`.
+by an exception, `~5}` a yield and `{2` what goes on after it. `#1` is an object: `#1=list[1, 2]` describes it,
+`#1.set[0, 9]` changes it. A name of another scope bears it: `x@global=1`.
 Interpreters are this one, and those of pyenv.
 """
 

@@ -1,0 +1,173 @@
+"""Which moment each claim of a text speaks of.
+
+A narration goes forward. Claims are given moments that never go back from one sentence to the next, so that as many
+as possible hold. What one line did may be told in any order, and a reason may be given afterwards.
+For every claim only its first fitting moment counts, since an earlier one never leaves less to the claims after it;
+so a few hypotheses suffice, one for each number of claims that were given up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.proof.claims import (
+    Called,
+    Changed,
+    Claim,
+    Goes,
+    Grows,
+    Has,
+    Held,
+    How,
+    InIteration,
+    Iterated,
+    Printed,
+    Returned,
+    Span,
+)
+from groundbox.trace.proof.finding import Finder, Hit, Uncheckable
+from groundbox.trace.proof.ledger import shape
+
+_MOST_HYPOTHESES: Final = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """What became of one claim.
+
+    Attributes:
+        hit: Where it holds, or None.
+        low: From where it was looked for.
+        reason: Why it could not be checked.
+    """
+
+    hit: Hit | None
+    low: int
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Hypothesis:
+    """One way to read the text so far.
+
+    Attributes:
+        now: How far it has come.
+        low: How far it had come when the sentence began.
+        lost: How many claims do not hold in it.
+        taken: The last record that a change of each name has taken.
+        span: Beginning and end of the iterations that the sentence tells together.
+    """
+
+    now: int
+    low: int
+    lost: int
+    before: _Hypothesis | None
+    last: Placed | None
+    taken: dict[str, int]
+    span: tuple[int, int] | None = None
+
+
+def align(claims: Sequence[Claim], finder: Finder) -> list[Placed]:
+    """A moment for each claim, or the lack of one."""
+    best = _read(claims, finder, most=1)  # a faithful text needs no second hypothesis
+    if best.lost:
+        best = _read(claims, finder, most=_MOST_HYPOTHESES)
+    placed: list[Placed] = []
+    step: _Hypothesis | None = best
+    while step is not None and step.last is not None:
+        placed.append(step.last)
+        step = step.before
+    return placed[::-1]
+
+
+def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
+    """The best hypothesis, of `most` that are kept at a time."""
+    front = [_Hypothesis(0, 0, 0, None, None, {})]
+    sentence = -1
+    for claim in claims:
+        if claim.sentence != sentence:
+            sentence = claim.sentence
+            front = [dataclasses.replace(hypothesis, low=hypothesis.now, span=None) for hypothesis in front]
+        front = _pruned([after for hypothesis in front for after in _place(claim, hypothesis, finder)], most)
+        if most == 1 and front[0].lost:
+            break
+    return min(front, key=lambda hypothesis: (hypothesis.lost, hypothesis.now))
+
+
+def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
+    key = _key(claim)
+    after = hypothesis.taken.get(key, -1) if key else -1
+    if hypothesis.span is not None:
+        return _place_in_span(claim, hypothesis, hypothesis.span, finder)
+    low = (
+        0 if claim.recap else finder.beginning(min(hypothesis.low, hypothesis.now) if claim.reason else hypothesis.now)
+    )
+    try:
+        hit = finder.find(claim, low, hypothesis.now, -1 if claim.recap else after)
+    except Uncheckable as why:
+        return [_next(hypothesis, hypothesis.now, 0, Placed(None, low, str(why)), hypothesis.taken)]
+    given_up = _next(hypothesis, hypothesis.now, 1, Placed(None, hypothesis.now), hypothesis.taken)
+    if hit is None:
+        return [given_up]
+    if claim.recap:
+        return [_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)]
+    if isinstance(claim, Span):
+        span = (hit.step, finder.span_end(claim, hit.step))
+        return [
+            dataclasses.replace(_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), span=span),
+            given_up,
+        ]
+    taken = (
+        {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
+    )
+    found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken)
+    return [found] if hit.t <= hypothesis.now else [found, given_up]
+
+
+def _place_in_span(claim: Claim, hypothesis: _Hypothesis, span: tuple[int, int], finder: Finder) -> list[_Hypothesis]:
+    """A claim about several iterations together: it is looked for in all of them, whatever was told before it."""
+    begin, end = span
+    low = max(begin, hypothesis.now) if isinstance(claim, Has) else begin
+    now = max(hypothesis.now, begin)
+    try:
+        hit = finder.find(claim, low, now, end if isinstance(claim, Held) else -1)
+    except Uncheckable as why:
+        return [_next(hypothesis, hypothesis.now, 0, Placed(None, low, str(why)), hypothesis.taken)]
+    if hit is None or (hit.t > end and isinstance(claim, Goes)):
+        return [_next(hypothesis, hypothesis.now, 1, Placed(None, low), hypothesis.taken)]
+    return [_next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), hypothesis.taken)]
+
+
+def _next(hypothesis: _Hypothesis, now: int, lost: int, placed: Placed, taken: dict[str, int]) -> _Hypothesis:
+    return _Hypothesis(now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span)
+
+
+def _key(claim: Claim) -> str:
+    """What a claim takes a record of, so that no second claim can speak of the same change."""
+    if isinstance(claim, Has) and claim.how is How.BECOMES:
+        return shape(claim.subject)
+    if isinstance(claim, Goes | Grows) and claim.subject is not None:
+        return shape(claim.subject)
+    if isinstance(claim, Changed):
+        return f"change {shape(claim.target) if claim.target is not None else ''} {claim.action}"
+    if isinstance(claim, Returned):
+        return f"return {claim.function}"
+    if isinstance(claim, Called):
+        return f"call {claim.function}"
+    if isinstance(claim, Printed):
+        return "output"
+    if isinstance(claim, Iterated) and claim.ends:
+        return "end of a loop"
+    return "iteration" if isinstance(claim, InIteration) and not claim.exit else ""
+
+
+def _pruned(front: list[_Hypothesis], most: int) -> list[_Hypothesis]:
+    """Those that no other one beats: one that has come less far and lost no more."""
+    front.sort(key=lambda hypothesis: (hypothesis.lost, hypothesis.now))
+    kept: list[_Hypothesis] = []
+    for hypothesis in front:
+        if not kept or hypothesis.now < kept[-1].now:
+            kept.append(hypothesis)
+    return kept[:most]

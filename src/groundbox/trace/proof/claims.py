@@ -1,0 +1,346 @@
+"""What a text can claim about a run: one class for each kind of statement."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What sort of thing a claim says."""
+
+    VALUE = "value"  # a name has a value
+    CHANGE = "change"  # a name takes a value, or goes from one to another
+    CONDITION = "condition"  # an expression is true or false
+    CALL = "call"  # a function is called with arguments
+    RETURN = "return"  # a call returns or yields a value
+    COUNT = "count"  # so many iterations, calls, levels of recursion
+    LINE = "line"  # it happens in this line
+    CONTAINER = "container"  # an item is added, removed, swapped
+    OUTPUT = "output"  # text is printed
+    EXCEPTION = "exception"  # an exception is raised
+    ARITHMETIC = "arithmetic"  # two expressions are equal
+    ANSWER = "answer"  # the result of the whole run
+
+
+class How(StrEnum):
+    """In which way a name is said to have a value."""
+
+    IS = "is"
+    BECOMES = "becomes"
+    STAYS = "stays"
+    IS_NOT = "is not"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Claim:
+    """One checkable statement.
+
+    Attributes:
+        start: Where its words begin in the text.
+        end: Where they end.
+        sentence: The number of its sentence.
+        recap: Whether the text says that it looks back, so that it may hold at an earlier moment.
+        reason: Whether the text gives it as the reason of something, so that it may hold a little earlier.
+    """
+
+    start: int
+    end: int
+    sentence: int
+    recap: bool = False
+    reason: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What sort of thing it says."""
+        return Kind.VALUE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Has(Claim):
+    """`subject` has `value`; both are expressions. With `about`, a number is rounded."""
+
+    subject: ast.expr
+    value: ast.expr
+    how: How = How.IS
+    about: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A change if it says so."""
+        return Kind.CHANGE if self.how is How.BECOMES else Kind.VALUE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Goes(Claim):
+    """`subject` takes these values one after the other. `whole`: what is between two of them is left out.
+
+    With `first_is_old` the first value is the one that it had before. Without a subject, some name does.
+    With `by`, the last value is the one before it and so much more (`sign` -1: less).
+    """
+
+    subject: ast.expr | None
+    values: tuple[ast.expr, ...]
+    first_is_old: bool = True
+    whole: bool = False
+    about: bool = False
+    by: ast.expr | None = None
+    sign: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        """A change."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Grows(Claim):
+    """`subject` changes by `amount`, down with `sign` -1."""
+
+    subject: ast.expr
+    amount: ast.expr
+    sign: int = 1
+
+    @property
+    def kind(self) -> Kind:
+        """A change."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Truth(Claim):
+    """`test` is true or false; without a test, the condition that is evaluated next.
+
+    `given` are the values that the sentence has said of names in the test: `when x is 7, x % 2 == 0 is true`.
+    """
+
+    test: ast.expr | None
+    truth: bool
+    given: tuple[Has, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """A condition."""
+        return Kind.CONDITION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Called(Claim):
+    """A function is called. `arguments` None: nothing is said of them; `whole`: they are all."""
+
+    function: str
+    arguments: tuple[tuple[str | None, ast.expr], ...] | None = None
+    whole: bool = True
+
+    @property
+    def kind(self) -> Kind:
+        """A call."""
+        return Kind.CALL
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Returned(Claim):
+    """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running."""
+
+    function: str | None
+    arguments: tuple[tuple[str | None, ast.expr], ...] | None
+    value: ast.expr
+    yields: bool = False
+    about: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A return."""
+        return Kind.RETURN
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Iterated(Claim):
+    """A loop has so many iterations; `ends`: the text says so where the loop ends.
+
+    `which` says `for`, `while`, `outer`, `inner`, or the name that the loop gives values to.
+    """
+
+    count: int
+    which: str = ""
+    ends: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class InIteration(Claim):
+    """What is told next happens in iteration `number` of a loop; `exit`: the loop is left there."""
+
+    number: int
+    exit: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Span(Claim):
+    """What the sentence tells next happens in iterations `begin` to `finish` of a loop, taken together."""
+
+    begin: int
+    finish: int
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Held(Claim):
+    """In the iterations that the sentence tells, `test` was `truth` so many times; None: each time.
+
+    With `total`, it was evaluated so many times.
+    """
+
+    test: ast.expr
+    truth: bool
+    count: int | None
+    total: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """A condition."""
+        return Kind.CONDITION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Counted(Claim):
+    """So many calls of a function (`what` is `calls`), or levels of calls in each other (`depth`)."""
+
+    what: str
+    count: int
+    function: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class AtLine(Claim):
+    """What the sentence tells happens in this line."""
+
+    line: int
+
+    @property
+    def kind(self) -> Kind:
+        """A line."""
+        return Kind.LINE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Changed(Claim):
+    """`item` is added to or removed from `target`, or two items are swapped. What is None is not said.
+
+    `more` are further items of the same change.
+    """
+
+    action: str
+    item: ast.expr | None
+    target: ast.expr | None
+    other: ast.expr | None = None
+    more: tuple[ast.expr, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """A container's change."""
+        return Kind.CONTAINER
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Yields(Claim):
+    """Some name or call has this value now: `giving [1, 4]`, `-> [1, 4]`."""
+
+    value: ast.expr
+    about: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Row(Claim):
+    """A row of a table: all these have their values at the same moment."""
+
+    cells: tuple[Has, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Printed(Claim):
+    """The program writes `text`; `whole`: that is all it writes."""
+
+    text: str
+    whole: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Output."""
+        return Kind.OUTPUT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Raised(Claim):
+    """An exception of this type comes up; `handled` True: and a handler takes it."""
+
+    type: str | None
+    message: str | None = None
+    handled: bool | None = None
+    by: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """An exception."""
+        return Kind.EXCEPTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Equal(Claim):
+    """All these expressions are equal, at the moment that is told."""
+
+    parts: tuple[ast.expr, ...]
+    about: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Arithmetic."""
+        return Kind.ARITHMETIC
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Answer(Claim):
+    """The result of the whole run."""
+
+    value: ast.expr | None
+    text: str = ""
+    about: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """The answer."""
+        return Kind.ANSWER
+
+
+def words(node: ast.expr) -> str:
+    """An expression as Python text."""
+    try:
+        return ast.unparse(node)
+    except (AttributeError, ValueError, RecursionError, TypeError):
+        return "…"
+
+
+def value_text(value: Any, most: int = 200) -> str:
+    """A compared value as text for a message."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,0 +1,87 @@
+"""What each change of a container put into it and took out of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from groundbox.trace import schema
+from groundbox.trace.proof.ledger import Ledger
+from groundbox.trace.proof.likeness import same
+from groundbox.trace.proof.things import Part
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Delta:
+    """One change of one container.
+
+    Attributes:
+        label: The object.
+        added: Items, keys and values that are new in their place.
+        removed: Those that were there before.
+    """
+
+    t: int
+    label: int
+    added: Sequence[Any]
+    removed: Sequence[Any]
+
+    def is_swap(self, one: Any, other: Any) -> bool:
+        """Whether two items changed places."""
+        pairs = list(zip(self.removed, self.added, strict=False))
+        return any(same(one, a) and same(other, b) for a, b in pairs) and any(
+            same(other, a) and same(one, b) for a, b in pairs
+        )
+
+
+def deltas(ledger: Ledger) -> Sequence[Delta]:
+    """All changes of containers, in order."""
+    found = []
+    for t in ledger.mutations:
+        record = ledger.records[t]
+        assert isinstance(record, schema.Mutate)
+        ledger.spend(4)
+        before, after = ledger.memory.read({"ref": record.id}, t - 1), ledger.memory.read({"ref": record.id}, t)
+        added, removed = _difference(before, after, record, ledger, t)
+        found.append(Delta(t, record.id, added, removed))
+    return found
+
+
+def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, t: int) -> tuple[list[Any], list[Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        added = [
+            part
+            for key, value in after.items()
+            if key not in before or not same(value, before[key])
+            for part in (key, value, (key, value))
+        ]
+        removed = [
+            part
+            for key, value in before.items()
+            if key not in after or not same(value, after[key])
+            for part in (key, value)
+        ]
+        return added, removed
+    if isinstance(before, set) and isinstance(after, set):
+        return list(after - before), list(before - after)
+    if isinstance(before, Part) or isinstance(after, Part):
+        return [ledger.memory.read(item, t) for item in record.items or ()], []
+    try:
+        old, new = list(before), list(after)
+    except TypeError:
+        return [], []
+    return _sequence_difference(old, new, record)
+
+
+def _sequence_difference(old: list[Any], new: list[Any], record: schema.Mutate) -> tuple[list[Any], list[Any]]:
+    if record.op == "splice" and record.start is not None and record.removed is not None:
+        start, count = record.start, len(record.items or ())
+        return new[start : start + count], old[start : start + record.removed]
+    if len(old) == len(new):
+        places = [at for at, (a, b) in enumerate(zip(old, new, strict=True)) if not same(a, b)]
+        return [new[at] for at in places], [old[at] for at in places]
+    texts_old, texts_new = Counter(map(repr, old)), Counter(map(repr, new))
+    added, removed = texts_new - texts_old, texts_old - texts_new
+    return [item for item in new if repr(item) in added], [item for item in old if repr(item) in removed]

@@ -1,0 +1,366 @@
+"""Expressions worked out on recorded values: operators, comparisons, displays, items, attributes, a few builtins.
+
+Nothing of the program is run. Whatever cannot be worked out cheaply and with certainty is `Unknowable`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from groundbox.trace.proof.things import Gap, Part, Thing, Written
+
+_MOST: Final = 10_000
+_DEEPEST: Final = 40
+
+
+class Unknowable(Exception):
+    """It cannot be worked out; the message says why."""
+
+
+Lookup = Callable[[str], Any]
+"""Gives the value of a name, or raises Unknowable."""
+
+
+def evaluate(node: ast.expr, lookup: Lookup, depth: int = 0) -> Any:
+    """The value of an expression.
+
+    Raises:
+        Unknowable: It has none, or it cannot be known.
+    """
+    if depth > _DEEPEST:
+        raise Unknowable("too deep")
+    if type(node) is ast.Constant:
+        return Gap(None) if node.value is ... else node.value
+    work = _NODES.get(type(node))
+    if work is None:
+        raise Unknowable(f"{type(node).__name__} is not worked out")
+    try:
+        return work(node, lookup, depth + 1)
+    except (ArithmeticError, TypeError, ValueError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+        raise Unknowable(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def no_names(name: str) -> Any:
+    """A lookup that knows no names: for literals and plain arithmetic."""
+    if name in ("inf", "nan"):
+        return float(name)
+    raise Unknowable(f"{name} is a name")
+
+
+def literal(node: ast.expr) -> tuple[bool, Any]:
+    """Whether an expression is a value by itself, and which."""
+    try:
+        return True, evaluate(node, no_names)
+    except Unknowable:
+        return False, None
+
+
+def _name(node: Any, lookup: Lookup, depth: int) -> Any:
+    return lookup(node.id)
+
+
+def _items(nodes: Sequence[ast.expr], lookup: Lookup, depth: int) -> list[Any]:
+    values: list[Any] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            spread = evaluate(node.value, lookup, depth)
+            if not isinstance(spread, list | tuple | str | range) or len(spread) > _MOST:
+                raise Unknowable("no sequence")
+            values.extend(spread)
+        else:
+            values.append(evaluate(node, lookup, depth))
+    return values
+
+
+def _dict(node: Any, lookup: Lookup, depth: int) -> Any:
+    if None in node.keys:
+        raise Unknowable("** in a dict")
+    return dict(zip(_items(node.keys, lookup, depth), _items(node.values, lookup, depth), strict=True))
+
+
+def _binary(node: Any, lookup: Lookup, depth: int) -> Any:
+    left, right = evaluate(node.left, lookup, depth), evaluate(node.right, lookup, depth)
+    return arithmetic(type(node.op), left, right)
+
+
+def arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
+    """The result of a binary operator, within bounds."""
+    if isinstance(left, Part | Thing) or isinstance(right, Part | Thing):
+        raise Unknowable("not wholly shown")
+    if (
+        kind is ast.Pow
+        and isinstance(left, int)
+        and isinstance(right, int)
+        and (not _small(left, 10**6) or not _small(right, 400))
+    ):
+        raise Unknowable("too large a power")
+    if kind is ast.LShift and not _small(right, 4000):
+        raise Unknowable("too large a shift")
+    if (
+        kind in (ast.Mult, ast.Add)
+        and _size(left) * max(1, _amount(right)) + _size(right) * max(1, _amount(left)) > _MOST
+    ):
+        raise Unknowable("too long")
+    if kind is ast.Mod and isinstance(left, str | bytes):
+        raise Unknowable("formatting")
+    return _BINARY[kind](left, right)
+
+
+def _small(value: Any, bound: int) -> bool:
+    return isinstance(value, int | float) and abs(value) <= bound
+
+
+def _size(value: Any) -> int:
+    return len(value) if hasattr(value, "__len__") else 0
+
+
+def _amount(value: Any) -> int:
+    return value if isinstance(value, int) else 1
+
+
+def _unary(node: Any, lookup: Lookup, depth: int) -> Any:
+    value = evaluate(node.operand, lookup, depth)
+    if isinstance(node.op, ast.Not):
+        return not truth(value)
+    if isinstance(value, bool | int | float | complex | Counter):
+        return _UNARY[type(node.op)](value)
+    raise Unknowable("no number")
+
+
+def truth(value: Any) -> bool:
+    """Whether a value counts as true.
+
+    Raises:
+        Unknowable: It is an instance, whose class may say.
+    """
+    if isinstance(value, Part):
+        return value.length > 0
+    if isinstance(value, Thing) and value.kind not in ("class", "function", "builtin", "method", "module"):
+        raise Unknowable("the truth of an instance")
+    return bool(value)
+
+
+def _compare(node: Any, lookup: Lookup, depth: int) -> Any:
+    left = evaluate(node.left, lookup, depth)
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = evaluate(comparator, lookup, depth)
+        if not compare(type(op), left, right):
+            return False
+        left = right
+    return True
+
+
+def compare(kind: type[ast.cmpop], left: Any, right: Any) -> bool:
+    """The result of one comparison."""
+    if kind in (ast.Is, ast.IsNot):
+        return _identical(left, right) == (kind is ast.Is)
+    if isinstance(left, Part) or isinstance(right, Part):
+        raise Unknowable("not wholly shown")
+    if (
+        isinstance(left, Thing)
+        and isinstance(right, Thing)
+        and kind in (ast.Eq, ast.NotEq)
+        and left.label
+        and right.label
+    ):
+        raise Unknowable("the equality of instances")
+    return bool(_COMPARE[kind](left, right))
+
+
+def _identical(left: Any, right: Any) -> bool:
+    for value in (left, right):
+        if value is None or isinstance(value, bool):
+            return left is right
+    if isinstance(left, Thing) and isinstance(right, Thing) and left.label and right.label:
+        return left.label == right.label
+    raise Unknowable("identity")
+
+
+def _bool(node: Any, lookup: Lookup, depth: int) -> Any:
+    value: Any = None
+    for part in node.values:
+        value = evaluate(part, lookup, depth)
+        if truth(value) == isinstance(node.op, ast.Or):
+            return value
+    return value
+
+
+def _choice(node: Any, lookup: Lookup, depth: int) -> Any:
+    return evaluate(node.body if truth(evaluate(node.test, lookup, depth)) else node.orelse, lookup, depth)
+
+
+def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
+    owner = evaluate(node.value, lookup, depth)
+    if isinstance(node.slice, ast.Slice):
+        bounds = [
+            None if b is None else evaluate(b, lookup, depth)
+            for b in (node.slice.lower, node.slice.upper, node.slice.step)
+        ]
+        if not isinstance(owner, str | list | tuple | bytes | range):
+            raise Unknowable("no sequence")
+        return owner[slice(*bounds)]
+    index = evaluate(node.slice, lookup, depth)
+    if isinstance(owner, Part):
+        return _item_of_part(owner, index)
+    if not isinstance(owner, str | list | tuple | dict | deque | bytes | range):
+        raise Unknowable("no container")
+    return owner[index]
+
+
+def _item_of_part(owner: Part, index: Any) -> Any:
+    if owner.type == "dict":
+        return next(value for key, value in owner.head if key == index)
+    if isinstance(index, int) and index < 0:
+        index += owner.length
+    if not isinstance(index, int):
+        raise Unknowable("no index")
+    if index < len(owner.head):
+        return owner.head[index]
+    return owner.tail[index - owner.length + len(owner.tail)] if index >= owner.length - len(owner.tail) else _unshown()
+
+
+def _unshown() -> Any:
+    raise Unknowable("this item is not shown")
+
+
+def _attribute(node: Any, lookup: Lookup, depth: int) -> Any:
+    owner = evaluate(node.value, lookup, depth)
+    if isinstance(owner, Thing) and node.attr in owner.attrs:
+        return owner.attrs[node.attr]
+    raise Unknowable(f"no attribute {node.attr}")
+
+
+def _call(node: Any, lookup: Lookup, depth: int) -> Any:
+    name = getattr(node.func, "id", "")
+    if node.keywords or any(isinstance(each, ast.Constant) and _is_gap(each.value) for each in node.args):
+        return _instance(node, name or getattr(node.func, "attr", ""), lookup, depth)
+    function = _BUILTINS.get(name)
+    if function is None and not node.args and name[:1].isupper():
+        return Thing("object", name)
+    if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
+        try:
+            return lookup.call(name or node.func.attr, _items(node.args, lookup, depth))
+        except Unknowable:
+            if name:
+                raise
+    last = name or getattr(node.func, "attr", "")
+    if (
+        function is None
+        and lookup is no_names
+        and (last[:1].isupper() or ast.unparse(node.func).startswith("datetime."))
+    ):
+        return Written(last, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
+    if isinstance(node.func, ast.Attribute):
+        return _method(node, lookup, depth)
+    if function is None:
+        raise Unknowable("a call")
+    arguments = _items(node.args, lookup, depth)
+    if any(isinstance(argument, Part | Thing) or _size(argument) > _MOST for argument in arguments):
+        if len(arguments) == 1 and isinstance(arguments[0], Part) and node.func.id == "len":
+            return arguments[0].length
+        raise Unknowable("not wholly shown")
+    if name in _ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
+        raise Unknowable("the order of a set")
+    return function(*arguments)
+
+
+def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
+    """`Account(owner='Ada')` as a text writes an instance."""
+    arguments: list[ast.expr] = node.args
+    given = [each for each in arguments if not (isinstance(each, ast.Constant) and _is_gap(each.value))]
+    if given and not node.keywords and name[:1].isupper():
+        return Written(name, tuple(_items(node.args, lookup, depth)), name)
+    if given or not name or name in _BUILTINS:
+        raise Unknowable("keywords")
+    return Thing("object", name, {word.arg: evaluate(word.value, lookup, depth) for word in node.keywords})
+
+
+def _is_gap(value: object) -> bool:
+    return isinstance(value, Gap)
+
+
+def _method(node: Any, lookup: Lookup, depth: int) -> Any:
+    owner = evaluate(node.func.value, lookup, depth)
+    if node.func.attr not in _METHODS.get(type(owner), ()):
+        raise Unknowable(f"a call of {node.func.attr}")
+    arguments = _items(node.args, lookup, depth)
+    if any(isinstance(argument, set | frozenset | Part | Thing) for argument in arguments) and node.func.attr == "join":
+        raise Unknowable("the order of a set")
+    result = getattr(owner, node.func.attr)(*arguments)
+    return list(result) if node.func.attr in ("keys", "values", "items") else result
+
+
+def _mapping(*values: Any) -> dict[Any, Any]:
+    """A Counter, defaultdict or OrderedDict, whose default does not matter here."""
+    last = values[-1] if values else {}
+    return dict(last) if isinstance(last, dict) else dict(Counter(last))
+
+
+def _range(*bounds: int) -> range:
+    return range(*bounds)
+
+
+def _listed(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    def make(*values: Any) -> Any:
+        if values and isinstance(values[0], range) and len(values[0]) > _MOST:
+            raise Unknowable("too long")
+        return kind(*values)
+
+    return make
+
+
+_NODES: Final[dict[type[ast.AST], Callable[[Any, Lookup, int], Any]]] = {
+    ast.Name: _name,
+    ast.List: lambda node, lookup, depth: _items(node.elts, lookup, depth),
+    ast.Tuple: lambda node, lookup, depth: tuple(_items(node.elts, lookup, depth)),
+    ast.Set: lambda node, lookup, depth: set(_items(node.elts, lookup, depth)),
+    ast.Dict: _dict,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _bool,
+    ast.IfExp: _choice,
+    ast.Subscript: _subscript,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+}
+_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+}  # fmt: skip
+_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}  # fmt: skip
+_COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.In: lambda item, owner: item in owner, ast.NotIn: lambda item, owner: item not in owner,
+}  # fmt: skip
+_BUILTINS: Final[dict[str, Callable[..., Any]]] = {
+    "len": len, "abs": abs, "min": min, "max": max, "sum": sum, "round": round, "bool": bool, "int": int,
+    "float": float, "str": str, "ord": ord, "chr": chr, "divmod": divmod, "any": any, "all": all, "repr": repr,
+    "sorted": _listed(sorted), "range": _range, "list": _listed(list), "set": _listed(set), "tuple": _listed(tuple),
+    "deque": _listed(deque), "frozenset": _listed(frozenset), "dict": _listed(dict), "Counter": _mapping,
+    "defaultdict": _mapping,
+    "OrderedDict": _mapping,
+    "reversed": lambda items: list(reversed(items)), "enumerate": lambda *a: list(enumerate(*a)),
+    "zip": lambda *a: list(zip(*a, strict=False)), "bin": bin, "hex": hex,
+}  # fmt: skip
+_ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "str", "repr", "reversed", "deque", "Counter"})
+_METHODS: Final[dict[type, frozenset[str]]] = {
+    str: frozenset({
+        "upper", "lower", "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "isdigit",
+        "isalpha", "isalnum", "isupper", "islower", "isspace", "count", "find", "index", "title",
+        "capitalize", "swapcase", "join", "replace", "splitlines", "rfind", "isnumeric", "removeprefix",
+        "removesuffix",
+    }),
+    list: frozenset({"count", "index", "copy"}),
+    tuple: frozenset({"count", "index"}),
+    dict: frozenset({"get", "keys", "values", "items", "copy"}),
+    Counter: frozenset({"get", "keys", "values", "items"}),
+    set: frozenset({"issubset", "issuperset", "union", "intersection", "difference", "isdisjoint", "copy"}),
+}  # fmt: skip

@@ -1,0 +1,237 @@
+"""Whether what a text says is the value that was recorded."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from groundbox.trace.proof.evaluation import literal
+from groundbox.trace.proof.things import Gap, Named, Opaque, Part, Thing, Written
+
+EMPTY: Final = "__empty__"
+"""The name that stands for `empty` where the text does not say an empty what."""
+
+
+class _Empty:
+    """What `empty` says where the text does not say an empty what."""
+
+
+_NOTHING: Final = _Empty()
+
+
+def said_value(node: ast.expr) -> tuple[bool, Any]:
+    """Whether what a text writes is a value by itself, and which."""
+    if isinstance(node, ast.Name) and node.id == EMPTY:
+        return True, _NOTHING
+    return literal(node)
+
+
+def is_gap(node: ast.expr) -> bool:
+    """Whether a text leaves something out there."""
+    return isinstance(node, ast.Constant) and (node.value is ... or isinstance(node.value, Gap))
+
+
+def is_written(node: ast.expr, actual: Any) -> bool:
+    """Whether an expression is how a value of a standard type shows itself: `Decimal('1.5')`, `Color.RED`."""
+    if not isinstance(actual, Thing) or actual.kind != "repr":
+        return False
+    return actual.name.replace(" ", "") == ast.unparse(node).replace(" ", "")
+
+
+def same(said: Any, actual: Any, *, about: bool = False) -> bool:
+    """Whether the two are the same value.
+
+    Numbers are equal when Python says so, but True is not 1. A deque, an array or a range may be written as a list,
+    a Counter as a dict. With `about`, a number may be rounded: it is compared to the digits that were said.
+    """
+    if isinstance(said, _Empty):
+        return actual.length == 0 if isinstance(actual, Part) else hasattr(actual, "__len__") and len(actual) == 0
+    if isinstance(said, bool) or isinstance(actual, bool):
+        return said is actual
+    if isinstance(said, Opaque):
+        name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
+        return bool(name) and name in said.text.replace(" ", "")
+    if isinstance(said, int | float | complex):
+        return isinstance(actual, int | float | complex) and _same_number(said, actual, about)
+    compare = _CONTAINERS.get(type(said))
+    if compare is not None:
+        return compare(said, actual, about)
+    if isinstance(said, Written):
+        return _same_written(said, actual, about)
+    if isinstance(said, Thing):
+        return _same_thing(said, actual, about)
+    return type(said) is type(actual) and bool(said == actual)
+
+
+def _same_number(said: Any, actual: Any, about: bool) -> bool:
+    if said == actual:
+        return True
+    if isinstance(said, float) and isinstance(actual, float) and math.isnan(said) and math.isnan(actual):
+        return True
+    if not about or isinstance(said, complex) or isinstance(actual, complex):
+        return False
+    try:
+        return bool(abs(said - actual) <= _unit(said) * 0.51 + 1e-12)
+    except OverflowError:
+        return False
+
+
+def _unit(said: float) -> float:
+    """The value of the last digit that was said: of 115.76 one hundredth, of 1200 one hundred."""
+    text = repr(said)
+    if "e" in text or "n" in text:
+        return abs(said) * 1e-6
+    whole, _, decimals = text.partition(".")
+    if decimals and decimals != "0":
+        return float(10.0 ** -len(decimals))
+    return float(10.0 ** (len(whole) - len(whole.rstrip("0")))) if said else 1.0
+
+
+def _same_sequence(said: Any, actual: Any, about: bool) -> bool:
+    if isinstance(said, tuple) != isinstance(actual, tuple) and not (
+        isinstance(actual, Part) and actual.type == "tuple"
+    ):
+        return False
+    gap = next((at for at, item in enumerate(said) if isinstance(item, Gap)), None)
+    if gap is not None:
+        return _same_ends(said[:gap], said[gap], said[gap + 1 :], actual, about)
+    if isinstance(actual, Part) or not isinstance(actual, list | tuple | deque | range):
+        return False
+    return len(said) == len(actual) and all(same(a, b, about=about) for a, b in zip(said, actual, strict=True))
+
+
+def _same_ends(head: Any, gap: Gap, tail: Any, actual: Any, about: bool) -> bool:
+    """A list of which the middle is left out, in the text or in the trace."""
+    if isinstance(actual, Part):
+        if actual.type in ("str", "dict", "set"):
+            return False
+        first, last, length = list(actual.head), list(actual.tail), actual.length
+    elif isinstance(actual, list | tuple | deque | range):
+        first = last = list(actual)
+        length = len(first)
+    else:
+        return False
+    if len(head) > len(first) or len(tail) > len(last) or len(head) + len(tail) > length:
+        return False
+    if gap.count is not None and len(head) + len(tail) + gap.count != length:
+        return False
+    pairs = zip((*head, *tail), (*first[: len(head)], *last[len(last) - len(tail) :]), strict=True)
+    return all(same(a, b, about=about) for a, b in pairs)
+
+
+def _same_set(said: Any, actual: Any, about: bool) -> bool:
+    gap = next((item for item in said if isinstance(item, Gap)), None)
+    if gap is None:
+        if not isinstance(actual, set | frozenset) or len(said) != len(actual):
+            return False
+        if any(isinstance(item, Thing | Named | tuple) for item in actual):
+            return all(any(same(item, other, about=about) for other in actual) for item in said)
+        return said == actual and _same_kinds(said, actual)
+    shown = set(actual.head) | set(actual.tail) if isinstance(actual, Part) else actual
+    length = actual.length if isinstance(actual, Part) else len(actual) if hasattr(actual, "__len__") else -1
+    items = [item for item in said if item is not gap]
+    if not isinstance(shown, set | frozenset) or gap.count not in (None, length - len(items)):
+        return False
+    return all(any(same(item, other, about=about) for other in shown) for item in items)
+
+
+def _same_kinds(said: Any, actual: Any) -> bool:
+    return {(type(item) is bool, item) for item in said} == {(type(item) is bool, item) for item in actual}
+
+
+def _same_dict(said: Any, actual: Any, about: bool) -> bool:
+    if len(said) == 1 and isinstance(next(iter(said)), Gap):  # `{… 2 more …}` may be a dict or a set
+        length = (
+            actual.length
+            if isinstance(actual, Part)
+            else len(actual)
+            if isinstance(actual, dict | set | frozenset)
+            else -1
+        )
+        return next(iter(said)).count in (None, length)
+    gap = next((key for key in said if isinstance(key, Gap)), None)
+    if gap is not None:
+        return _same_dict_part({key: value for key, value in said.items() if key is not gap}, gap, actual, about)
+    if not isinstance(actual, dict) or len(said) != len(actual):
+        return False
+    if {type(key) for key in said} & {Part, Thing, Written, tuple}:
+        return all(_has_pair(actual, key, value, about) for key, value in said.items())
+    if not _same_kinds(said, actual):
+        return False
+    return all(key in actual and same(value, actual[key], about=about) for key, value in said.items())
+
+
+def _same_dict_part(said: dict[Any, Any], gap: Gap, actual: Any, about: bool) -> bool:
+    known = actual
+    length = len(actual) if isinstance(actual, dict) else 0
+    if isinstance(actual, Part) and actual.type == "dict":
+        known, length = dict(actual.head), actual.length
+    if not isinstance(known, dict) or gap.count not in (None, length - len(said)):
+        return False
+    return all(_has_pair(known, key, value, about) for key, value in said.items())
+
+
+def _has_pair(known: dict[Any, Any], key: Any, value: Any, about: bool) -> bool:
+    if isinstance(key, Part | Thing | Written) or (
+        isinstance(key, tuple) and any(isinstance(part, Gap | Part) for part in key)
+    ):
+        return any(same(key, other) and same(value, actual, about=about) for other, actual in known.items())
+    return key in known and same(value, known[key], about=about)
+
+
+def _same_text(said: Part, actual: Any, about: bool) -> bool:
+    """A string of which the middle is left out."""
+    if said.type == "int":
+        digits = str(abs(actual)) if isinstance(actual, int) and actual.bit_length() < 20_000 else ""
+        return len(digits) == said.length and digits.startswith(said.head) and digits.endswith(said.tail)
+    if isinstance(actual, Part) and actual.type == "str":
+        head, tail, length = actual.head, actual.tail, actual.length
+    elif isinstance(actual, str):
+        head = tail = actual
+        length = len(actual)
+    else:
+        return False
+    return bool(
+        head.startswith(said.head[: len(head)])
+        and tail.endswith(said.tail[-len(tail) :] if said.tail else "")
+        and length == said.length
+    )
+
+
+def _same_written(said: Written, actual: Any, about: bool) -> bool:
+    """`Decimal('1.5')`, `Point(1, 2)`."""
+    if isinstance(actual, Named):
+        return actual.name.endswith(said.name) and _same_sequence(tuple(said.args), tuple(actual), about)
+    return (
+        isinstance(actual, Thing)
+        and actual.kind == "repr"
+        and actual.name.replace(" ", "") == said.text.replace(" ", "")
+    )
+
+
+def _same_thing(said: Thing, actual: Any, about: bool) -> bool:
+    if isinstance(actual, Named):
+        return said.name in actual.name
+    if not isinstance(actual, Thing):
+        return False
+    if said.name != actual.name and not actual.name.endswith("." + said.name):
+        return False
+    if said.label and said.label != actual.label:
+        return False
+    return all(
+        name in actual.attrs and same(value, actual.attrs[name], about=about) for name, value in said.attrs.items()
+    )
+
+
+_CONTAINERS: Final[dict[type, Callable[[Any, Any, bool], bool]]] = {
+    list: _same_sequence,
+    tuple: _same_sequence,
+    set: _same_set,
+    frozenset: _same_set,
+    dict: _same_dict,
+    Part: _same_text,
+    deque: lambda said, actual, about: isinstance(actual, deque) and _same_sequence(list(said), actual, about),
+}

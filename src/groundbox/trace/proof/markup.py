@@ -1,0 +1,84 @@
+"""Markup made plain without moving a character, so that spans in the plain text are spans in the original.
+
+Backticks, mathematical markup and typographic signs become spaces or the operators they stand for,
+padded to their old length. Which stretches were code is kept beside the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+_SIGNS: Final = str.maketrans(
+    {
+        "‘": "'", "’": "'", "“": '"', "”": '"', "−": "-", "×": "*", "÷": "/", "·": "*", "⋅": "*",
+        "⇒": "→", "⟶": "→", "➜": "→", "➔": "→", "⟹": "→", "↦": "→", "∈": "∈", "\u00a0": " ", "\t": " ",
+    }
+)  # fmt: skip
+_COMMANDS: Final = {
+    "times": "*", "cdot": "*", "ast": "*", "bmod": "%", "mod": "%", "div": "/", "le": "<=", "leq": "<=", "ge": ">=",
+    "geq": ">=", "lt": "<", "gt": ">", "ne": "!=", "neq": "!=", "to": "→", "rightarrow": "→", "Rightarrow": "→",
+    "implies": "→", "approx": "≈", "in": "in", "land": "and", "lor": "or", "neg": "not", "lnot": "not",
+}  # fmt: skip
+_LONGEST_CODE: Final = 2000
+_FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
+_CODE: Final = re.compile(r"(`{1,2})([^`\n]{1,2000})\1")
+_LATEX: Final = re.compile(r"\\([A-Za-z]{1,20}|[,;:!{}()\[\] %_$])")
+
+
+class Plain(NamedTuple):
+    """Text of the same length without markup.
+
+    Attributes:
+        text: The plain text.
+        code: Stretches `(start, end)` that were code spans, in their order, without their backticks.
+        fenced: Stretches `(start, end)` that were fenced blocks, without their fences.
+    """
+
+    text: str
+    code: list[tuple[int, int]]
+    fenced: list[tuple[int, int]]
+
+
+def plain(text: str) -> Plain:
+    """Replaces markup by spaces and signs by operators, each in its old length."""
+    text = text.translate(_SIGNS).replace("\r", "\n")
+    fenced, text = _without_fences(text)
+    code = [(match.start(2), match.end(2)) for match in _CODE.finditer(text)]
+    pieces, at = [], 0
+    for start, end in code:
+        pieces += [_prose(text[at:start].replace("`", " ")), text[start:end]]
+        at = end
+    pieces.append(_prose(text[at:].replace("`", " ")))
+    return Plain("".join(pieces), code, fenced)
+
+
+def _without_fences(text: str) -> tuple[list[tuple[int, int]], str]:
+    marks = list(_FENCE.finditer(text))
+    blocks = []
+    for opening, closing in zip(marks[::2], marks[1::2], strict=False):
+        blocks.append((min(opening.end() + 1, closing.start()), closing.start()))
+    return blocks, _FENCE.sub(lambda match: " " * len(match.group()), text) if marks else text
+
+
+def _prose(text: str) -> str:
+    if "\\" in text and _MATHEMATICS.search(text):
+        text = _LATEX.sub(_operator, text)
+        text = _DOLLARS.sub(_without_dollars, text)
+        return _BRACED.sub(lambda match: f" {match.group(1)} ", text)
+    return _DOLLARS.sub(_without_dollars, text) if "$" in text else text
+
+
+_MATHEMATICS: Final = re.compile(r"\$|\\\(|\\\[|\\(?:boxed|times|cdot|text|frac|bmod|leq?|geq?)\b")
+_DOLLARS: Final = re.compile(r"\$(?=[^\s$])([^$\n'\"]{0,200})\$")
+_BRACED: Final = re.compile(r"\{([^{}:,\n]{0,80})\}")
+
+
+def _without_dollars(match: re.Match[str]) -> str:
+    return f" {match.group(1)} "
+
+
+def _operator(match: re.Match[str]) -> str:
+    if match.group(1) in ("n", "t", "r"):  # more likely of a string
+        return match.group()
+    return _COMMANDS.get(match.group(1), "").ljust(len(match.group()))[: len(match.group())]

@@ -1,0 +1,159 @@
+"""From sentences to claims: finds the words that claim something and hands them to the rules."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, Truth
+from groundbox.trace.proof.ledger import names_in
+from groundbox.trace.proof.phrase import Phrase
+from groundbox.trace.proof.sentences import Form
+from groundbox.trace.proof.vocabulary import vocabulary
+
+_GUARDS: Final = vocabulary(
+    """
+    if whether until unless should would could might may expected expect wanted want suppose supposed check
+    checks checking checked before otherwise instead except assume assuming hypothetically provided
+    """
+)
+_UNGUARDED: Final = frozenset({"-", "branch", "block", "statement", "body", "condition", "clause", "part"})
+_ENDS_GUARD: Final = frozenset({",", ";", ":", "→", "then", "—", "–", ".", "which", "and so", "so"})
+_RECAPS: Final = frozenset(
+    ["recall", "remember", "initially", "originally", "earlier", "previously", "remind", "recap"]
+)
+_REASONS: Final = frozenset({"since", "because", "as", "(", "where"})
+_C = TypeVar("_C", bound=Claim)
+
+
+class Draft:
+    """The claims of one sentence in the making, and what a rule can ask.
+
+    Attributes:
+        used: Indexes of operands that a claim has taken.
+    """
+
+    def __init__(self, phrase: Phrase, functions: frozenset[str]) -> None:
+        self.phrase = phrase
+        self.functions = functions
+        self.claims: list[Claim] = []
+        self.used: set[int] = set()
+        self.number = phrase.sentence.number
+        self._guarded = _guards(phrase)
+        self._recap = [low in _RECAPS for low in phrase.lows]
+
+    def guarded(self, at: int) -> bool:
+        """Whether what stands there is only supposed, asked or expected."""
+        return self._guarded[at] if 0 <= at < len(self._guarded) else False
+
+    def recap(self, at: int) -> bool:
+        """Whether the sentence says before `at` that it looks back."""
+        return any(self._recap[: at + 1])
+
+    def is_reason(self, first: int) -> bool:
+        """Whether `since` or the like stands shortly before, with no comma between."""
+        for at in range(first - 1, max(-1, first - 4), -1):
+            if self.phrase.low(at) in (",", ";", ":", "→"):
+                return False
+            if self.phrase.low(at) in _REASONS:
+                return True
+        return False
+
+    def add(self, kind: type[_C], first: int, last: int, **fields: Any) -> None:
+        """A claim whose words are the items from `first` to `last`."""
+        items = self.phrase.items
+        first, last = max(0, first), min(last, len(items) - 1)
+        if self.guarded(first) and self.guarded(last):
+            return
+        self.used.update(range(first, last + 1))
+        self.claims.append(
+            kind(
+                start=items[first].start,
+                end=items[last].end,
+                sentence=self.number,
+                recap=self.recap(first),
+                reason=self.is_reason(first),
+                **fields,
+            )
+        )
+
+    def has(
+        self, subject: int, value: ast.expr, end: int, how: How, *, about: bool = False, first: int | None = None
+    ) -> None:
+        """The operand at `subject` has a value; the claim's words end before `end`."""
+        node = self.phrase.node(subject)
+        if node is None or ast.dump(value) == ast.dump(node):
+            return  # `x is x` says nothing
+        begin = subject if first is None else first
+        self.add(Has, min(begin, subject), max(end - 1, subject), subject=node, value=value, how=how, about=about)
+
+
+Rule = Callable[[Draft, int], bool]
+"""Looks at the word or sign at an index, and says whether it made a claim of it."""
+
+
+def _guards(phrase: Phrase) -> list[bool]:
+    """For every item whether a word before it makes it a supposition."""
+    guarded, now = [], False
+    for at, low in enumerate(phrase.lows):
+        if now and (low in _ENDS_GUARD or phrase.items[at].kind == "break"):
+            now = False
+        elif low in _GUARDS and phrase.node(at) is None:
+            now = phrase.low(at + 1) not in _UNGUARDED
+        guarded.append(now)
+    if phrase.low(len(phrase.items) - 1) == "?":
+        return [True] * len(guarded)
+    return guarded
+
+
+def read(draft: Draft, rules: dict[str, Sequence[Rule]], last: Sequence[Rule]) -> Sequence[Claim]:
+    """Apply the rules of every word in turn, then those for what no rule took."""
+    for at, low in enumerate(draft.phrase.lows):
+        for rule in rules.get(low, ()):
+            if rule(draft, at):
+                break
+    for at, item in enumerate(draft.phrase.items):
+        if item.node is not None and at not in draft.used:
+            for rule in last:
+                if rule(draft, at):
+                    break
+    return _with_givens(sorted(draft.claims, key=lambda claim: (claim.start, claim.end)))
+
+
+def _with_givens(claims: Sequence[Claim]) -> Sequence[Claim]:
+    """The claims of a sentence, its conditions with the values that stand before them."""
+    found: list[Claim] = []
+    said: dict[str, Has] = {}
+    for claim in claims:
+        if isinstance(claim, Has) and isinstance(claim.subject, ast.Name) and claim.how in (How.IS, How.BECOMES):
+            said[claim.subject.id] = claim
+        elif isinstance(claim, Goes | Grows) and isinstance(claim.subject, ast.Name):
+            said.pop(claim.subject.id, None)
+        if isinstance(claim, Truth) and claim.test is not None and not claim.reason:
+            given = tuple(said[name] for name in sorted(names_in(claim.test)) if name in said)
+            claim = dataclasses.replace(claim, given=given)
+        found.append(claim)
+    return found
+
+
+def cells(phrase: Phrase) -> Iterator[tuple[int, int]]:
+    """The cells of a table row as runs of items."""
+    begin = 1
+    for at in range(1, len(phrase.items)):
+        if phrase.low(at) == "|":
+            yield begin, at
+            begin = at + 1
+    if begin < len(phrase.items):
+        yield begin, len(phrase.items)
+
+
+def is_row(phrase: Phrase) -> bool:
+    """Whether it is a row of a table with a header."""
+    return phrase.sentence.form is Form.ROW and phrase.sentence.header is not None
+
+
+def shifted(claim: _C, **fields: Any) -> _C:
+    """The same claim with other fields."""
+    return dataclasses.replace(claim, **fields)

@@ -1,0 +1,5 @@
+def factorial(n):
+    if n <= 1:
+        return 1
+    rest = factorial(n - 1)
+    return n * rest
