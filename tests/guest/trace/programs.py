@@ -155,7 +155,7 @@ class _Writer:
 
 def program(seed: int) -> str:
     """A random program; it compiles, ends, and takes no input."""
-    for attempt in itertools_count(seed * 1000):
+    for attempt in _attempts(seed * 1000):
         text = _Writer(attempt).program()
         try:
             compile(text, "main.py", "exec")
@@ -165,6 +165,6 @@ def program(seed: int) -> str:
     raise AssertionError
 
 
-def itertools_count(start: int) -> range:
+def _attempts(start: int) -> range:
     """Seeds to try: a few patterns make no sense together."""
     return range(start, start + 1000)

@@ -57,7 +57,7 @@ def test_asynchronous_code_is_told_alike(all_tracers):
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA, reason="GROUNDBOX_DATA, a folder with pyedu-514.jsonl, is not set")
 def test_programs_from_outside_are_told_alike(all_tracers):
-    lines = (Path(DATA) / "pyedu-514.jsonl").read_text().splitlines()[:40]
+    lines = (Path(DATA) / "pyedu-514.jsonl").read_text().splitlines()[:25]
 
     different = []
     for number, problem in enumerate(map(json.loads, lines)):
@@ -66,7 +66,8 @@ def test_programs_from_outside_are_told_alike(all_tracers):
         by_version = {}
         for tracer in all_tracers.values():
             data = tracer(problem["refcode"] + call, bytes=1 << 24, soft_events=500).data
-            by_version.setdefault(tracer.version, set()).add(data)
+            if data.endswith(b'{"k":"end"}\n'):  # else it was stopped by its limit
+                by_version.setdefault(tracer.version, set()).add(data)
         different += [(number, version) for version, written in by_version.items() if len(written) > 1]
 
     assert different == []
