@@ -110,11 +110,10 @@ def test_a_timeout_keeps_what_was_printed(command):
 
     lines, end = told(ran)
     assert (ran.code, ran.stdout, end) == (1, "begun\n", "timeout")
-    assert lines == [
+    assert [line for line in lines if "^" not in line] == [  # where 3.11 shows no carets
         "Traceback (most recent call last):",
         '  File "<cell 1>", line 2, in <module>',
         "    while True: pass",
-        "          ^^^^",
         "KeyboardInterrupt",
         "Timeout: the program was stopped at wall_s=0.5",
         "hint: Make the program cheaper, or run it with a larger wall_s.",

@@ -25,11 +25,6 @@ HOSTILE = {
     "prints too much": ("def f(x):\n    print('x' * 100_000)\n    return x\n", "too-much-output"),
     "deletes files": ("import os\ndef f(x):\n    os.remove('/etc/passwd')\n", "reaches-outside"),
     "stops the tracer": ("import sys\ndef f(x):\n    sys.settrace(None)\n    return x\n", "incomplete-trace"),
-    "stops monitoring": (
-        "import sys\ndef f(x):\n    for tool in range(6):\n        try:\n"
-        "            sys.monitoring.set_events(tool, 0)\n        except ValueError:\n            pass\n    return x\n",
-        "incomplete-trace",
-    ),
     "does not parse": ("def f(x:\n", "does-not-parse"),
     "holds a NUL": ("def f(x):\n    return '\0'\n", "does-not-parse"),
     "takes no such input": ("def f(x, y):\n    return x\n", "input-does-not-fit"),

@@ -9,6 +9,7 @@ import pytest
 
 from groundbox import Network
 from groundbox.sandbox import environments
+from groundbox.sandbox.environments import tracer
 
 DESCRIPTORS = """
 import re
@@ -75,6 +76,8 @@ def test_the_mounts_are_those_of_the_allow_list(attack):
     lines = [line.split() for line in attack(MOUNTS).stdout.splitlines() if line]
     points = {line[4]: (line[5].split(","), line[line.index("-") + 1]) for line in lines}
     named = [str(root) for root in environments.get("default").readable_roots()]
+    if (native := tracer.find(environments.get("default"))) is not None:
+        named.append(str(native.parent))
 
     public = "ld.so.cache localtime timezone mime.types alternatives fonts ssl/certs ssl/openssl.cnf ca-certificates"
     system = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] + [

@@ -4,6 +4,8 @@ import asyncio
 import os
 import socket
 
+import pytest
+
 from groundbox.sandbox.worker import Ended, Order, Worker
 
 
@@ -44,6 +46,7 @@ def test_a_run_ends_with_its_worker_also_while_its_order_is_still_being_sent():
     assert asyncio.run(scenario()) == 9
 
 
+@pytest.mark.needs_root(reason="to give a socket more room than the host's settings allow")
 def test_thousands_of_messages_left_at_the_end_are_read():
     """A message with descriptors is read on its own, however small it is."""
 
