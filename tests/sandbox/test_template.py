@@ -39,7 +39,11 @@ time.sleep(600)
 def _started(**options):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST.format(options=options)], stdout=subprocess.PIPE, text=True, env=environ
+        [sys.executable, "-c", HOST.format(options=options)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environ,
+        preexec_fn=_heed_interrupts,
     )
     assert host.stdout.readline() == "ready\n"
     return host
@@ -153,3 +157,8 @@ def test_a_user_id_is_not_given_again_while_its_sandbox_lives():
             return [worker.identity - first - 60_000 for worker in made]
 
     assert asyncio.run(scenario()) == [1, 2]
+
+
+def _heed_interrupts():
+    """A shell's background job has them ignored, and its children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
