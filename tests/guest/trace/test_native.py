@@ -23,6 +23,51 @@ PROGRAMS = {
     "values": "v = [2**53, 10**400, 1e16, float('nan'), 'é' * 500, '\\ud800', b'x' * 300, (1, (2,)), frozenset('ab'), len]\n",
 }
 
+LARGE = """
+import random
+class Part:
+    pass
+r = random.Random(5)
+parts = [Part() for _ in range(20)]
+def place(of):
+    return r.randrange(len(of))
+items, table, seen, queue = list(range(1100)), dict.fromkeys(range(600)), set(range(600)), list(range(1100))
+for turn in range(30):
+    some = [r.choice([1, 700, "text", None, (2, 3), r.choice(parts), [4]]) for _ in range(30)]
+    items[place(items)] = some[0]
+    items[::90] = some[:len(items[::90])]
+    items[turn], items[turn + 600] = some[1], some[2]
+    items.append(some[3])
+    items.insert(place(items), some[4])
+    del items[place(items)]
+    items[3:6] = some[:turn]
+    queue.append(queue.pop(0))
+    queue.reverse()
+    table[place(table)] = some[5]
+    table[("new", turn)] = some[6]
+    table.update(zip(range(turn), some))
+    table.pop(turn, None)
+    seen.add(parts[turn % 20])
+    seen.discard(turn * 7)
+    seen -= set(range(turn * 20, turn * 20 + turn))
+    seen |= {("many", turn, k) for k in range(turn)}
+    seen ^= {turn, ("many", turn, 0)}
+"""
+
+
+VERSION = ".".join(map(str, sys.version_info[:3]))
+
+
+def compare(programs, module, folder, *, soft_events):
+    jobs = folder / "jobs.jsonl"
+    lines = [json.dumps({"name": name, "source": source}) for name, source in programs.items()]
+    jobs.write_text("\n".join(lines), "utf-8")
+    return subprocess.run(
+        [sys.executable, DIFFERENTIAL, "--core=settrace", "--core=native", f"--module={module}", "--hold",
+         f"--soft-events={soft_events}", jobs],
+        capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
+    )  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
@@ -34,18 +79,15 @@ def module(tmp_path_factory):
 
 
 def test_the_native_core_writes_the_bytes_of_the_one_in_python(module, tmp_path):
-    jobs = tmp_path / "jobs.jsonl"
-    lines = [json.dumps({"name": name, "source": source}) for name, source in PROGRAMS.items()]
-    jobs.write_text("\n".join(lines), "utf-8")
+    compared = compare(PROGRAMS, module, tmp_path, soft_events=100)
 
-    compared = subprocess.run(
-        [sys.executable, DIFFERENTIAL, "--core=settrace", "--core=native", f"--module={module}", "--hold",
-         "--soft-events=100", jobs],
-        capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
-    )  # fmt: skip
+    assert (compared.stdout, compared.returncode) == (f"{VERSION} settrace native {{'same': {len(PROGRAMS)}}}\n", 0)
 
-    version = ".".join(map(str, sys.version_info[:3]))
-    assert (compared.stdout, compared.returncode) == (f"{version} settrace native {{'same': {len(PROGRAMS)}}}\n", 0)
+
+def test_small_changes_of_large_containers_are_told_as_they_are_in_python(module, tmp_path):
+    compared = compare({"large": LARGE}, module, tmp_path, soft_events=100_000)
+
+    assert (compared.stdout, compared.returncode) == (f"{VERSION} settrace native {{'same': 1}}\n", 0)
 
 
 def test_without_a_compiler_nothing_is_built(tmp_path, monkeypatch):

@@ -140,3 +140,37 @@ def test_a_record_that_breaks_off_is_said_to(recorded):
     told = narrate(trace)
 
     assert told.text == "The record ends before g returns."
+
+
+def test_the_end_of_a_recursion_is_told_as_it_was_then(recorded):
+    source = (
+        "def below(n):\n    if n == 0:\n        return []\n    found = below(n - 1)\n    found.append(n)\n"
+        "    return found\n\ndef main():\n    for n in range(2, 9):\n        below(n).append(0)\n"
+    )
+
+    told = narrate(recorded(source, "main"))
+
+    assert "`below(0)`, which returns []" in told.text
+    assert "`below(0)`, which returns [1" not in told.text
+
+
+def test_an_array_that_a_call_returned_is_called_an_array(recorded):
+    source = (
+        "from array import array\n\ndef made():\n    return array('i', range(30))\n\ndef main():\n"
+        "    rows = made()\n    return len(rows)\n"
+    )
+
+    told = narrate(recorded(source, "main"))
+
+    assert "the array that `made()` returned" in told.text
+
+
+def test_the_items_of_a_comprehension_stand_apart_from_what_is_before_them(recorded):
+    source = (
+        "def main():\n    out = []\n    for y in range(2):\n        out.append([i for i in range(4) if i != y])\n"
+        "    for x in range(2):\n        rest = [i for i in range(4) if i != x]\n    return rest, out\n"
+    )
+
+    told = narrate(recorded(source, "main"))
+
+    assert "the items 1, 2, 3 of range(0, 4) pass `i != x`" in told.text

@@ -83,17 +83,32 @@ _NOT_PURE = {
 }
 
 
+_read: dict[str, dict[int, str]] = {}
+_kept: list[Any] = []
+"""The functions that were read, so that no other object gets the id of one."""
+
+
 def known_functions() -> dict[int, str]:
-    """By id: library functions that change nothing ("none") or their first argument at most ("first")."""
+    """By id: library functions that change nothing ("none") or their first argument at most ("first").
+
+    Each module is read once, so what a program puts in there later is not among them.
+    """
     known: dict[int, str] = {}
     for name in _PURE_MODULES:
         module = sys.modules.get(name)
-        if type(module) is not types.ModuleType:
+        if name not in _read and type(module) is types.ModuleType:
+            _read[name] = _functions_of(name, module)
+        known |= _read.get(name, {})
+    return known
+
+
+def _functions_of(name: str, module: types.ModuleType) -> dict[int, str]:
+    known: dict[int, str] = {}
+    for member, function in module_dict(module).items():
+        if member in _NOT_PURE.get(name, ()) or not callable(function) or isinstance(function, type):
             continue
-        for member, function in module_dict(module).items():
-            if member in _NOT_PURE.get(name, ()) or not callable(function) or isinstance(function, type):
-                continue
-            known[id(function)] = _FIRST if member in _FIRST_CHANGED.get(name, ()) else "none"
+        _kept.append(function)
+        known[id(function)] = _FIRST if member in _FIRST_CHANGED.get(name, ()) else "none"
     return known
 
 

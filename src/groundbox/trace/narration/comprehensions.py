@@ -51,8 +51,8 @@ def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Eval
     kept = [item for item in items if all(evaluation.value_with(test, name, item) for test in clause.ifs)]
     said: list[Detail] = []
     if clause.ifs and items:
-        code = " and ".join(ast.unparse(test) for test in clause.ifs)
-        row = "all" if len(kept) == len(items) else _row(kept) or "none"
+        code = ast.unparse(clause.ifs[0] if len(clause.ifs) == 1 else ast.BoolOp(ast.And(), clause.ifs))
+        row = "all" if len(kept) == len(items) else f"the items {_row(kept)}" if kept else "none"
         said.append(Detail(f"{row} of {literal(items)} pass `{code}`", code, row))
     if kept and not whole and not (isinstance(holder.elt, ast.Name) and holder.elt.id == name):
         code = ast.unparse(holder.elt)

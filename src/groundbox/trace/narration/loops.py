@@ -238,10 +238,14 @@ class Loops:
         before = self._gaps.look(frame)
         telling.advance(fold.record - 1)
         telling.advance(max((fold.record, *fold.effects)))
-        text = _numbers(fold.after + 1, fold.after + fold.iterations)
-        said = claim(ClaimKind.COUNT, [fold.record], frame, str(loop.line), str(fold.iterations))
         rest = self._gaps.after(before, frame, fold.record, telling.state.t)
-        self._say_gap(telling.voice.say("loop.folded", iterations=text), [said], rest)
+        if not fold.iterations:  # the header ran once more, and ended the loop
+            for said in rest:
+                telling.draft.say(said.text, said.claim)
+            return
+        text = _numbers(fold.after + 1, fold.after + fold.iterations)
+        told = claim(ClaimKind.COUNT, [fold.record], frame, str(loop.line), str(fold.iterations))
+        self._say_gap(telling.voice.say("loop.folded", iterations=text), [told], rest)
 
     def _say_gap(self, gap: str, claims: Sequence[Claim], rest: Sequence[Said]) -> None:
         telling = self._telling

@@ -28,13 +28,14 @@ class Outcomes:
         touched, names = self._touched(activation)
         before = self._gaps.look(frame, touched)
         outer = {name: self._outer(frame, name) for name in names}
+        descent = self._descent(activation) if activation.outcome == "return" else None
         telling.advance(activation.last)
         if activation.outcome == "unwind":
             self._say_exception(activation, call)
         elif activation.name.endswith(".__init__"):
             self._tell_made(activation)
         elif activation.outcome == "return":
-            self._say_result(activation, call, before, where, outer)
+            self._say_result(activation, call, before, where, outer, descent)
 
     def _say_exception(self, activation: Activation, call: str) -> None:
         """The exception that left a call: the last that came up in it, or came into it."""
@@ -51,18 +52,25 @@ class Outcomes:
         self._telling.draft.say(f"{call} raises an exception", unwound(activation))
 
     def _say_result(
-        self, activation: Activation, call: str, before: dict[str, Before], where: Where, outer: dict[str, str | None]
+        self,
+        activation: Activation,
+        call: str,
+        before: dict[str, Before],
+        where: Where,
+        outer: dict[str, str | None],
+        descent: Said | None,
     ) -> None:
         """What a call returned, and what it changed that its caller can see.
 
         Args:
             before: The caller's objects when it began.
             outer: Names of enclosing functions or of the module that it set, with what they were.
+            descent: How far down a recursion went.
         """
-        if (leaf := _leaf(activation)) is not None:
-            self._say_descent(leaf)
+        if descent is not None:
+            self._telling.draft.say(descent.text, descent.claim)
         changed = self._changed(activation, before, where.activation.frame, outer)
-        if where.quiet and not changed and leaf is None:
+        if where.quiet and not changed and descent is None:
             return
         telling = self._telling
         value = telling.text(activation.value)
@@ -108,15 +116,17 @@ class Outcomes:
                 said.append(is_now(name, now, [activation.last], frame))
         return said
 
-    def _say_descent(self, leaf: Activation) -> None:
-        """How far down a recursion goes that is not told, and what its base case gives."""
+    def _descent(self, activation: Activation) -> Said | None:
+        """How far down a recursion goes that is not told, and what its base case gives at that moment."""
         telling = self._telling
-        if leaf.outcome != "return":
-            return
+        leaf = _leaf(activation)
+        if leaf is None or leaf.outcome != "return":
+            return None
+        telling.advance(leaf.last)
         value = telling.text(leaf.value)
         text = telling.voice.say("call.down", call=call_text(self._telling, leaf, past=True), value=value)
         refs = [leaf.first, leaf.last]
-        telling.draft.say(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value))
+        return Said(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value))
 
     def _tell_made(self, activation: Activation) -> None:
         telling = self._telling

@@ -58,6 +58,9 @@ class _Hypothesis:
         lost: How many claims do not hold in it.
         taken: The last record that a change of each name has taken.
         span: Beginning and end of the iterations that the sentence tells together.
+        end: When what the sentence tells as a whole is over: these iterations, a loop, a call; -1 for nothing.
+        next: Beginning and end of the iteration after those that the sentence before told together.
+        back: Iterations that the sentence looks back to; which of the loops is meant, it does not say.
     """
 
     now: int
@@ -67,6 +70,9 @@ class _Hypothesis:
     last: Placed | None
     taken: dict[str, int]
     span: tuple[int, int] | None = None
+    end: int = -1
+    next: tuple[int, int] | None = None
+    back: Span | None = None
 
 
 def align(claims: Sequence[Claim], finder: Finder) -> list[Placed]:
@@ -89,18 +95,41 @@ def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
     for claim in claims:
         if claim.sentence != sentence:
             sentence = claim.sentence
-            front = [dataclasses.replace(hypothesis, low=hypothesis.now, span=None) for hypothesis in front]
+            front = [_begun(hypothesis, finder) for hypothesis in front]
         front = _pruned([after for hypothesis in front for after in _place(claim, hypothesis, finder)], most)
         if most == 1 and front[0].lost:
             break
     return min(front, key=lambda hypothesis: (hypothesis.lost, hypothesis.now))
 
 
+def _begun(hypothesis: _Hypothesis, finder: Finder) -> _Hypothesis:
+    """The hypothesis at the beginning of another sentence."""
+    following = finder.iteration_at(hypothesis.span[1]) if hypothesis.span is not None else None
+    return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, next=following, back=None)
+
+
 def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
+    if hypothesis.next is not None:
+        begin, end = hypothesis.next
+        hypothesis = dataclasses.replace(hypothesis, next=None)
+        if begin > hypothesis.now:
+            found = _placed_at(claim, dataclasses.replace(hypothesis, now=begin, low=begin), finder)
+            if found[0].lost == hypothesis.lost and found[0].now <= end:
+                return found  # what one tells after some iterations is most likely the next one
+    if claim.later and hypothesis.end > hypothesis.now:
+        at_the_end = _placed_at(claim, dataclasses.replace(hypothesis, now=hypothesis.end), finder)
+        if at_the_end[0].lost == hypothesis.lost:
+            return at_the_end
+    return _placed_at(claim, hypothesis, finder)
+
+
+def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
     key = _key(claim)
     after = hypothesis.taken.get(key, -1) if key else -1
     if hypothesis.span is not None:
         return _place_in_span(claim, hypothesis, hypothesis.span, finder)
+    if hypothesis.back is not None and isinstance(claim, Held | Goes):
+        return _place_in_the_past(claim, hypothesis, hypothesis.back, finder)
     low = (
         0 if claim.recap else finder.beginning(min(hypothesis.low, hypothesis.now) if claim.reason else hypothesis.now)
     )
@@ -111,18 +140,25 @@ def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypot
     given_up = _next(hypothesis, hypothesis.now, 1, Placed(None, hypothesis.now), hypothesis.taken)
     if hit is None:
         return [given_up]
+    if claim.recap and isinstance(claim, Span):
+        return [
+            dataclasses.replace(_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), back=claim)
+        ]
     if claim.recap:
         return [_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)]
     if isinstance(claim, Span):
         span = (hit.step, finder.span_end(claim, hit.step))
         return [
-            dataclasses.replace(_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), span=span),
+            dataclasses.replace(
+                _next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), span=span, end=span[1]
+            ),
             given_up,
         ]
     taken = (
         {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
     )
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken)
+    found = dataclasses.replace(found, end=max(hypothesis.end, finder.end_of(claim, hit, low)))
     return [found] if hit.t <= hypothesis.now else [found, given_up]
 
 
@@ -140,8 +176,25 @@ def _place_in_span(claim: Claim, hypothesis: _Hypothesis, span: tuple[int, int],
     return [_next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), hypothesis.taken)]
 
 
+def _place_in_the_past(claim: Claim, hypothesis: _Hypothesis, back: Span, finder: Finder) -> list[_Hypothesis]:
+    """A claim about several iterations together that lie behind, in any of the loops that have them."""
+    why = ""
+    for begin, end in finder.spans(back):
+        try:
+            hit = finder.find(claim, begin, begin, end if isinstance(claim, Held) else -1)
+        except Uncheckable as error:
+            why = str(error)
+            continue
+        if hit is not None and hit.t <= end:
+            return [_next(hypothesis, hypothesis.now, 0, Placed(hit, begin), hypothesis.taken)]
+    return [_next(hypothesis, hypothesis.now, 0 if why else 1, Placed(None, 0, why), hypothesis.taken)]
+
+
 def _next(hypothesis: _Hypothesis, now: int, lost: int, placed: Placed, taken: dict[str, int]) -> _Hypothesis:
-    return _Hypothesis(now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span)
+    return _Hypothesis(
+        now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span, hypothesis.end,
+        back=hypothesis.back,
+    )  # fmt: skip
 
 
 def _key(claim: Claim) -> str:

@@ -7,6 +7,8 @@ import dataclasses
 from enum import StrEnum
 from typing import Any
 
+from groundbox.trace.proof.things import Part
+
 
 class Kind(StrEnum):
     """What sort of thing a claim says."""
@@ -44,6 +46,7 @@ class Claim:
         sentence: The number of its sentence.
         recap: Whether the text says that it looks back, so that it may hold at an earlier moment.
         reason: Whether the text gives it as the reason of something, so that it may hold a little earlier.
+        later: Whether the text says that it holds when what the sentence tells before is over (`after which`).
     """
 
     start: int
@@ -51,6 +54,7 @@ class Claim:
     sentence: int
     recap: bool = False
     reason: bool = False
+    later: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -218,6 +222,29 @@ class Held(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Mapped(Claim):
+    """What a comprehension made of its items: `code` gave these `values` for these `items`."""
+
+    code: ast.expr
+    values: tuple[ast.expr, ...]
+    items: tuple[ast.expr, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Passed(Claim):
+    """Of what a comprehension went through, these `items` passed its `test`; None: all of them."""
+
+    test: ast.expr
+    items: tuple[ast.expr, ...] | None
+    through: ast.expr
+
+    @property
+    def kind(self) -> Kind:
+        """A condition."""
+        return Kind.CONDITION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Counted(Claim):
     """So many calls of a function (`what` is `calls`), or levels of calls in each other (`depth`)."""
 
@@ -295,7 +322,7 @@ class Raised(Claim):
     """An exception of this type comes up; `handled` True: and a handler takes it."""
 
     type: str | None
-    message: str | None = None
+    message: str | Part | None = None
     handled: bool | None = None
     by: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,12 +67,20 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
     if isinstance(before, set) and isinstance(after, set):
         return list(after - before), list(before - after)
     if isinstance(before, Part) or isinstance(after, Part):
-        return [ledger.memory.read(item, t) for item in record.items or ()], []
+        return [ledger.memory.read(item, t) for item in record.items or ()], _removed(before, record)
     try:
         old, new = list(before), list(after)
     except TypeError:
         return [], []
     return _sequence_difference(old, new, record)
+
+
+def _removed(before: Any, record: schema.Mutate) -> list[Any]:
+    """What a splice took out of a sequence of which not everything is shown, as far as it is."""
+    places = range(record.start or 0, (record.start or 0) + (record.removed or 0))
+    if isinstance(before, Part):
+        return [found[0] for place in places if (found := before.item(place)) is not None]
+    return [before[place] for place in places] if isinstance(before, list | deque) else []
 
 
 def _sequence_difference(old: list[Any], new: list[Any], record: schema.Mutate) -> tuple[list[Any], list[Any]]:

@@ -6,12 +6,15 @@ Nothing of the program is run. Whatever cannot be worked out cheaply and with ce
 from __future__ import annotations
 
 import ast
+import math
 import operator
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groundbox.trace.proof.things import Gap, Part, Thing, Written
+from groundbox.trace.proof.comprehensions import scopes
+from groundbox.trace.proof.things import Array, Gap, Named, Part, Thing, Written
 
 _MOST: Final = 10_000
 _DEEPEST: Final = 40
@@ -89,7 +92,7 @@ def _binary(node: Any, lookup: Lookup, depth: int) -> Any:
 
 def arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """The result of a binary operator, within bounds."""
-    if isinstance(left, Part | Thing) or isinstance(right, Part | Thing):
+    if isinstance(left, Part | Thing | Array) or isinstance(right, Part | Thing | Array):
         raise Unknowable("not wholly shown")
     if (
         kind is ast.Pow
@@ -139,6 +142,8 @@ def truth(value: Any) -> bool:
     """
     if isinstance(value, Part):
         return value.length > 0
+    if isinstance(value, Array):
+        raise Unknowable("the truth of an array")
     if isinstance(value, Thing) and value.kind not in ("class", "function", "builtin", "method", "module"):
         raise Unknowable("the truth of an instance")
     return bool(value)
@@ -158,7 +163,7 @@ def compare(kind: type[ast.cmpop], left: Any, right: Any) -> bool:
     """The result of one comparison."""
     if kind in (ast.Is, ast.IsNot):
         return _identical(left, right) == (kind is ast.Is)
-    if isinstance(left, Part) or isinstance(right, Part):
+    if isinstance(left, Part | Array) or isinstance(right, Part | Array):
         raise Unknowable("not wholly shown")
     if (
         isinstance(left, Thing)
@@ -203,34 +208,67 @@ def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
         if not isinstance(owner, str | list | tuple | bytes | range):
             raise Unknowable("no sequence")
         return owner[slice(*bounds)]
+    if isinstance(owner, dict) and isinstance(node.slice, ast.Call) and (found := _named_key(node.slice, owner)):
+        return _whole(found[0], lookup)
     index = evaluate(node.slice, lookup, depth)
     if isinstance(owner, Part):
-        return _item_of_part(owner, index)
+        return _whole(_item_of_part(owner, index), lookup)
+    if isinstance(owner, Array):
+        return _item_of_array(owner, index)
     if not isinstance(owner, str | list | tuple | dict | deque | bytes | range):
         raise Unknowable("no container")
-    return owner[index]
+    return _whole(owner[index], lookup)
+
+
+def _named_key(node: ast.Call, owner: dict[Any, Any]) -> tuple[Any] | None:
+    """The value at a named tuple that is written out: `distances[Position(6, 6)]`."""
+    known, key = literal(node)
+    if not known or not isinstance(key, Written):
+        return None
+    for other, value in owner.items():
+        if isinstance(other, Named) and other.name.endswith(key.name) and tuple(other) == key.args:
+            return (value,)
+    return None
+
+
+def _item_of_array(owner: Array, index: Any) -> Any:
+    rows = owner.nested()
+    if not isinstance(rows, list) or type(index) is not int:
+        raise Unknowable("this item is not shown")
+    return Array(_flat(rows[index]), owner.shape[1:]) if len(owner.shape) > 1 else rows[index]
+
+
+def _flat(rows: list[Any]) -> list[Any]:
+    return [item for row in rows for item in (_flat(row) if isinstance(row, list) else [row])]
 
 
 def _item_of_part(owner: Part, index: Any) -> Any:
     if owner.type == "dict":
-        return next(value for key, value in owner.head if key == index)
+        for key, value in owner.head:
+            if key == index:
+                return value
+        raise Unknowable("this item is not shown")
     if isinstance(index, int) and index < 0:
         index += owner.length
     if not isinstance(index, int):
         raise Unknowable("no index")
-    if index < len(owner.head):
-        return owner.head[index]
-    return owner.tail[index - owner.length + len(owner.tail)] if index >= owner.length - len(owner.tail) else _unshown()
+    found = owner.item(index)
+    if found is None:
+        raise Unknowable("this item is not shown")
+    return found[0]
 
 
-def _unshown() -> Any:
-    raise Unknowable("this item is not shown")
+def _whole(value: Any, lookup: Lookup) -> Any:
+    """An instance as it is by itself: inside of what holds it, a part that leads back is cut off."""
+    return (
+        lookup.object(value.label) if isinstance(value, Thing) and value.label and hasattr(lookup, "object") else value
+    )
 
 
 def _attribute(node: Any, lookup: Lookup, depth: int) -> Any:
     owner = evaluate(node.value, lookup, depth)
     if isinstance(owner, Thing) and node.attr in owner.attrs:
-        return owner.attrs[node.attr]
+        return _whole(owner.attrs[node.attr], lookup)
     raise Unknowable(f"no attribute {node.attr}")
 
 
@@ -248,20 +286,19 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
             if name:
                 raise
     last = name or getattr(node.func, "attr", "")
-    if (
-        function is None
-        and lookup is no_names
-        and (last[:1].isupper() or ast.unparse(node.func).startswith("datetime."))
-    ):
-        return Written(last, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
+    if function is None and lookup is no_names:
+        if name == "array" and len(node.args) == 1:
+            return Array(evaluate(node.args[0], lookup, depth))
+        if last[:1].isupper() or ast.unparse(node.func).startswith(_SHOWN_WITH_MODULE):
+            return Written(last, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
     if isinstance(node.func, ast.Attribute):
-        return _method(node, lookup, depth)
+        return _of_math(node, lookup, depth) if _is_math(node.func.value, lookup) else _method(node, lookup, depth)
     if function is None:
         raise Unknowable("a call")
     arguments = _items(node.args, lookup, depth)
-    if any(isinstance(argument, Part | Thing) or _size(argument) > _MOST for argument in arguments):
-        if len(arguments) == 1 and isinstance(arguments[0], Part) and node.func.id == "len":
-            return arguments[0].length
+    if any(isinstance(argument, Part | Thing | Array) or _size(argument) > _MOST for argument in arguments):
+        if len(arguments) == 1 and isinstance(arguments[0], Part | Array) and node.func.id == "len":
+            return len(arguments[0]) if isinstance(arguments[0], Array) else arguments[0].length
         raise Unknowable("not wholly shown")
     if name in _ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
         raise Unknowable("the order of a set")
@@ -290,8 +327,74 @@ def _method(node: Any, lookup: Lookup, depth: int) -> Any:
     arguments = _items(node.args, lookup, depth)
     if any(isinstance(argument, set | frozenset | Part | Thing) for argument in arguments) and node.func.attr == "join":
         raise Unknowable("the order of a set")
+    if node.func.attr in _PADDING and not _small(arguments[0], _MOST):
+        raise Unknowable("too long")
     result = getattr(owner, node.func.attr)(*arguments)
     return list(result) if node.func.attr in ("keys", "values", "items") else result
+
+
+def _is_math(node: ast.expr, lookup: Lookup) -> bool:
+    """Whether a name is the module; to plain arithmetic it is, since nothing else is called so."""
+    if not isinstance(node, ast.Name) or node.id != "math":
+        return False
+    if lookup is no_names:
+        return True
+    value = lookup(node.id)
+    return isinstance(value, Thing) and (value.kind, value.name) == ("module", "math")
+
+
+def _of_math(node: Any, lookup: Lookup, depth: int) -> Any:
+    if node.func.attr not in _MATH:
+        raise Unknowable(f"a call of math.{node.func.attr}")
+    arguments = _items(node.args, lookup, depth)
+    if not all(_small(argument, 500 if node.func.attr in _STEEP else 10**300) for argument in arguments):
+        raise Unknowable("too large a number")
+    return getattr(math, node.func.attr)(*arguments)
+
+
+def _formatted(node: Any, lookup: Lookup, depth: int) -> str:
+    """An f-string of numbers and strings."""
+    texts = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            texts.append(str(part.value))
+            continue
+        value = evaluate(part.value, lookup, depth)
+        spec = _formatted(part.format_spec, lookup, depth) if part.format_spec is not None else ""
+        if not isinstance(value, str | int | float | None) or re.search(r"\d{4}", spec) or not _is_short(value):
+            raise Unknowable("formatting")
+        texts.append(format(_CONVERSIONS.get(part.conversion, _as_it_is)(value), spec))
+    return "".join(texts)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_CONVERSIONS: Final[dict[int, Callable[[Any], Any]]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+
+def _is_short(value: Any) -> bool:
+    return _size(value) <= _MOST if isinstance(value, str) else not isinstance(value, int) or _small(value, 10**300)
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return arithmetic(ast.Pow, base, exponent)
+
+
+def _comprehension(node: Any, lookup: Lookup, depth: int) -> Any:
+    """A generator gives a list: it is only worked out where a builtin takes all of it."""
+
+    def work(part: ast.expr, names: Any) -> Any:
+        return evaluate(part, names, depth)
+
+    kind = set if isinstance(node, ast.SetComp) else list
+    values = []
+    for scope in scopes(node.generators, lookup, work, ordered=kind is list):
+        values.append(evaluate(node.elt, scope, depth))
+        if len(values) > _MOST:
+            raise Unknowable("too long")
+    return kind(values)
 
 
 def _mapping(*values: Any) -> dict[Any, Any]:
@@ -327,6 +430,10 @@ _NODES: Final[dict[type[ast.AST], Callable[[Any, Lookup, int], Any]]] = {
     ast.Subscript: _subscript,
     ast.Attribute: _attribute,
     ast.Call: _call,
+    ast.JoinedStr: _formatted,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
 }
 _BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -348,15 +455,26 @@ _BUILTINS: Final[dict[str, Callable[..., Any]]] = {
     "defaultdict": _mapping,
     "OrderedDict": _mapping,
     "reversed": lambda items: list(reversed(items)), "enumerate": lambda *a: list(enumerate(*a)),
-    "zip": lambda *a: list(zip(*a, strict=False)), "bin": bin, "hex": hex,
+    "zip": lambda *a: list(zip(*a, strict=False)), "bin": bin, "hex": hex, "oct": oct, "pow": _power,
 }  # fmt: skip
+_SHOWN_WITH_MODULE: Final = ("datetime.", "np.")
+"""How values of standard types begin that show themselves with their module."""
 _ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "str", "repr", "reversed", "deque", "Counter"})
+_STEEP: Final = frozenset({"factorial", "comb", "perm"})
+"""Functions of `math` whose results are far longer than what they are given."""
+_MATH: Final = _STEEP | {
+    "sqrt", "isqrt", "floor", "ceil", "trunc", "gcd", "lcm", "fabs", "log", "log2", "log10", "pow", "exp", "sin", "cos",
+    "tan", "asin", "acos", "atan", "atan2", "radians", "degrees", "hypot", "copysign", "fmod", "isinf", "isnan",
+    "isfinite",
+}  # fmt: skip
+_PADDING: Final = frozenset({"center", "ljust", "rjust", "zfill"})
 _METHODS: Final[dict[type, frozenset[str]]] = {
     str: frozenset({
         "upper", "lower", "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "isdigit",
         "isalpha", "isalnum", "isupper", "islower", "isspace", "count", "find", "index", "title",
         "capitalize", "swapcase", "join", "replace", "splitlines", "rfind", "isnumeric", "removeprefix",
-        "removesuffix",
+        "removesuffix", "center", "ljust", "rjust", "zfill",
+        "rindex", "rsplit", "partition", "rpartition", "istitle", "isdecimal", "isidentifier",
     }),
     list: frozenset({"count", "index", "copy"}),
     tuple: frozenset({"count", "index"}),

@@ -17,6 +17,8 @@ from groundbox.trace.proof.claims import (
     How,
     InIteration,
     Iterated,
+    Mapped,
+    Passed,
     Printed,
     Raised,
     Returned,
@@ -26,6 +28,7 @@ from groundbox.trace.proof.claims import words as words_of
 from groundbox.trace.proof.evaluation import literal
 from groundbox.trace.proof.phrase import ADVERBS, NUMBERS, ORDINALS, Value
 from groundbox.trace.proof.reader import Draft, Rule
+from groundbox.trace.proof.things import Part
 from groundbox.trace.proof.tokens import NUMBER
 from groundbox.trace.proof.value_rules import (
     acceptable,
@@ -47,6 +50,7 @@ _RETURNING: Final = (
 _EXCEPTIONS: Final = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 )
+_ENDS_A_ROW: Final = frozenset({",", ".", ";", ":", ")", "", "and", "so", "for", "of"})
 _LOOPS: Final = frozenset(
     {"loop", "loops", "body", "iteration", "iterations", "while", "for", "iterates", "rounds", "passes"}
 )
@@ -138,6 +142,7 @@ def runs(draft: Draft, at: int) -> bool:
         and node is not None
         and function_name(node) in draft.functions
         and phrase.low(at) in ("runs", "starts", "gets", "begins", "receives")
+        and (phrase.low(at) not in ("starts", "begins") or phrase.low(at + 1) not in ("at", "as"))
     ):
         if phrase.low(at) == "gets" or phrase.low(at) == "receives":
             given, end = call_with(draft, at + 1)
@@ -245,11 +250,58 @@ def gives_back(draft: Draft, at: int) -> bool:
     return _return(draft, left, value, callee(draft, node), given, generator)
 
 
+def gives_items(draft: Draft, at: int) -> bool:
+    """`x * 2 gives 4, 8 for the items 2, 4`, of a comprehension."""
+    phrase = draft.phrase
+    left = phrase.left(at)
+    code = phrase.node(left) if left is not None else None
+    values, end = row(draft, at + 1)
+    if left is None or code is None or not values or tuple(phrase.lows[end : end + 3]) != ("for", "the", "items"):
+        return False
+    items, end = row(draft, end + 3)
+    draft.add(Mapped, left, end - 1, code=code, values=values, items=items)
+    return True
+
+
+def pass_test(draft: Draft, at: int) -> bool:
+    """`the items 2, 4 of [1, 2, 4] pass x % 2 == 0`, `all of [2] pass ...`, `none of [1] pass ...`."""
+    phrase = draft.phrase
+    test, through = phrase.node(at + 1), phrase.node(at - 1)
+    if test is None or through is None or phrase.low(at - 2) != "of":
+        return False
+    begin, word = at - 3, phrase.low(at - 3)
+    items: tuple[ast.expr, ...] | None = None if word == "all" else ()
+    if word not in ("all", "none"):
+        while begin > 0 and phrase.low(begin - 1) != "items":
+            begin -= 1
+        items, end = row(draft, begin)
+        if not items or end != at - 2:
+            return False
+    draft.add(Passed, begin, at + 1, test=test, items=items, through=through)
+    return True
+
+
+def row(draft: Draft, at: int) -> tuple[tuple[ast.expr, ...], int]:
+    """Values with commas between, and where they end."""
+    phrase = draft.phrase
+    values: list[ast.expr] = []
+    end = at
+    while (value := phrase.right(at, bare=False, fill=())) is not None:
+        if phrase.items[at].code or phrase.low(value.end) not in _ENDS_A_ROW:
+            break  # the beginning of another clause
+        values.append(value.node)
+        end = value.end
+        if phrase.low(end) != ",":
+            break
+        at = end + 1
+    return tuple(values), end
+
+
 def value_to_return(draft: Draft, at: int) -> bool:
     """`the value to return is 5`, `its return value is 5`."""
     phrase = draft.phrase
     words = phrase.lows[max(0, at - 5) : at]
-    if ("return" not in words and "returned" not in words) or "value" not in words:
+    if ("return" not in words and "returned" not in words) or not {"value", "what"} & set(words):
         return False
     value = phrase.right(phrase.skip(at + 1, _RETURNING, 5))
     return value is not None and _return(draft, at, value, None, None, False)
@@ -569,7 +621,7 @@ def message(draft: Draft, at: int) -> bool:
     return True
 
 
-def message_of(draft: Draft, at: int) -> tuple[str, str | None] | None:
+def message_of(draft: Draft, at: int) -> tuple[str, str | Part | None] | None:
     """The exception that an item names, and its message: `ValueError`, `ValueError('x')`."""
     if not 0 <= at < len(draft.phrase.items):
         return None
@@ -579,7 +631,7 @@ def message_of(draft: Draft, at: int) -> tuple[str, str | None] | None:
         return None
     if isinstance(node, ast.Call) and len(node.args) == 1:
         known, value = literal(node.args[0])
-        return name, str(value) if known else None
+        return name, (value if isinstance(value, Part) else str(value)) if known else None
     return name, None
 
 
@@ -638,9 +690,10 @@ RULES: Final[dict[str, Sequence[Rule]]] = {
     "gets": (runs, gets_item), "gains": (gets_item,), "loses": (gets_item,), "takes": (source_of_loop,),
     "goes": (source_of_loop,), "loops": (source_of_loop,), "iterates": (source_of_loop,),
     **dict.fromkeys(("returns", "return", "returning", "yields", "yield", "returned", "yielding"), (returns,)),
-    **dict.fromkeys(("gives", "give", "produces"), (gives_back,)),
+    **dict.fromkeys(("gives", "give", "produces"), (gives_items, gives_back)),
     "is": (value_to_return,), "leaves": (leaves,),
-    **dict.fromkeys(("iteration", "times", "passes", "pass", "rounds", "round", "levels", "deep"), (counts,)),
+    **dict.fromkeys(("iteration", "times", "passes", "rounds", "round", "levels", "deep"), (counts,)),
+    "pass": (pass_test, counts),
     "depth": (depth,), "iterations": (span, counts), "line": (line,), "message": (message,), "→": (final_arrow,),
     **dict.fromkeys(("append", "appends", "appending", "push", "pushes", "pushing", "add", "adds", "adding", "insert",
                      "inserts", "inserting", "enqueue", "enqueues", "pop", "pops", "popping", "remove", "removes",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import functools
 import keyword
+import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from groundbox.trace.proof.things import Gap, Part
+from groundbox.trace.proof.things import Gap, Opaque, Part
 from groundbox.trace.proof.tokens import NUMBER, SIGN, STRING, WORD, Token
 
 _DEEPEST: Final = 24
@@ -29,6 +30,7 @@ _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
 }  # fmt: skip
 _WORDLIKE: Final = frozenset({"plus", "minus", "times", "mod", "modulo", "in"})
 _CONSTANTS: Final = {"True": True, "False": False, "None": None}
+_NOT_FINITE: Final = {"inf": math.inf, "nan": math.nan}
 _FACTOR: Final = 7
 
 
@@ -223,8 +225,20 @@ class _Parser:
             return self.elided_string(_string(token.text, at))
         if token.kind == WORD:
             return self.name(token, at)
+        if token.low == "<":
+            return self.opaque(at) if self.brackets else None
         opened: dict[str, Callable[[int, int], Parsed | None]] = {"(": self.group, "[": self.display, "{": self.braces}
         return opened[token.low](at, depth) if token.low in opened else None
+
+    def opaque(self, at: int) -> Parsed | None:
+        """`<function outer.<locals>.f>`, where a value can stand."""
+        depth = 0
+        for end in range(at, min(len(self.tokens), at + 16)):
+            depth += (self.tokens[end].low == "<") - (self.tokens[end].low == ">")
+            if depth == 0 and end > at + 1:
+                text = " ".join(token.text for token in self.tokens[at + 1 : end]).replace(" . ", ".")
+                return Parsed(ast.Constant(Opaque(text)), end + 1)  # type: ignore[arg-type]
+        return None
 
     def gap(self, at: int) -> tuple[Gap, int] | None:
         """`...` or `… 5 more …`."""
@@ -266,6 +280,8 @@ class _Parser:
     def name(self, token: Token, at: int) -> Parsed | None:
         if token.text in _CONSTANTS:
             return Parsed(ast.Constant(_CONSTANTS[token.text]), at + 1)
+        if token.text in _NOT_FINITE and not token.code and token.text not in self.names:
+            return Parsed(ast.Constant(_NOT_FINITE[token.text]), at + 1)
         if keyword.iskeyword(token.text) or "'" in token.text:
             return None
         if token.text in self.names or token.code or self.brackets or self.opens(at + 1):

@@ -24,6 +24,8 @@ from groundbox.trace.proof.claims import (
     How,
     InIteration,
     Iterated,
+    Mapped,
+    Passed,
     Printed,
     Raised,
     Returned,
@@ -32,6 +34,7 @@ from groundbox.trace.proof.claims import (
     Truth,
     Yields,
 )
+from groundbox.trace.proof.comprehensions import Bound, Comprehension, found_in
 from groundbox.trace.proof.deltas import Delta, deltas
 from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names, truth
 from groundbox.trace.proof.ledger import Entry, Ledger, LoopRun, is_called, names_in, shape
@@ -57,6 +60,8 @@ class Uncheckable(Exception):
 
 
 _NOWHERE: Final = ()
+_FEW: Final = 3
+"""Steps that are looked at for a statement that is told where it runs."""
 
 
 class Finder:
@@ -114,6 +119,8 @@ class Finder:
             return self._becomes(claim, low, after)
         says = self._sayer(claim.value, about=claim.about)
         wanted = claim.how is not How.IS_NOT
+        if isinstance(claim.subject, ast.Call) and (hit := self._called_value(claim, says, low, now)) is not None:
+            return hit
 
         def holds(t: int) -> bool:
             actual = self.ledger.value(claim.subject, t)
@@ -122,6 +129,73 @@ class Finder:
         ended = isinstance(self._record(now), schema.Return | schema.Yield)
         begin = low if claim.reason or claim.recap or ended else max(low, now)
         return self._first(names_in(claim.subject) | names_in(claim.value), begin, holds)
+
+    def _called_value(self, claim: Has, says: Callable[[Any, int], bool], low: int, now: int) -> Hit | None:
+        """What a call gave in a step that goes on, or in the next one."""
+        steps = self.matcher.working_out(claim.subject, 0, far=True) if claim.recap else self._told_now(low, now)
+        for step in steps:
+            try:
+                actual = self.matcher.given(claim.subject, step)
+                if says(actual, step.step) is (claim.how is not How.IS_NOT):
+                    return Hit(max(now, step.step), step.step)
+            except Unknowable:
+                continue
+        return None
+
+    def _mapped(self, claim: Mapped, low: int, now: int, after: int) -> Hit | None:
+        """What became of the items of a comprehension, worked out again."""
+
+        def holds(holder: Comprehension, clause: ast.comprehension, step: Step) -> bool | None:
+            if shape(holder.elt) != shape(claim.code) or len(claim.items) != len(claim.values):
+                return None
+            made = [self._for_item(claim.code, clause, self._item(item, step.step), step) for item in claim.items]
+            pairs = zip(claim.values, made, strict=True)
+            return all(is_written(node, one) or same(self._item(node, step.step), one) for node, one in pairs)
+
+        return self._in_a_comprehension(claim, holds, low, now)
+
+    def _passed(self, claim: Passed, low: int, now: int, after: int) -> Hit | None:
+        """Which items a comprehension kept."""
+
+        def holds(holder: Comprehension, clause: ast.comprehension, step: Step) -> bool | None:
+            if not clause.ifs or shape(_joined(clause.ifs)) != shape(claim.test):
+                return None
+            through = self.ledger.value(clause.iter, step.step, step.frame, step.calls)
+            if not same(self.ledger.value(claim.through, step.step, step.frame, step.calls), through):
+                return False
+            kept = [item for item in through if truth(self._for_item(claim.test, clause, item, step))]
+            said = through if claim.items is None else [self._item(node, step.step) for node in claim.items]
+            return same(list(said), kept)
+
+        return self._in_a_comprehension(claim, holds, low, now)
+
+    def _in_a_comprehension(
+        self, claim: Claim, holds: Callable[[Comprehension, ast.comprehension, Step], bool | None], low: int, now: int
+    ) -> Hit | None:
+        unknown = ""
+        for step in self.ledger.steps if claim.recap else self._told_now(low, now):
+            for holder, clause in found_in(step.statement):
+                try:
+                    if holds(holder, clause, step):
+                        return Hit(max(now, step.step), step.step)
+                except Unknowable as why:
+                    unknown = str(why)
+        if unknown:
+            raise Uncheckable(unknown)
+        return None
+
+    def _told_now(self, low: int, now: int) -> Iterator[Step]:
+        """The steps that a sentence may tell that has come to `now`: those that go on, and the next ones."""
+        yield from self.ledger.open_steps(now)
+        for t in dict.fromkeys((low, now)):
+            at = bisect.bisect_left(self.ledger.step_times, t)
+            yield from self.ledger.steps[at : at + _FEW]
+
+    def _for_item(self, code: ast.expr, clause: ast.comprehension, item: Any, step: Step) -> Any:
+        assert isinstance(clause.target, ast.Name)
+        self.ledger.spend()
+        lookup = self.ledger.lookup(step.step, step.frame, step.calls)
+        return evaluate(code, Bound(lookup, {clause.target.id: item}))
 
     def _record(self, t: int) -> Any:
         return self.ledger.records[t] if 0 <= t < len(self.ledger.records) else None
@@ -201,7 +275,9 @@ class Finder:
 
     def _said(self, said: tuple[bool, Any], node: ast.expr, t: int, actual: Any, *, about: bool) -> bool:
         try:
-            return same(said[1] if said[0] else self.ledger.value(node, t), actual, about=about)
+            return is_written(node, actual) or same(
+                said[1] if said[0] else self.ledger.value(node, t), actual, about=about
+            )
         except Unknowable:
             return False
 
@@ -299,8 +375,11 @@ class Finder:
         return hit if hit is None or self._fits(claim, hit.t) else None
 
     def _fits(self, claim: Truth, t: int) -> bool:
-        """Whether the values that the sentence said before are there at `t`."""
-        return all(self._still(given, t) for given in claim.given)
+        """Whether the values that the sentence said before are there at `t`, or after the calls of a test at `t`."""
+        at = bisect.bisect_left(self.ledger.condition_times, t)
+        test = self.ledger.conditions[at : at + 1] if t in self.ledger.condition_times[at : at + 1] else ()
+        over = max((call.last for condition in test for call in condition.calls), default=t)
+        return all(self._still(given, t) or (over > t and self._still(given, over)) for given in claim.given)
 
     def _still(self, given: Has, t: int) -> bool:
         try:
@@ -316,22 +395,25 @@ class Finder:
             return Hit(hit, hit) if hit is not None else None
         names = names_in(claim.test)
         if isinstance(claim.test, ast.Compare) and isinstance(claim.test.ops[0], ast.Is):
-            return self._is_same_object(claim.test, claim.truth, low)
+            return self._is_same_object(claim, claim.test, low)
         if not names:
-            return self._plain_truth(claim.test, claim.truth, now)
+            return self._plain_truth(claim.test, claim.truth, low, now)
         if self.matcher.is_unknown(claim.test):
             raise Uncheckable("a part of a condition that cannot be worked out")
 
         def holds(t: int) -> bool:
             assert claim.test is not None
-            return truth(self.ledger.value(claim.test, t)) is claim.truth
+            return truth(self.ledger.value(claim.test, t)) is claim.truth and self._fits(claim, t)
 
         return self._first(names, low, holds)
 
-    def _is_same_object(self, test: ast.Compare, wanted: bool, low: int) -> Hit | None:
+    def _is_same_object(self, claim: Truth, test: ast.Compare, low: int) -> Hit | None:
+        wanted = claim.truth
         times = self.ledger.moments(names_in(test))
         for t in (low, *times[bisect.bisect_right(times, low) :]):
             self.ledger.spend()
+            if not self._fits(claim, t):
+                continue
             labels = [self.matcher.label(node, t) for node in (test.left, test.comparators[0])]
             if None in labels:
                 try:
@@ -356,11 +438,22 @@ class Finder:
             return Hit(times[at], times[at])
         return None
 
-    def _plain_truth(self, test: ast.expr, wanted: bool, now: int) -> Hit | None:
+    def _all_true(self, test: ast.BoolOp, low: int, now: int) -> Hit | None:
+        """`0 != 4 and 0 < 7`, each of which is found by itself."""
+        hits = [
+            self._found_truth(Truth(start=0, end=0, sentence=0, test=part, truth=True), low, now)
+            for part in test.values
+        ]
+        found = [hit for hit in hits if hit is not None]
+        return max(found) if len(found) == len(hits) else None
+
+    def _plain_truth(self, test: ast.expr, wanted: bool, low: int, now: int) -> Hit | None:
         try:
             actual = truth(evaluate(test, no_names))
         except Unknowable:
             raise Uncheckable("it cannot be worked out") from None
+        if actual is wanted and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            return self._all_true(test, low, now)
         fits = actual is wanted and self.matcher.is_known(test, now) and not self.matcher.is_near_miss(test, now)
         return Hit(now, -1) if fits else None
 
@@ -452,7 +545,10 @@ class Finder:
         return None
 
     def _iterated(self, claim: Iterated, low: int, now: int, after: int) -> Hit | None:
-        for run in self._loops_at(claim, low, now, after):
+        fitting = self.ledger.loops if claim.recap else self._loops_at(claim, low, now, after)
+        for run in fitting:
+            if claim.recap and not _is_meant(claim, run):
+                continue
             if run.loop.count == claim.count:
                 return Hit(max(now, run.end) if claim.ends else now, run.start)
         return None
@@ -511,9 +607,24 @@ class Finder:
                 return Hit(now, begins)
         return None
 
+    def spans(self, claim: Span) -> Iterator[tuple[int, int]]:
+        """Beginning and end of every run of iterations that a text which looks back may mean."""
+        for run in self.ledger.loops:
+            begins = self.begins(run, claim.begin)
+            if begins is not None and run.loop.count >= claim.finish:
+                yield begins, self.span_end(claim, begins)
+
     def _around(self, now: int) -> list[LoopRun]:
         """The loops that are going on."""
         return [run for run in self.ledger.loops if run.start <= now <= run.end]
+
+    def end_of(self, claim: Claim, hit: Hit, low: int) -> int:
+        """When what a claim tells as a whole is over: a loop that begins from `low` on, a call; else -1."""
+        if isinstance(claim, Returned):
+            return hit.t
+        if not isinstance(claim, Iterated) or hit.step < low:
+            return -1
+        return max((run.end for run in self.ledger.loops if run.start == hit.step), default=-1)
 
     def span_end(self, claim: Span, start: int) -> int:
         """The last record of the last iteration of a span that begins at `start`."""
@@ -523,13 +634,24 @@ class Finder:
                 return following if following is not None else run.end
         return len(self.ledger.records)
 
+    def iteration_at(self, t: int) -> tuple[int, int] | None:
+        """Beginning and end of the iteration that begins at `t`."""
+        for run in self.ledger.loops:
+            if run.start <= t <= run.end:
+                for iteration in run.loop.iterations:
+                    if self.begins(run, iteration.number) == t:
+                        following = self.begins(run, iteration.number + 1)
+                        return t, run.end if following is None else following
+        return None
+
     def begins(self, run: LoopRun, number: int) -> int | None:
-        """When an iteration began."""
+        """When an iteration began; of one that ran without records, where that is said."""
         for iteration in run.loop.iterations:
             if iteration.number == number:
                 first = iteration.header or next((node for node in iteration.body if isinstance(node, Step)), None)
                 return first.step if first is not None else None
-        return None
+        folds = (fold for fold in run.loop.folds if fold.after < number <= fold.after + fold.iterations)
+        return next((fold.record for fold in folds), None)
 
     def _held(self, claim: Held, low: int, now: int, after: int) -> Hit | None:
         """Counted over the iterations of the sentence's span, which begin at `low` and end before `after`."""
@@ -587,7 +709,7 @@ class Finder:
         if (
             claim.target is not None
             and claim.item is not None
-            and (hit := self._as_number(claim, low, after)) is not None
+            and (hit := self._as_number(claim, low, now, after)) is not None
         ):
             return hit
         checked = False
@@ -621,19 +743,23 @@ class Finder:
                     return Hit(entry.t, entry.t)
         return None
 
-    def _as_number(self, claim: Changed, low: int, after: int) -> Hit | None:
+    def _as_number(self, claim: Changed, low: int, now: int, after: int) -> Hit | None:
         """`5 is added to total`, where that is a number."""
         if claim.action not in ("add",) or claim.target is None or claim.item is None:
             return None
-        try:
-            if not isinstance(self.ledger.value(claim.target, low), int | float):
-                return None
-        except Unknowable:
+        known = any(self._is_number(claim.target, t) for t in (low, now))
+        if not known and not (claim.recap and any(_is_number(each.new) for each in self.ledger.history(claim.target))):
             return None
         grows = Grows(
             start=claim.start, end=claim.end, sentence=claim.sentence, subject=claim.target, amount=claim.item
         )
         return self._grows(grows, low, low, after)
+
+    def _is_number(self, node: ast.expr, t: int) -> bool:
+        try:
+            return _is_number(self.ledger.value(node, t))
+        except Unknowable:
+            return False
 
     def _is_change(self, claim: Changed, change: Delta) -> bool:
         if claim.action == "swap":
@@ -701,9 +827,7 @@ class Finder:
             assert isinstance(record, schema.Raise)
             if t < low or (claim.type is not None and record.type.rpartition(".")[2] != claim.type):
                 continue
-            if claim.message is not None and [claim.message] != [
-                str(self.ledger.memory.read(value, t)) for value in record.args[:1]
-            ]:
+            if claim.message is not None and not self._is_message(claim.message, record, t):
                 continue
             if claim.by is not None and not self._by(record.f, claim.by):
                 continue
@@ -714,12 +838,16 @@ class Finder:
             return Hit(t, t)
         return None
 
+    def _is_message(self, said: Any, record: schema.Raise, t: int) -> bool:
+        given = [self.ledger.memory.read(value, t) for value in record.args[:1]]
+        return any(same(said, value) or said == str(value) for value in given)
+
     def _by(self, frame: int, name: str) -> bool:
         activation = self.ledger.structure.activations.get(frame)
         return activation is not None and is_called(activation, name)
 
     def _equal(self, claim: Equal, low: int, now: int, after: int) -> Hit | None:
-        found = self.matcher.equation(claim.parts, low, now, about=claim.about)
+        found = self.matcher.equation(claim.parts, low, now, about=claim.about, far=claim.recap)
         if found is None:
             raise Uncheckable("it cannot be worked out from the trace")
         return Hit(*found) if found else None
@@ -758,6 +886,14 @@ def _new_value(record: Any) -> tuple[Any] | None:
     return ({"ref": record.id},) if isinstance(record, schema.Mutate) else None
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _joined(tests: Sequence[ast.expr]) -> ast.expr:
+    return tests[0] if len(tests) == 1 else ast.BoolOp(ast.And(), list(tests))
+
+
 def _is_meant(claim: Iterated, run: LoopRun) -> bool:
     if claim.which in ("for", "while"):
         return run.loop.kind == claim.which
@@ -790,6 +926,8 @@ _FINDERS: Final[dict[type[Claim], Callable[[Finder, Any, int, int, int], Hit | N
     Changed: Finder._changed,
     Yields: Finder._yields,
     Row: Finder._row,
+    Mapped: Finder._mapped,
+    Passed: Finder._passed,
     Printed: Finder._printed,
     Raised: Finder._raised,
     Equal: Finder._equal,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from groundbox.trace import schema
@@ -31,11 +31,12 @@ _PASSES_OVER: Final = re.compile(
 def gaps(claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, text: str) -> dict[int, str]:
     """Claims before which an update of the same name was left out, with what to say of it."""
     told: dict[str, tuple[int, Claim]] = {}
+    histories = _Histories(ledger)
     found: dict[int, str] = {}
     for index, (claim, place) in enumerate(zip(claims, placed, strict=True)):
         if place.hit is None or place.hit.step < 0 or claim.recap:
             continue
-        for key, subject_entries in _speaks_of(claim, ledger):
+        for key, subject_entries in histories.of(claim):
             at = _entry_at(subject_entries, place.hit.step)
             if at is None and not _is_change(claim):
                 at = bisect.bisect_right(subject_entries, place.hit.t, key=lambda entry: entry.t) - 1
@@ -54,16 +55,26 @@ def gaps(claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, text
     return found
 
 
-def _speaks_of(claim: Claim, ledger: Ledger) -> Iterator[tuple[str, Sequence[Entry]]]:
-    """The histories that a claim tells a part of: one for each frame that has one."""
-    subject = claim.subject if isinstance(claim, Has | Goes | Grows) else None
-    if not isinstance(subject, ast.Name):
-        return
-    by_frame: dict[int, list[Entry]] = {}
-    for entry in ledger.history(subject):
-        by_frame.setdefault(getattr(ledger.records[entry.t], "f", 0), []).append(entry)
-    for frame, entries in by_frame.items():
-        yield f"{frame} {subject.id}", entries
+class _Histories:
+    """The changes of each name by the frames in which they stand."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._by_name: dict[str, dict[str, list[Entry]]] = {}
+
+    def of(self, claim: Claim) -> Iterable[tuple[str, Sequence[Entry]]]:
+        """The histories that a claim tells a part of: one for each frame that has one."""
+        subject = claim.subject if isinstance(claim, Has | Goes | Grows) else None
+        return self._of(subject).items() if isinstance(subject, ast.Name) else ()
+
+    def _of(self, subject: ast.Name) -> dict[str, list[Entry]]:
+        found = self._by_name.get(subject.id)
+        if found is None:
+            found = self._by_name[subject.id] = {}
+            for entry in self._ledger.history(subject):
+                frame = getattr(self._ledger.records[entry.t], "f", 0)
+                found.setdefault(f"{frame} {subject.id}", []).append(entry)
+        return found
 
 
 def _entry_at(entries: Sequence[Entry], t: int) -> int | None:

@@ -521,6 +521,10 @@ class Scene:
         owner = self.ledger.memory.read({"ref": label}, self.t)
         return owner.attrs.get(name, MISSING) if isinstance(owner, Thing) else MISSING
 
+    def object(self, label: int) -> Any:
+        """An object at this moment."""
+        return self.ledger.memory.read({"ref": label}, self.t)
+
     def call(self, name: str, arguments: list[Any]) -> Any:
         """What a call of the program's own function gave in this step."""
         for activation in self.calls:
@@ -573,7 +577,7 @@ def _collect(nodes: Sequence[Any], depth: int, last: int, found: list[LoopRun]) 
         if not isinstance(node, Loop):
             continue
         begins = [iteration.header.step for iteration in node.iterations[:1] if iteration.header is not None]
-        inner = [_last_of(iteration.body) for iteration in node.iterations[-1:]]
+        inner = [last_ for iteration in node.iterations[-1:] if (last_ := _last_of(iteration.body))]
         closing = [node.closing.step, node.closing.last] if node.closing is not None else []
         ends = closing[-1:] or [*inner, *begins]
         firsts = [*begins, *closing, *inner]
@@ -594,6 +598,8 @@ def _last_of(nodes: Sequence[Any]) -> int:
 
 
 def _equal(left: Any, right: Any) -> bool:
+    if left is right:
+        return True
     if type(left) is not type(right):
         return False
     if isinstance(left, Thing):

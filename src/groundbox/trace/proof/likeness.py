@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from groundbox.trace.proof.evaluation import literal
-from groundbox.trace.proof.things import Gap, Named, Opaque, Part, Thing, Written
+from groundbox.trace.proof.expressions import parse_source
+from groundbox.trace.proof.things import Array, Gap, Named, Opaque, Part, Thing, Written
 
 EMPTY: Final = "__empty__"
 """The name that stands for `empty` where the text does not say an empty what."""
@@ -38,7 +40,15 @@ def is_written(node: ast.expr, actual: Any) -> bool:
     """Whether an expression is how a value of a standard type shows itself: `Decimal('1.5')`, `Color.RED`."""
     if not isinstance(actual, Thing) or actual.kind != "repr":
         return False
-    return actual.name.replace(" ", "") == ast.unparse(node).replace(" ", "")
+    return _is_code(ast.unparse(node), actual.name)
+
+
+def _is_code(said: str, shown: str) -> bool:
+    """Whether two pieces of code differ in nothing but spaces and quotes."""
+    if said.replace(" ", "") == shown.replace(" ", ""):
+        return True
+    one, other = parse_source(said), parse_source(shown)
+    return one is not None and other is not None and ast.dump(one) == ast.dump(other)
 
 
 def same(said: Any, actual: Any, *, about: bool = False) -> bool:
@@ -53,6 +63,8 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
         return said is actual
     if isinstance(said, Opaque):
         name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
+        if re.fullmatch(r"# ?\d+", said.text):  # an object inside itself, by its label
+            return isinstance(actual, Thing) and actual.label == int(said.text[1:])
         return bool(name) and name in said.text.replace(" ", "")
     if isinstance(said, int | float | complex):
         return isinstance(actual, int | float | complex) and _same_number(said, actual, about)
@@ -90,17 +102,44 @@ def _unit(said: float) -> float:
     return float(10.0 ** (len(whole) - len(whole.rstrip("0")))) if said else 1.0
 
 
+def _same_array(said: Array, actual: Any, about: bool) -> bool:
+    return isinstance(actual, Array) and same(said.nested(), actual, about=about)
+
+
 def _same_sequence(said: Any, actual: Any, about: bool) -> bool:
+    if isinstance(actual, Array):  # one that is cut is written in a row
+        actual = actual.items if any(isinstance(item, Gap) for item in said) else actual.nested()
     if isinstance(said, tuple) != isinstance(actual, tuple) and not (
         isinstance(actual, Part) and actual.type == "tuple"
     ):
         return False
-    gap = next((at for at, item in enumerate(said) if isinstance(item, Gap)), None)
+    gaps = [at for at, item in enumerate(said) if isinstance(item, Gap)]
+    if len(gaps) > 1:
+        return _same_runs(said, actual, about)
+    gap = gaps[0] if gaps else None
     if gap is not None:
         return _same_ends(said[:gap], said[gap], said[gap + 1 :], actual, about)
     if isinstance(actual, Part) or not isinstance(actual, list | tuple | deque | range):
         return False
     return len(said) == len(actual) and all(same(a, b, about=about) for a, b in zip(said, actual, strict=True))
+
+
+def _same_runs(said: Any, actual: Any, about: bool) -> bool:
+    """A list of which several parts are left out, each with its length."""
+    if not isinstance(actual, Part | list | tuple | deque | range):
+        return False
+    at = 0
+    for item in said:
+        if isinstance(item, Gap):
+            if item.count is None:
+                return False
+            at += item.count
+            continue
+        found = actual.item(at) if isinstance(actual, Part) else (actual[at],) if at < len(actual) else None
+        if found is None or not same(item, found[0], about=about):
+            return False
+        at += 1
+    return at == (actual.length if isinstance(actual, Part) else len(actual))
 
 
 def _same_ends(head: Any, gap: Gap, tail: Any, actual: Any, about: bool) -> bool:
@@ -130,7 +169,7 @@ def _same_set(said: Any, actual: Any, about: bool) -> bool:
         if any(isinstance(item, Thing | Named | tuple) for item in actual):
             return all(any(same(item, other, about=about) for other in actual) for item in said)
         return said == actual and _same_kinds(said, actual)
-    shown = set(actual.head) | set(actual.tail) if isinstance(actual, Part) else actual
+    shown = set(actual.shown()) if isinstance(actual, Part) else actual
     length = actual.length if isinstance(actual, Part) else len(actual) if hasattr(actual, "__len__") else -1
     items = [item for item in said if item is not gap]
     if not isinstance(shown, set | frozenset) or gap.count not in (None, length - len(items)):
@@ -205,11 +244,9 @@ def _same_written(said: Written, actual: Any, about: bool) -> bool:
     """`Decimal('1.5')`, `Point(1, 2)`."""
     if isinstance(actual, Named):
         return actual.name.endswith(said.name) and _same_sequence(tuple(said.args), tuple(actual), about)
-    return (
-        isinstance(actual, Thing)
-        and actual.kind == "repr"
-        and actual.name.replace(" ", "") == said.text.replace(" ", "")
-    )
+    if isinstance(actual, int | float) and said.text.startswith("np.") and len(said.args) == 1:
+        return same(said.args[0], actual, about=about)  # a scalar of numpy is the number that it holds
+    return isinstance(actual, Thing) and actual.kind == "repr" and _is_code(said.text, actual.name)
 
 
 def _same_thing(said: Thing, actual: Any, about: bool) -> bool:
@@ -232,6 +269,10 @@ _CONTAINERS: Final[dict[type, Callable[[Any, Any, bool], bool]]] = {
     set: _same_set,
     frozenset: _same_set,
     dict: _same_dict,
+    Array: _same_array,
     Part: _same_text,
-    deque: lambda said, actual, about: isinstance(actual, deque) and _same_sequence(list(said), actual, about),
+    deque: lambda said, actual, about: (
+        (isinstance(actual, deque) or getattr(actual, "type", "") == "deque")
+        and _same_sequence(list(said), actual, about)
+    ),
 }

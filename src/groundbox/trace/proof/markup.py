@@ -62,6 +62,17 @@ def _without_fences(text: str) -> tuple[list[tuple[int, int]], str]:
 
 
 def _prose(text: str) -> str:
+    """Without mathematical markup, but for strings, in which `{3}$` and `\\d` mean themselves."""
+    if "\\" not in text and "$" not in text:
+        return text
+    pieces, at = [], 0
+    for match in _QUOTED.finditer(text):
+        pieces += [_mathematics(text[at : match.start()]), match.group()]
+        at = match.end()
+    return "".join([*pieces, _mathematics(text[at:])])
+
+
+def _mathematics(text: str) -> str:
     if "\\" in text and _MATHEMATICS.search(text):
         text = _LATEX.sub(_operator, text)
         text = _DOLLARS.sub(_without_dollars, text)
@@ -70,6 +81,7 @@ def _prose(text: str) -> str:
 
 
 _MATHEMATICS: Final = re.compile(r"\$|\\\(|\\\[|\\(?:boxed|times|cdot|text|frac|bmod|leq?|geq?)\b")
+_QUOTED: Final = re.compile(r"(?<![\w'\"])(['\"])(?=[^\n]*[\\$])(?:\\.|(?!\1)[^\\\n])*\1(?!\w)")
 _DOLLARS: Final = re.compile(r"\$(?=[^\s$])([^$\n'\"]{0,200})\$")
 _BRACED: Final = re.compile(r"\{([^{}:,\n]{0,80})\}")
 

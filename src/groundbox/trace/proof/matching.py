@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import bisect
+import heapq
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names, truth
 from groundbox.trace.proof.ledger import MISSING, Condition, Ledger, names_in, shape
-from groundbox.trace.proof.likeness import said_value, same
-from groundbox.trace.proof.things import Part, Thing, Written, refs
+from groundbox.trace.proof.likeness import is_written, said_value, same
+from groundbox.trace.proof.outcomes import Outcomes
+from groundbox.trace.proof.things import Array, Part, Thing, Written, refs
 from groundbox.trace.structure import Step
 
 _ORDER: Final = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq})
@@ -28,10 +32,12 @@ class Matcher:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.outcomes = Outcomes(ledger)
         self._dumps: dict[int, tuple[ast.AST, str]] = {}
         self._named: dict[int, tuple[ast.AST, frozenset[str]]] = {}
         self._texts: dict[int, tuple[ast.AST, dict[str, ast.expr]]] = {}
         self._parts: dict[int, tuple[ast.AST, list[ast.expr]]] = {}
+        self._may: dict[tuple[int, int], bool] = {}
 
     def condition(
         self, test: ast.expr, wanted: bool, low: int, fits: Callable[[int], bool] = lambda t: True
@@ -39,7 +45,7 @@ class Matcher:
         """Whether the program tests this, and the first moment from `low` on at which it does so with this result.
 
         Args:
-            fits: Whether a test that began before may be meant.
+            fits: Whether the test at a moment may be meant.
         """
         grounded = False
         text = self._dump(test)
@@ -51,7 +57,7 @@ class Matcher:
             if found is None:
                 continue
             grounded = True
-            if found is wanted:
+            if found is wanted and fits(condition.t):
                 return True, condition.t
         if not named and not grounded:
             return self._in_a_statement(test, wanted, low)
@@ -246,16 +252,20 @@ class Matcher:
         return found[1]
 
     def equation(
-        self, parts: Sequence[ast.expr], low: int, now: int, *, about: bool
+        self, parts: Sequence[ast.expr], low: int, now: int, *, about: bool, far: bool = False
     ) -> tuple[int, int] | tuple[()] | None:
-        """Where all parts are equal: the moment and its record, an empty tuple for nowhere, None if nobody knows."""
+        """Where all parts are equal: the moment and its record, an empty tuple for nowhere, None if nobody knows.
+
+        Args:
+            far: Whether it may be anywhere in the rest of the run.
+        """
         plain = [part for part in parts if not self.names(part)]
         values = [value for part in plain if (value := self._number(part)) is not MISSING]
         if any(not _alike(values[0], value, about=about) for value in values[1:]):
             return ()
         known = False
         going_on = self.ledger.open_steps(low)
-        for step in (*going_on, None, *self._steps(low)):
+        for step in itertools.chain(going_on, (None,), self.working_out(parts[0], low, far=far)):
             if step is None:
                 if len(plain) < len(parts) and self._are_equal_at(parts, now, about=about):
                     return now, now
@@ -283,21 +293,125 @@ class Matcher:
         at = bisect.bisect_left(self.ledger.step_times, low)
         yield from steps[at : at + _FAR]
 
+    def working_out(self, said: ast.expr, low: int, *, far: bool) -> Iterator[Step]:
+        """Steps from `low` on whose statements may work out what a text says."""
+        rows = [
+            steps[bisect.bisect_left(steps, low, key=_begin) :]
+            for statement, steps in self._by_statement.values()
+            if self._may_work_out(said, statement, steps[0])
+        ]
+        found = heapq.merge(*rows, key=_begin)
+        return found if far else itertools.islice(found, _FAR)
+
+    def _may_work_out(self, said: ast.expr, statement: ast.stmt, step: Step) -> bool:
+        key = (id(said), id(statement))
+        if key not in self._may:
+            named = bool(self.names(said)) and self._dump(said) in self._by_text(step)
+            alike = isinstance(said, ast.Call | ast.Subscript) or not self.names(said)
+            self._may[key] = named or (alike and any(_is_alike(said, source) for source in self._expressions(step)))
+        return self._may[key]
+
+    @cached_property
+    def _by_statement(self) -> dict[int, tuple[ast.stmt, list[Step]]]:
+        """The steps of each statement, in order."""
+        found: dict[int, tuple[ast.stmt, list[Step]]] = {}
+        for step in self.ledger.steps:
+            if step.statement is not None:
+                found.setdefault(id(step.statement), (step.statement, []))[1].append(step)
+        return found
+
     def _holds(self, parts: Sequence[ast.expr], step: Step, *, about: bool) -> bool | None:
         """Whether a step works out the first part, and finds what the others say. None: it does not work it out."""
         first = parts[0]
         if self.names(first):
             source = self._by_text(step).get(self._dump(first))
-            return self._all_equal(parts, source, step, about=about) if source is not None else None
-        if not isinstance(first, ast.BinOp | ast.Call):
+            if source is not None or not isinstance(first, ast.Call | ast.Subscript):
+                return self._all_equal(parts, source, step, about=about) if source is not None else None
+        if not isinstance(first, ast.BinOp | ast.Call | ast.Subscript):
             return None
+        known = False
         for source in self._expressions(step):
             if not _is_alike(first, source):
                 continue
             self.ledger.spend()
-            if self._stands_for(first, source, step.step, step.frame, step.calls):
+            if self._is_put_in(first, source, step) or (
+                not self.names(first) and self._stands_for(first, source, step.step, step.frame, step.calls)
+            ):
                 return self._all_equal(parts, source, step, about=about)
-        return None
+            known = known or self._is_another_call(first, source, step)
+        return False if known else None
+
+    def _is_another_call(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        """Whether a text writes a call of the program with a value that its argument does not have there."""
+        if not isinstance(said, ast.Call) or not isinstance(source, ast.Call) or len(said.args) != len(source.args):
+            return False
+        if self._dump(said.func) != self._dump(source.func):
+            return False
+        for ours, own in zip(said.args, source.args, strict=True):
+            known, value = said_value(ours)
+            try:
+                if known and not same(value, self.ledger.value(own, step.step, step.frame, step.calls)):
+                    return True
+            except Unknowable:
+                continue
+        return False
+
+    def _is_put_in(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        return self._is_call_of(said, source, step) or self._is_item_of(said, source, step)
+
+    def _is_call_of(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        """Whether a text writes a call of the program, with values in place of its arguments."""
+        if not isinstance(said, ast.Call) or not isinstance(source, ast.Call):
+            return False
+        if len(said.args) != len(source.args) or self._dump(said.func) != self._dump(source.func):
+            return False
+        if [each.arg for each in said.keywords] != [each.arg for each in source.keywords]:
+            return False
+        ours, own = (
+            [*said.args, *(each.value for each in said.keywords)],
+            [*source.args, *(each.value for each in source.keywords)],
+        )
+        return all(self._is_written_for(*pair, step) for pair in zip(ours, own, strict=True))
+
+    def _is_item_of(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        """Whether a text writes an item, with values in place of its indexes: `grid[0][2]` for `grid[row][column]`."""
+        if not isinstance(said, ast.Subscript) or not isinstance(source, ast.Subscript):
+            return False
+        holder = self._dump(said.value) == self._dump(source.value) or self._is_item_of(said.value, source.value, step)
+        bounds = [
+            (each.lower, each.upper, each.step) if isinstance(each, ast.Slice) else (each,)
+            for each in (said.slice, source.slice)
+        ]
+        return (
+            holder
+            and len(bounds[0]) == len(bounds[1])
+            and all(
+                one is other is None
+                or (one is not None and other is not None and self._is_written_for(one, other, step))
+                for one, other in zip(*bounds, strict=True)
+            )
+        )
+
+    def _is_written_for(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        """Whether an argument is the program's own code, or its value."""
+        if self._dump(said) == self._dump(source) or self._is_item_of(said, source, step):
+            return True
+        try:
+            actual = self.ledger.value(source, step.step, step.frame, step.calls)
+            known, value = said_value(said)
+            return same(value if known else self.ledger.value(said, step.step, step.frame, step.calls), actual)
+        except Unknowable:
+            return False
+
+    def given(self, node: ast.expr, step: Step) -> Any:
+        """What an expression gave in a step: worked out, or seen by what became of it.
+
+        Raises:
+            Unknowable: Neither is possible.
+        """
+        source = self._by_text(step).get(self._dump(node))
+        kept = self.outcomes.of(source, step) if source is not None else MISSING
+        return self.ledger.value(node, step.step, step.frame, step.calls) if kept is MISSING else kept
 
     def _by_text(self, step: Step) -> dict[str, ast.expr]:
         """The expressions of a step by their shape."""
@@ -313,6 +427,9 @@ class Matcher:
         return found[1]
 
     def _all_equal(self, parts: Sequence[ast.expr], source: ast.expr, step: Step, *, about: bool) -> bool | None:
+        given = self.outcomes.of(source, step)
+        if given is not MISSING:
+            return self._all_are(given, parts, source, step, about=about)
         values: list[Any] = []
         for part in parts:
             try:
@@ -330,6 +447,26 @@ class Matcher:
         if len(values) < 2:
             return None
         return all(_alike(values[0], value, about=about) for value in values[1:])
+
+    def _all_are(
+        self, given: Any, parts: Sequence[ast.expr], source: ast.expr, step: Step, *, about: bool
+    ) -> bool | None:
+        """Whether each part is the program's own expression, which gave `given`, or has that value."""
+        for part in parts:
+            if self._dump(part) == self._dump(source) or self._is_put_in(part, source, step):
+                continue
+            try:
+                known, said = said_value(part)
+                if not known and is_written(part, given):
+                    continue
+                value = said if known else self.ledger.value(part, step.step, step.frame, step.calls)
+            except Unknowable:
+                return None
+            if isinstance(part, ast.BinOp) and not self._stands_for(part, source, step.step, step.frame, step.calls):
+                return False
+            if not _alike(given, value, about=about):
+                return False
+        return True
 
     def _are_equal_at(self, parts: Sequence[ast.expr], t: int, *, about: bool) -> bool:
         try:
@@ -381,7 +518,7 @@ class Matcher:
         tree = self.ledger.structure.syntax.tree
         for part in ast.walk(tree) if tree is not None else ():
             if isinstance(part, ast.Constant) and type(part.value) in (int, float):
-                have.add(part.value)  # type: ignore[arg-type]
+                have |= {part.value, -part.value}  # type: ignore[arg-type,operator]
         for moment in (t, max(0, t - 1), *self._near(t)):
             for name in self.ledger.names:
                 value = self.ledger.visible(name, moment)
@@ -434,6 +571,10 @@ class Matcher:
         return None
 
 
+def _begin(step: Step) -> int:
+    return step.step
+
+
 def _pairs(test: ast.Compare) -> Iterator[ast.Compare]:
     """The single comparisons of `a <= b < c`."""
     if len(test.ops) > 1:
@@ -459,7 +600,7 @@ def _is_alike(said: ast.expr, source: ast.expr) -> bool:
     """Whether what a text works out may be what the program works out, by their kinds alone."""
     if isinstance(said, ast.BinOp):
         return isinstance(source, ast.BinOp) and type(said.op) is type(source.op)
-    return isinstance(source, ast.Call) and type(said) is ast.Call
+    return isinstance(source, ast.Call | ast.Subscript) and type(said) is type(source)
 
 
 def _loaded(target: ast.expr) -> ast.expr:
@@ -493,7 +634,9 @@ def _gather(value: Any, have: set[float], depth: int) -> None:
         for item in value.attrs.values():
             _gather(item, have, depth + 1)
     elif isinstance(value, Part):
-        _gather(list(value.head), have, depth + 1)
+        _gather(list(value.shown()), have, depth + 1)
+    elif isinstance(value, Array):
+        _gather(value.items, have, depth + 1)
     elif hasattr(value, "__len__"):
         have.add(len(value))
         if not isinstance(value, str | bytes):

@@ -61,6 +61,8 @@ _ARTICLE_MAY_BE_A_NAME: Final = vocabulary(
     starts :
     """
 )
+_PRONOUNS: Final = frozenset({"this", "that", "it", "which"})
+_DETERMINERS: Final = frozenset({"this", "these", "no", "each", "every"})
 _BEFORE_A_NAME: Final = frozenset(
     {"into", "to", "set", "of", "and", "make", "variable", "update", "name", "both", "(", ",", "%"}
 )
@@ -159,7 +161,11 @@ class Phrase:
                 about = True
             elif low == "<" and (opaque := self._opaque(at)) is not None:
                 return opaque
-            elif low == "not" and self.node(at + 1) is not None and (not bare or self.sentence_text(at + 1) == "("):
+            elif (
+                low == "not"
+                and self.node(at + 1) is not None
+                and (not bare or self.sentence_text(at + 1) == "(" or self.low(at + 2) == "=")
+            ):
                 return self._negated(at, about=about)
             elif low == "empty" and node is None:
                 return self._empty(at)
@@ -303,10 +309,14 @@ def _whole_span(tokens: Sequence[Token], at: int, text: str, end: int) -> tuple[
 def _may_begin(tokens: Sequence[Token], at: int, names: Collection[str]) -> bool:
     token = tokens[at]
     if token.kind == WORD:
-        if token.code or token.text in ("True", "False", "None"):
+        if token.code or token.text in ("True", "False", "None", "inf", "nan"):
             return True
         if token.text == "a" or token.text == "A":
             return token.text in names and _a_is_a_name(tokens, at)
+        if token.low in _PRONOUNS:
+            return False
+        if token.text in names and at and (tokens[at - 1].low in _DETERMINERS or tokens[at - 1].kind == NUMBER):
+            return False  # `3 items`, `in this line`: whatever the program calls so
         following = tokens[at + 1] if at + 1 < len(tokens) else None
         opens = following is not None and not following.spaced and following.low in ("(", "[", ".")
         return token.text in names or opens

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, Truth
+from groundbox.trace.proof.claims import Changed, Claim, Goes, Grows, Has, How, Iterated, Returned, Span, Truth
 from groundbox.trace.proof.ledger import names_in
 from groundbox.trace.proof.phrase import Phrase
 from groundbox.trace.proof.sentences import Form
@@ -25,6 +25,8 @@ _RECAPS: Final = frozenset(
     ["recall", "remember", "initially", "originally", "earlier", "previously", "remind", "recap"]
 )
 _REASONS: Final = frozenset({"since", "because", "as", "(", "where"})
+_CONTAINERS: Final = (ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Call)
+_AFTERWARDS: Final = frozenset({("after", "that"), ("after", "which"), ("after", "it"), ("and", "then")})
 _C = TypeVar("_C", bound=Claim)
 
 
@@ -43,6 +45,9 @@ class Draft:
         self.number = phrase.sentence.number
         self._guarded = _guards(phrase)
         self._recap = [low in _RECAPS for low in phrase.lows]
+        if "input" in phrase.lows and phrase.node(phrase.lows.index("input")) is None:
+            self._recap[0] = True  # what a program was given is told at any time
+        self._later = _later(phrase)
 
     def guarded(self, at: int) -> bool:
         """Whether what stands there is only supposed, asked or expected."""
@@ -75,6 +80,7 @@ class Draft:
                 sentence=self.number,
                 recap=self.recap(first),
                 reason=self.is_reason(first),
+                later=self._later[first],
                 **fields,
             )
         )
@@ -88,6 +94,15 @@ class Draft:
             return  # `x is x` says nothing
         begin = subject if first is None else first
         self.add(Has, min(begin, subject), max(end - 1, subject), subject=node, value=value, how=how, about=about)
+
+
+def _later(phrase: Phrase) -> list[bool]:
+    """For every item whether it stands behind `after which` and the like."""
+    found, now = [], False
+    for at in range(len(phrase.items)):
+        now = now or (phrase.low(at - 1), phrase.low(at)) in _AFTERWARDS
+        found.append(now)
+    return found
 
 
 Rule = Callable[[Draft, int], bool]
@@ -129,8 +144,14 @@ def _with_givens(claims: Sequence[Claim]) -> Sequence[Claim]:
     for claim in claims:
         if isinstance(claim, Has) and isinstance(claim.subject, ast.Name) and claim.how in (How.IS, How.BECOMES):
             said[claim.subject.id] = claim
+            if isinstance(claim.value, _CONTAINERS):
+                del said[claim.subject.id]  # it may change before the condition without a word
         elif isinstance(claim, Goes | Grows) and isinstance(claim.subject, ast.Name):
             said.pop(claim.subject.id, None)
+        elif isinstance(claim, Changed) and isinstance(claim.target, ast.Name):
+            said.pop(claim.target.id, None)
+        elif isinstance(claim, Iterated | Span | Returned):
+            said.clear()  # a loop or a call may have changed anything
         if isinstance(claim, Truth) and claim.test is not None and not claim.reason:
             given = tuple(said[name] for name in sorted(names_in(claim.test)) if name in said)
             claim = dataclasses.replace(claim, given=given)

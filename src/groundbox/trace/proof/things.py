@@ -47,18 +47,58 @@ class Part:
         head: What is shown of its beginning; items or characters.
         tail: The same of its end.
         length: How long it is.
+        runs: Of a sequence, all that is shown: rows of items, and how many are left out between two of them.
     """
 
     type: str
     head: Any
     tail: Any
     length: int
+    runs: tuple[Any, ...] = ()
+
+    def shown(self) -> list[Any]:
+        """The items of a sequence that are shown, wherever they stand."""
+        return [item for run in self.runs if not isinstance(run, int) for item in run] or [*self.head, *self.tail]
+
+    def item(self, index: int) -> tuple[Any] | None:
+        """The item of a sequence at an index from 0 on, or None where it is not shown."""
+        for run in self.runs or (self.head, self.length - len(self.head) - len(self.tail), self.tail):
+            size = run if isinstance(run, int) else len(run)
+            if index < size:
+                return None if isinstance(run, int) else (run[index],)
+            index -= size
+        return None
 
 
 class Named(tuple[Any, ...]):
     """A named tuple with the name of its class."""
 
     name = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """An array of numpy or the standard library, whose operators are not those of a list.
+
+    Attributes:
+        items: All of them in a row, whatever the shape, or a Part; of a text, as it nests them.
+        shape: Its sizes; empty where that is not known.
+    """
+
+    items: Any
+    shape: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else self.items.length if isinstance(self.items, Part) else len(self.items)
+
+    def nested(self) -> Any:
+        """The items by the shape, as far as that can be written."""
+        rows = self.items
+        for size in reversed(self.shape[1:]) if not isinstance(rows, Part) else ():
+            if size < 1:
+                return self.items
+            rows = [rows[at : at + size] for at in range(0, len(rows), size)]
+        return rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,13 +130,33 @@ class Opaque:
         return f"<{self.text}>"
 
 
+@dataclasses.dataclass(slots=True)
+class _Seen:
+    """An object that was read, and how long it and all that it leads to stay as they were: from `since` to `until`.
+
+    Attributes:
+        cut: Whether a part of it leads back to what holds it, so that another reader sees it cut elsewhere.
+    """
+
+    since: int
+    until: int
+    cut: bool = False
+    value: Any = None
+
+
+_NEVER: Final = 1 << 62
+_MOST_SEEN: Final = 3
+"""Readings that are kept of one object."""
+
+
 class Memory:
     """Every version of every object of a trace."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         self._times: dict[int, list[int]] = {}
         self._versions: dict[int, list[Obj]] = {}
-        self._seen: dict[int, Any] = {}
+        self._seen: dict[int, list[_Seen]] = {}
+        self._reading = _Seen(-1, _NEVER)
         state = State()
         for t, record in enumerate(records):
             if type(record) is Object:
@@ -120,7 +180,10 @@ class Memory:
 
     def read(self, value: V, t: int) -> Any:
         """A value as it was after record `t`."""
-        return value if type(value) is not dict else self._read(value, t, ())
+        if type(value) is not dict:
+            return value
+        self._reading = _Seen(-1, _NEVER)
+        return self._read(value, t, ())
 
     def _read(self, value: V, t: int, within: tuple[int, ...]) -> Any:
         if type(value) is not dict:
@@ -136,16 +199,25 @@ class Memory:
         return _plain(value, [self._read(item, t, within) for item in value.get("frozenset", ())])
 
     def _object(self, label: int, t: int, within: tuple[int, ...]) -> Any:
-        obj = self.object(label, t)
-        if obj is None or label in within or len(within) > _DEEPEST:
+        times = self._times.get(label)
+        if times is None or label in within or len(within) > _DEEPEST:
+            self._reading.cut = True
             return Thing("opaque", "...", label=label)
-        seen = self._seen.get(id(obj))
-        if seen is not None:
-            return seen
-        found = self._view(obj, t, (*within, label))
-        if not any(type(part) is dict and "ref" in str(part) for part in obj.parts()):
-            self._seen[id(obj)] = found  # nothing in it can change while this version lasts
-        return found
+        kept = self._seen.setdefault(label, [])
+        found = next((each for each in kept if each.since <= t < each.until and not (each.cut and within)), None)
+        outer = self._reading
+        if found is None:
+            at = max(0, bisect.bisect_right(times, t) - 1)
+            until = times[at + 1] if at + 1 < len(times) else _NEVER
+            found = self._reading = _Seen(times[at] if at else -1, until)
+            found.value = self._view(self._versions[label][at], t, (*within, label))
+            if not found.cut or not within:
+                kept.insert(0, found)
+                del kept[_MOST_SEEN:]
+        outer.since, outer.until = max(outer.since, found.since), min(outer.until, found.until)
+        outer.cut = outer.cut or found.cut
+        self._reading = outer
+        return found.value
 
     def _view(self, obj: Obj, t: int, within: tuple[int, ...]) -> Any:
         label = within[-1]
@@ -157,11 +229,19 @@ class Memory:
             return _dict(pairs, obj.unknown_pairs)
         if obj.items is None:
             return bytearray.fromhex(obj.hex or "") if obj.complete else Part("bytearray", b"", b"", obj.length or 0)
-        known = [self._read(item, t, within) for item in obj.items.known()]
         if obj.items.unknown:
-            head = obj.items.runs[0] if isinstance(obj.items.runs[0], list) else []
-            return Part(obj.type, known[: len(head)], known[len(head) :], len(obj.items))
-        return _sequence(obj.type, known)
+            part = self._part(obj, t, within)
+            return part if obj.type != "array" else Array(part, tuple(obj.shape or ()))
+        known = [self._read(item, t, within) for item in obj.items.known()]
+        return _sequence(obj.type, known) if obj.type != "array" else Array(known, tuple(obj.shape or ()))
+
+    def _part(self, obj: Obj, t: int, within: tuple[int, ...]) -> Part:
+        assert obj.items is not None
+        runs = tuple(
+            run if isinstance(run, int) else [self._read(item, t, within) for item in run] for run in obj.items.runs
+        )
+        ends = [[] if isinstance(run, int) else run for run in (runs[0], runs[-1] if len(runs) > 1 else 0)]
+        return Part(obj.type, ends[0], ends[1], len(obj.items), runs)
 
 
 def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 from groundbox.trace.proof.claims import Changed, Has, Held, How, Printed, Raised, Returned, Truth, Yields
 from groundbox.trace.proof.evaluation import literal
 from groundbox.trace.proof.event_rules import called, change_of, message_of
+from groundbox.trace.proof.likeness import EMPTY
 from groundbox.trace.proof.phrase import ADVERBS
 from groundbox.trace.proof.reader import Draft, Rule
 from groundbox.trace.proof.value_rules import (
@@ -308,6 +309,10 @@ def _adjective(draft: Draft, at: int, after: int, negated: bool) -> bool:
             "or",
         ):
             return has_value(draft, at, How.IS_NOT if negated else How.IS, after)
+        if isinstance(node, ast.Call):
+            is_empty = negated is (word != "empty")
+            draft.has(left, ast.Name(EMPTY), after + 1, How.IS if is_empty else How.IS_NOT)
+            return True
         test = ast.Compare(ast.Call(ast.Name("len"), [node], []), [ast.Eq()], [ast.Constant(0)])
         negated = negated is not (word != "empty")
     elif word in ("even", "odd"):
@@ -470,6 +475,8 @@ def holds(draft: Draft, at: int) -> bool:
         return False
     if phrase.low(at + 1) == "for":
         return False
+    if node is not None and phrase.items[left].code and _each_time(draft, left, node, truth, at + 1):
+        return True
     if low in ("holds", "hold", "held") and is_place(node) and phrase.right(at + 1, bare=False) is not None:
         return False
     if node is not None and _each_time(draft, left, node, truth, at + 1):

@@ -154,6 +154,13 @@ def _goes_on(phrase: Phrase, parts: Sequence[ast.expr], end: int) -> bool:
         return "else" in phrase.lows[end : end + 40]
     if low in ("+", "*", "%", "//", "**", "&", "|", "^", ">>", "<<"):
         return "=" in phrase.lows[end : end + 40]
+    if (
+        low in ("and", "or")
+        and phrase.items[end + 1 : end + 2]
+        and phrase.items[end + 1].code
+        and not phrase.items[end - 1].code
+    ):
+        return False  # `p = Point(x=1) and `q` = 2`
     if low in ("and", "or") and (isinstance(parts[-1], ast.Compare | ast.Call) or isinstance(parts[0], ast.BoolOp)):
         return _next_equals(phrase, end) > 0
     return False

@@ -78,16 +78,8 @@ static void tell_replace(const Entry *entry, const Contents *now)
     end(start);
 }
 
-static bool tell_set_items(const Entry *entry, const Contents *old, const Contents *now)
+void tell_places(const Entry *entry, const Py_ssize_t *places, PyObject *const *items, Py_ssize_t count)
 {
-    Py_ssize_t places[MOST_SET], count = 0;
-    for (Py_ssize_t i = 0; i < now->count; i++) {
-        if (old->items[i] == now->items[i])
-            continue;
-        if (count == MOST_SET)
-            return false;
-        places[count++] = i;
-    }
     size_t start = begin(entry);
     text_literal(&core.text, "\"set\",\"at\":[");
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -96,12 +88,40 @@ static bool tell_set_items(const Entry *entry, const Contents *old, const Conten
         text_char(&core.text, '[');
         text_int(&core.text, places[i]);
         text_char(&core.text, ',');
-        write_value(now->items[places[i]], 0);
+        write_value(items[i], 0);
         text_char(&core.text, ']');
     }
     text_char(&core.text, ']');
     end(start);
+}
+
+static bool tell_set_items(const Entry *entry, const Contents *old, const Contents *now)
+{
+    Py_ssize_t places[MOST_SET], count = 0;
+    PyObject *items[MOST_SET];
+    for (Py_ssize_t i = 0; i < now->count; i++) {
+        if (old->items[i] == now->items[i])
+            continue;
+        if (count == MOST_SET)
+            return false;
+        items[count] = now->items[i];
+        places[count++] = i;
+    }
+    tell_places(entry, places, items, count);
     return true;
+}
+
+void tell_splice(const Entry *entry, Py_ssize_t start, Py_ssize_t removed, PyObject *const *items, Py_ssize_t count)
+{
+    size_t begun = begin(entry);
+    text_literal(&core.text, "\"splice\",\"start\":");
+    text_int(&core.text, start);
+    text_literal(&core.text, ",\"removed\":");
+    text_int(&core.text, removed);
+    text_literal(&core.text, ",\"items\":[");
+    write_values(items, count, 0);
+    text_char(&core.text, ']');
+    end(begun);
 }
 
 static void tell_list(const Entry *entry, const Contents *old, const Contents *now)
@@ -118,15 +138,7 @@ static void tell_list(const Entry *entry, const Contents *old, const Contents *n
         tell_replace(entry, now);
         return;
     }
-    size_t start = begin(entry);
-    text_literal(&core.text, "\"splice\",\"start\":");
-    text_int(&core.text, first);
-    text_literal(&core.text, ",\"removed\":");
-    text_int(&core.text, old->count - last - first);
-    text_literal(&core.text, ",\"items\":[");
-    write_values(now->items + first, come, 0);
-    text_char(&core.text, ']');
-    end(start);
+    tell_splice(entry, first, old->count - last - first, now->items + first, come);
 }
 
 static void tell_items(const Entry *entry, const char *opening, PyObject *const *items, Py_ssize_t count)
@@ -137,6 +149,16 @@ static void tell_items(const Entry *entry, const char *opening, PyObject *const 
     text_bytes(&core.text, opening, strlen(opening));
     write_sorted(items, count, 0, PY_SSIZE_T_MAX, 0, 0);
     end(start);
+}
+
+void tell_added(const Entry *entry, PyObject *const *items, Py_ssize_t count)
+{
+    tell_items(entry, "\"add\",\"items\":", items, count);
+}
+
+void tell_discarded(const Entry *entry, PyObject *const *items, Py_ssize_t count)
+{
+    tell_items(entry, "\"discard\",\"items\":", items, count);
 }
 
 /* The items of `of` that are not in `in`, at most MOST_TOLD + 1 of them; gives their number. */
@@ -160,8 +182,8 @@ static void tell_set(const Entry *entry, const Contents *old, const Contents *no
         if (gone_count + come_count > MOST_TOLD) {
             tell_replace(entry, now);
         } else {
-            tell_items(entry, "\"discard\",\"items\":", gone, gone_count);
-            tell_items(entry, "\"add\",\"items\":", come, come_count);
+            tell_discarded(entry, gone, gone_count);
+            tell_added(entry, come, come_count);
         }
         index_close(&after);
     }
@@ -189,21 +211,29 @@ static void tell_removed(const Entry *entry, PyObject *const *gone, Py_ssize_t c
     end(start);
 }
 
-static void tell_set_pairs(const Entry *entry, const Contents *now, const Py_ssize_t *places, Py_ssize_t count, bool names)
+/* Without `places` the pairs stand one after the other. */
+static void tell_set_pairs(const Entry *entry, PyObject *const *keys, PyObject *const *items, const Py_ssize_t *places,
+                           Py_ssize_t count, bool names)
 {
     size_t start = begin(entry);
     text_literal(&core.text, "\"set\",\"at\":[");
     for (Py_ssize_t i = 0; i < count; i++) {
+        Py_ssize_t place = places ? places[i] : i;
         if (i)
             text_char(&core.text, ',');
         text_char(&core.text, '[');
-        write_key(now->keys[places[i]], names);
+        write_key(keys[place], names);
         text_char(&core.text, ',');
-        write_value(now->items[places[i]], 0);
+        write_value(items[place], 0);
         text_char(&core.text, ']');
     }
     text_char(&core.text, ']');
     end(start);
+}
+
+void tell_pairs_set(const Entry *entry, PyObject *const *keys, PyObject *const *items, Py_ssize_t count)
+{
+    tell_set_pairs(entry, keys, items, NULL, count, false);
 }
 
 typedef struct {
@@ -275,7 +305,7 @@ static void tell_pairs(const Entry *entry, const Contents *old, const Contents *
     if (pairs.gone_count)
         tell_removed(entry, pairs.gone, pairs.gone_count, names);
     if (pairs.place_count)
-        tell_set_pairs(entry, now, pairs.places, pairs.place_count, names);
+        tell_set_pairs(entry, now->keys, now->items, pairs.places, pairs.place_count, names);
 }
 
 void tell_change(const Entry *entry, const Contents *now)

@@ -8,4 +8,11 @@
 /* Tells the difference between the entry's shadow and its contents now. */
 void tell_change(const Entry *entry, const Contents *now);
 
+/* The records that this is told with. */
+void tell_places(const Entry *entry, const Py_ssize_t *places, PyObject *const *items, Py_ssize_t count);
+void tell_splice(const Entry *entry, Py_ssize_t start, Py_ssize_t removed, PyObject *const *items, Py_ssize_t count);
+void tell_pairs_set(const Entry *entry, PyObject *const *keys, PyObject *const *items, Py_ssize_t count);
+void tell_added(const Entry *entry, PyObject *const *items, Py_ssize_t count);
+void tell_discarded(const Entry *entry, PyObject *const *items, Py_ssize_t count);
+
 #endif

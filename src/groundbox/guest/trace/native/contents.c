@@ -92,9 +92,29 @@ static Contents *contents_new(Py_ssize_t room, bool with_keys)
         core_fail("there is no memory");
         return NULL;
     }
+    contents->room = room;
     contents->items = items;
     contents->keys = with_keys ? items + room + 1 : NULL;
     return contents;
+}
+
+bool contents_reserve(Contents *contents, Py_ssize_t count)
+{
+    if (count <= contents->room)
+        return true;
+    Py_ssize_t room = count + count / 4 + 8;
+    size_t arrays = contents->keys ? 2 : 1, used = (size_t)contents->count * sizeof *contents->items;
+    PyObject **items = PyMem_RawMalloc((size_t)(room + 1) * arrays * sizeof *items);
+    if (!items)
+        return core_fail("there is no memory"), false;
+    memcpy(items, contents->items, used);
+    if (contents->keys)
+        memcpy(items + room + 1, contents->keys, used);
+    PyMem_RawFree(contents->items);
+    contents->room = room;
+    contents->items = items;
+    contents->keys = contents->keys ? items + room + 1 : NULL;
+    return true;
 }
 
 static void put(Contents *contents, PyObject *key, PyObject *item)

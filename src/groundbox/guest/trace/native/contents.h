@@ -8,7 +8,7 @@
 #include "kinds.h"
 
 typedef struct Contents {
-    Py_ssize_t count;
+    Py_ssize_t count, room;
     PyObject **items;
     /* Of dicts: keys. Of attributes: names. Else NULL. */
     PyObject **keys;
@@ -22,6 +22,8 @@ Contents *contents_take(PyObject *value, const Kind *kind);
 /* Whether `value` still holds what `shadow` says; never takes memory for lists, dicts, sets and instances. */
 bool contents_hold(PyObject *value, const Kind *kind, const Contents *shadow);
 bool contents_same(const Contents *one, const Contents *other, const Kind *kind);
+/* Makes place for `count` items in all. Without memory nothing changes, and core.failure is set. */
+bool contents_reserve(Contents *contents, Py_ssize_t count);
 void contents_free(Contents *contents);
 
 /* The true `__dict__` of an instance whose kind has one, or NULL. Borrowed. */

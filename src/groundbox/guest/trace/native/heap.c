@@ -4,6 +4,7 @@
 #include "changes.h"
 #include "core.h"
 #include "describing.h"
+#include "patching.h"
 #include "values.h"
 
 enum { MOST_NEW = 2000, FIRST_SWEEP = 10000, FIRST_TABLE = 256 };
@@ -266,7 +267,7 @@ void heap_write_ref(PyObject *value, const Kind *kind)
 /* Tells what changed. An object that is being described has no shadow yet, and none is looked at. */
 static void compare(Entry *entry)
 {
-    if (!entry->shadow || contents_hold(entry->value, entry->kind, entry->shadow))
+    if (!entry->shadow || contents_hold(entry->value, entry->kind, entry->shadow) || patch(entry))
         return;
     Contents *now = contents_take(entry->value, entry->kind);
     if (!now)

@@ -153,6 +153,21 @@ static void on_return(PyFrameObject *frame, Code *code, PyObject *value)
         recorder_returned(frame, state, value ? value : Py_None);
 }
 
+/* Whether the event is of a frame inside a fold, and only counted: this calls nothing, and leaves an exception be. */
+static bool counted(PyFrameObject *frame, Code *code, int event)
+{
+    if (!fold.going || tracer.busy || !tracer.running || fold.frame == frame)
+        return false;
+    if (event == PyTrace_LINE || event == PyTrace_CALL) {
+        if (event == PyTrace_LINE)
+            on_line(frame, code);
+        else
+            on_call(frame, code);
+        return true;
+    }
+    return !state_of(frame, code);
+}
+
 static void dispatch(PyFrameObject *frame, Code *code, int event, PyObject *argument)
 {
     if (event == PyTrace_LINE)
@@ -180,7 +195,7 @@ static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject
             frame->f_trace_lines = 0;
         return 0;
     }
-    if (!enter())
+    if (counted(frame, code, event) || !enter())
         return 0;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
