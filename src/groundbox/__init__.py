@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from groundbox.errors import (
         GroundboxError,
         InvalidArgument,
+        LanguageUnavailable,
         SandboxClosed,
         SandboxLost,
         SandboxUnavailable,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOME = {
     "GroundboxError": "errors",
     "InvalidArgument": "errors",
+    "LanguageUnavailable": "errors",
     "SandboxClosed": "errors",
     "SandboxLost": "errors",
     "SandboxUnavailable": "errors",
@@ -51,6 +53,7 @@ __all__ = [
     "GiB",
     "GroundboxError",
     "InvalidArgument",
+    "LanguageUnavailable",
     "Limits",
     "MiB",
     "Network",

@@ -48,6 +48,20 @@ class SandboxUnavailable(GroundboxError):
         )
 
 
+class LanguageUnavailable(GroundboxError):
+    """The program of a language is not where guests see it, so nothing was run.
+
+    Attributes:
+        language: Its name.
+        needs: The program that is missing.
+        advice: How to get it.
+    """
+
+    def __init__(self, language: str, needs: str, advice: str) -> None:
+        self.language, self.needs, self.advice = language, needs, advice
+        super().__init__(f"{language} is not installed here: guests see no {needs}. To get it: {advice}")
+
+
 class SandboxClosed(GroundboxError):
     """The sandbox was closed by its owner."""
 

@@ -34,6 +34,7 @@ class Failure:
 
     Attributes:
         line: Line of the program's own source, counted from 1, or None when no line of it failed.
+        column: Column on that line, counted from 1, where the language tells it.
         traceback: Frames of the program only; the number of library frames left out is stated.
         locals: Names on the failing line and their values, each shortened to a few hundred characters.
         hints: Sentences that help to mend the failure. Found by rules, no model involved.
@@ -42,6 +43,7 @@ class Failure:
     type: str
     message: str
     line: int | None = None
+    column: int | None = None
     traceback: str = ""
     locals: Mapping[str, str] = dataclasses.field(default_factory=dict)
     hints: Sequence[str] = ()

@@ -98,7 +98,10 @@ def test_limits_are_those_of_run(command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--language", "cobol"], "Invalid value for '--language': 'cobol' is not known here; there is: python"),
+        (
+            ["--language", "cobol"],
+            "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql",
+        ),
         (["--waive", "nonsense"], "Invalid value for '--waive': nonsense is no layer; see `groundbox doctor`"),
         (["file.py"], "Got unexpected extra argument (file.py)"),
     ],

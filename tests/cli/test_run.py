@@ -313,7 +313,9 @@ MESSAGES = {
     ("-c", "1", "--output-kib", "0"): (
         "Invalid value for '--output-kib': output_bytes must be above 0, not 0; write none for no limit"
     ),
-    ("-c", "1", "--language", "cobol"): ("Invalid value for '--language': 'cobol' is not known here; there is: python"),
+    ("-c", "1", "--language", "cobol"): (
+        "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql"
+    ),
     ("-c", "1", "--backend", "none"): (
         "Invalid value for '--backend': 'none' is not one of 'namespaces', 'landlock', 'bare'."
     ),

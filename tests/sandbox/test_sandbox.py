@@ -48,7 +48,7 @@ def test_no_default_is_unlimited():
 
 OPTIONS = [
     ({"backend": "docker"}, "backend: 'docker' is none of namespaces, landlock, bare"),
-    ({"profile": "large"}, "profile: 'large' is none of bare, science"),
+    ({"profile": "large"}, "profile: 'large' is none of bare, science, node"),
     ({"waive": {"walls"}}, "waive: walls is no layer; see `groundbox doctor`"),
     (
         {"backend": "bare", "network": Network(loopback=True)},
@@ -293,3 +293,29 @@ def test_the_last_run_of_a_stream_reads_files_when_all_processes_have_ended():
 
     assert list(execution.artifacts) == ["kept"]
     assert ended is not None
+
+
+def test_a_cell_after_others_opens_no_file_of_its_control_group(monkeypatch):
+    opened = []
+    real = os.open
+
+    def counting(path, *arguments, **named):
+        opened.append(os.path.dirname(str(path)))
+        return real(path, *arguments, **named)
+
+    async def third_run():
+        async with gb.AsyncSandbox() as box:
+            await box.run("1")
+            await box.run("2")
+            group = (await box.worker()).cgroup
+            monkeypatch.setattr(os, "open", counting)
+            await box.run("3")
+            monkeypatch.setattr(os, "open", real)
+        return set() if group is None else set(group._folders.values())
+
+    monkeypatch.setattr("groundbox.jail.openfiles._MOST_KEEPERS", 1000)  # whatever other tests have left open
+    folders = asyncio.run(third_run())  # of this sandbox alone; the pool makes and ends others meanwhile
+
+    if not folders:
+        pytest.skip("there are no control groups here")
+    assert not folders & set(opened)

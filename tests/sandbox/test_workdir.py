@@ -216,3 +216,15 @@ def test_a_walk_ends_also_where_the_folder_does_not(folder, monkeypatch):
     assert listing.files == {}
     assert listing.skipped["not a regular file"] <= 100
     assert listing.skipped["count"] >= 1
+
+
+def test_only_what_is_new_or_changed_has_to_be_read(folder):
+    (folder / "large.bin").write_bytes(b"x" * 1000)
+    workdir = _opened(folder)
+
+    before = workdir.unread_bytes(workdir.list())
+    workdir.note()
+    (folder / "small.txt").write_text("new")
+    after = workdir.unread_bytes(workdir.list())
+
+    assert (before, after) == (1000, 3)

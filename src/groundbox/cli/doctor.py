@@ -18,7 +18,8 @@ from groundbox.errors import EnvironmentFailed, GroundboxError
 from groundbox.jail import cgroup
 from groundbox.jail.enter import LANDLOCK, NAMESPACES
 from groundbox.jail.probe import probe
-from groundbox.sandbox import environments
+from groundbox.sandbox import environments, languages
+from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.sandbox.selftest import Verdict, selftest
 
 BACKENDS: Final = (NAMESPACES, LANDLOCK)
@@ -34,10 +35,12 @@ _WE_FAILED: Final = 3
 def doctor(backend: str | None, environment: str, delegate: str | None, *, as_json: bool) -> int:
     """Shows what this host can do for isolation, and tries whether it holds.
 
-    First each mechanism with what to do where it is missing, then the environment, then about thirty attempts
-    to get out of a sandbox of each backend. An attempt that achieves anything is a BREACH.
+    First each mechanism with what to do where it is missing, then the environment and a program of each
+    language, then about thirty attempts to get out of a sandbox of each backend. An attempt that achieves
+    anything is a BREACH.
 
-    Exits with 0 when sandboxes of the default backend, or of --backend, run and hold, else with 3.
+    Exits with 0 when sandboxes of the default backend, or of --backend, run and hold, and so do the
+    languages that are installed, else with 3.
     """
     if delegate is not None:
         _delegate(delegate, as_json=as_json)
@@ -46,8 +49,12 @@ def doctor(backend: str | None, environment: str, delegate: str | None, *, as_js
     for finding in probe():
         tell("layer", dataclasses.asdict(finding))
     tell("environment", _environment(environment))
+    spoken = [_language(each, backend or NAMESPACES, environment) for each in languages.listed()]
+    for each in spoken:
+        tell("language", each)
     results = {name: _try(name, environment, tell) for name in ([backend] if backend else BACKENDS)}
-    return 0 if results[backend or NAMESPACES] else _WE_FAILED
+    held = results[backend or NAMESPACES] and all(each["works"] or not each["installed"] for each in spoken)
+    return 0 if held else _WE_FAILED
 
 
 def _delegate(user: str, *, as_json: bool) -> None:
@@ -78,6 +85,23 @@ def _environment(name: str) -> dict[str, Any]:
     python = f"Python {version} from {os.path.realpath(found.python)}"
     detail = f"{python}, {len(found.packages)} packages, built {found.created_at}"
     return {"name": name, "works": True, "detail": detail, "mend": "", "path": str(found.path)}
+
+
+def _language(language: languages.Language, backend: str, environment: str) -> dict[str, Any]:
+    """How the self-test of a language went in a sandbox of this backend."""
+    facts: dict[str, Any] = {"name": language.name, "installed": language.missing is None, "works": False, "mend": ""}
+    if language.missing is not None:
+        return {**facts, "detail": f"guests see no {language.missing.needs}", "mend": language.missing.advice}
+    test = languages.find(language.name).SELF_TEST
+    box = AsyncSandbox(backend=backend, environment=environment, profile="bare")
+    try:
+        execution = asyncio.run(box.run_last(test.source, language=language.name, mode=test.mode))
+    except GroundboxError as error:
+        return {**facts, "detail": str(error)}
+    if execution.ok and execution.stdout == test.prints:
+        return {**facts, "works": True, "detail": f"{', '.join(language.modes)}"}
+    said = f"{execution.error.type}: {execution.error.message}" if execution.error else execution.stdout[:200]
+    return {**facts, "detail": f"its self-test ended with {execution.outcome.value}: {said}"}
 
 
 def _try(backend: str, environment: str, tell: Any) -> bool:
@@ -143,9 +167,17 @@ def _environment_words(facts: dict[str, Any]) -> Iterator[str]:
     yield from _layer_words({**facts, "layer": f"environment {facts['name']}"})
 
 
+def _language_words(facts: dict[str, Any]) -> Iterator[str]:
+    word = "ok" if facts["works"] else "FAILS" if facts["installed"] else "absent"
+    yield f"{word:<8} language {facts['name']}: {one_line(facts['detail'])}"
+    if facts["mend"]:
+        yield f"{'':<8} {facts['mend']}"
+
+
 _WORDS: Final = {
     "layer": _layer_words,
     "environment": _environment_words,
+    "language": _language_words,
     "attempt": _attempt_words,
     "backend": _backend_words,
 }

@@ -8,11 +8,13 @@ import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import click
 
-from groundbox.sandbox.sandbox import MOST_SOURCE_BYTES, Mode
+from groundbox.sandbox import languages
+from groundbox.sandbox.languages import Mode
+from groundbox.sandbox.sandbox import MOST_SOURCE_BYTES
 
 LANGUAGES: Final = {
     ".py": "python",
@@ -21,6 +23,7 @@ LANGUAGES: Final = {
     ".js": "javascript",
     ".mjs": "javascript",
     ".sh": "shell",
+    ".bash": "shell",
     ".dot": "dot",
     ".gv": "dot",
 }
@@ -37,7 +40,7 @@ class Program:
     mode: Mode
     argv: tuple[str, ...]
     stdin: bytes | None
-    filename: str
+    filename: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,14 +73,15 @@ def find(
         raise click.UsageError("both the program and its --stdin come from stdin; put one into a file")
     if not source.strip():
         raise bad(_called(name), "the program is empty; give it at least one statement")
-    chosen = _mode(mode, from_file=name not in ("-", "-c"), argv=argv, stdin=stdin)
+    spoken = language or LANGUAGES.get(os.path.splitext(name)[1].lower(), "python")
+    chosen = _mode(mode, spoken, from_file=name not in ("-", "-c"), argv=argv, stdin=stdin)
     return Program(
         source=source,
-        language=language or LANGUAGES.get(os.path.splitext(name)[1].lower(), "python"),
+        language=spoken,
         mode=chosen,
         argv=argv,
         stdin=None if stdin is None else _bytes(stdin, "--stdin", MOST_STDIN_BYTES),
-        filename="main.py" if name in ("-", "-c") else os.path.basename(name),
+        filename=None if name in ("-", "-c") else os.path.basename(name),
     )
 
 
@@ -110,13 +114,14 @@ def bad(option: str, problem: str) -> click.BadParameter:
     return click.BadParameter(problem, ctx=click.get_current_context(), param_hint=f"'{option}'")
 
 
-def _mode(mode: str | None, *, from_file: bool, argv: tuple[str, ...], stdin: str | None) -> Mode:
+def _mode(mode: str | None, language: str, *, from_file: bool, argv: tuple[str, ...], stdin: str | None) -> Mode:
     only_scripts = "arguments" if argv else "--stdin" if stdin is not None else ""
     if mode == "cell" and only_scripts:
         raise click.UsageError(f"a cell takes no {only_scripts.removeprefix('--')}; say --mode script")
     if mode is None:
-        mode = "script" if from_file or only_scripts else "cell"
-    return "script" if mode == "script" else "cell"
+        modes = languages.find(language).MODES
+        mode = "script" if "script" in modes and (from_file or only_scripts) else modes[0]
+    return cast("Mode", mode)
 
 
 def _called(name: str) -> str:

@@ -32,8 +32,9 @@ WE_FAILED = 3
 @click.option("--language", metavar="L", help="By default the one of FILE's ending, or python.")
 @click.option(
     "--mode",
-    type=click.Choice(["cell", "script"]),
-    help="By default script for a FILE, cell for -c and -; arguments and --stdin make a script of these.",
+    type=click.Choice(["cell", "script", "command"]),
+    help="By default script for a FILE, and for -c and - the language's own, which is cell for Python; "
+    "arguments and --stdin make a script of these. A command is what `bash -c` takes.",
 )
 @click.option("--stdin", metavar="F", help="Standard input of a script: a file, or - for our own.")
 @click.option(
@@ -71,7 +72,8 @@ def run(
 
     Exits with 0 when the program did, 1 when it failed, 2 on bad usage, 3 when groundbox failed.
     """
-    program = programs.find(words, code, language=language, mode=mode, stdin=stdin)
+    with naming_options():
+        program = programs.find(words, code, language=language, mode=mode, stdin=stdin)
     handed = [programs.hand_over(each, most_bytes=asked.limits.disk_bytes) for each in files]
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
@@ -102,7 +104,7 @@ async def _run(
     streams: tuple[Screen, Screen] | None,
     traced: bool,
 ) -> Execution:
-    profile = languages.find(program.language).profile(program.source)
+    profile = languages.profile_for(program.language, program.source, program.mode)
     options: dict[str, Any] = {
         "language": program.language,
         "mode": program.mode,

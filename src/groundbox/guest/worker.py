@@ -6,11 +6,10 @@ The host takes facts (how the process ended, what it used, which files are there
 Between runs SIGINT is ignored; the template set it so.
 A cell runs here, in process 1 of the sandbox, so that its variables live on. A script runs in a child:
 it has a `__main__` of its own, ordinary signals and a real exit status, and when it ends, what it left
-running is ended too.
+running is ended too. A command is the same with another program than Python; a resident is such a program that stays,
+and keeps the state of its language's cells.
 """
 
-import contextlib
-import ctypes
 import json
 import os
 import select
@@ -20,15 +19,18 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from . import command
+from .children import Children, interrupt, outcome
+from .claims import checked_failure
 from .files import Files
 from .python.scripts import run_script
 from .python.tracing import Tracing
+from .resident import Residents
 from .wire import HostGone, Wire
 
-_PRCTL = ctypes.CDLL(None).prctl
-_PR_SET_DUMPABLE = 4
-
 LimitSetter = Callable[[float | None, int | None], None]
+Mode = Callable[[dict[str, Any], list[int]], dict[str, Any]]
+"""Carries out one kind of run: takes the order and its descriptors, gives what `done` says."""
 
 
 class Worker:
@@ -53,15 +55,28 @@ class Worker:
         self._cells = cells
         self._files = Files(workdir)
         self._set_limits = set_limits
-        self._alone = alone
-        self._guarded = guarded
+        self._children = Children(alone=alone, guarded=guarded)
+        self._residents = Residents(self._children, self._wire.send, set_limits)
         self._core = ""
+        self._modes: dict[str, Mode] = {
+            "cell": self._run_cell,
+            "call": self._run_cell,
+            "script": self._run_script,
+            "command": self._run_command,
+            "resident": self._residents.run,
+            "sql": self._run_sql,
+        }
+        self._sql: Any = None
         cells.emit = self._wire.send
         cells.workdir = workdir
 
     def ready(self, descriptors: list[int]) -> None:
         """Tell the host that the jail stands; hand over the workdir's descriptor and the proxy's socket."""
         self._wire.send({"ev": "ready"}, descriptors)
+
+    def start_resident(self, order: dict[str, Any]) -> None:
+        """Start a language's process ahead of its first cell."""
+        self._residents.start_ahead(order)
 
     def serve(self) -> None:
         """Obey until the host is gone."""
@@ -88,10 +103,11 @@ class Worker:
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])
+        return self._modes[order["mode"]](order, descriptors)
+
+    def _run_cell(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
-        tracing = Tracing(descriptors.pop(), order["trace"]) if order.get("trace") else None
-        if order["mode"] == "script":
-            return self._run_script(order, descriptors, tracing)
+        tracing = _tracing(order, descriptors)
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
@@ -102,35 +118,39 @@ class Worker:
                 tracing.release()
         return {**result, "core": tracing.core if tracing else ""}
 
-    def _run_script(self, order: dict[str, Any], descriptors: list[int], tracing: Tracing | None) -> dict[str, Any]:
+    def _run_sql(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        if self._sql is None:
+            from .sql.runner import SqlRunner
+
+            self._sql = SqlRunner(lambda: self._cells.namespace, self._cells.workdir)
+        result: dict[str, Any] = self._sql.run(order, descriptors)
+        return result
+
+    def _run_script(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._cells.environment_packages = order.get("packages", {})
+        tracing = _tracing(order, descriptors)
         self._core = ""
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        self._close_memory(True)
+        self._children.close_memory(True)
         child = os.fork()
         if child == 0:
-            self._close_memory(False)
+            self._children.close_memory(False)
             os.close(reader)
             self._be_script(order, descriptors, writer, tracing)
         os.close(writer)
-        before = signal.signal(signal.SIGINT, lambda number, frame: _interrupt(child))
+        before = signal.signal(signal.SIGINT, lambda number, frame: interrupt(child))
         if tracing is not None:
             tracing.release()
         error = self._relay(reader, child)
         os.close(reader)
-        status = self._wait_for(child)
+        ended = self._children.wait_for(child)
         signal.signal(signal.SIGINT, before)
-        self._end_leftovers(child)
-        self._close_memory(False)
-        code, ended_by = (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
-        return {
-            "ok": code == 0,
-            "value": None,
-            "error": None if code == 0 else error,
-            "exit_code": code,
-            "exit_signal": ended_by,
-            "interrupted": False,
-            "core": self._core,
-        }
+        self._children.end_leftovers(child)
+        self._children.close_memory(False)
+        return {**outcome(ended, error), "core": self._core}
+
+    def _run_command(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        return command.run(order, descriptors, self._children, self._wire.send)
 
     def _be_script(self, order: dict[str, Any], descriptors: list[int], writer: int, tracing: Tracing | None) -> None:
         code = 1
@@ -184,63 +204,17 @@ class Worker:
             pass
         finally:
             os.close(waiter)
-        return _checked_failure(error)
-
-    def _close_memory(self, closed: bool) -> None:
-        """Keep processes of the same user out of this one's memory and descriptors (PR_SET_DUMPABLE).
-
-        Process 1 reports how a script ended; the script must not reach into it.
-        """
-        if self._guarded:
-            _PRCTL(_PR_SET_DUMPABLE, int(not closed), 0, 0, 0)
-
-    def _wait_for(self, child: int) -> int:
-        while True:
-            pid, status = os.waitpid(-1 if self._alone else child, 0)
-            if pid == child:
-                return status
-
-    def _end_leftovers(self, child: int) -> None:
-        try:
-            if self._alone:
-                os.kill(-1, signal.SIGKILL)
-            else:
-                os.killpg(child, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        while True:
-            try:
-                if os.waitpid(-1, 0 if self._alone else os.WNOHANG)[0] == 0:
-                    return
-            except ChildProcessError:
-                return
+        return checked_failure(error)
 
 
-def _checked_failure(told: object) -> dict[str, Any] | None:
-    """What a script said about its exception, or None when that is no such thing."""
-    if not isinstance(told, dict) or not isinstance(told.get("type"), str):
-        return None
-    texts = {name: told[name] for name in ("type", "message", "traceback") if isinstance(told.get(name), str)}
-    line = told.get("line")
-    names, hints = told.get("locals"), told.get("hints")
-    return {
-        "message": "",
-        **texts,
-        "line": line if type(line) is int else None,
-        "locals": {str(k): str(v) for k, v in names.items()} if isinstance(names, dict) else {},
-        "hints": [str(hint) for hint in hints] if isinstance(hints, list) else [],
-    }
+def _tracing(order: dict[str, Any], descriptors: list[int]) -> Tracing | None:
+    return Tracing(descriptors.pop(), order["trace"]) if order.get("trace") else None
 
 
 def _write_line(channel: Any, item: Mapping[str, Any]) -> None:
     data = memoryview(json.dumps(item, default=repr).encode("utf-8", "surrogatepass") + b"\n")
     while data:
         data = data[channel.write(data) :]
-
-
-def _interrupt(child: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(child, signal.SIGINT)
 
 
 def _flush() -> None:

@@ -118,6 +118,11 @@ class Cgroup:
         self._kills_before += self.out_of_memory_kills()
         return True
 
+    def keep_open(self) -> None:
+        """Keep the files that are used from now on open, as long as not too many groups do so."""
+        if self._files is None:
+            self._files = OpenFiles.one_more()
+
     def join_descriptors(self) -> list[int]:
         """New descriptors, owned by the caller, by which a process can write itself into the group."""
         name = "tasks" if self._version == 1 else "cgroup.procs"

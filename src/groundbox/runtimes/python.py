@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import keyword
-from typing import Any
+from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
 from groundbox.guest.python.imports import profile_for
 from groundbox.sandbox.arguments import encode
-from groundbox.sandbox.languages import Program
+from groundbox.sandbox.languages import Needs, Program, SelfTest
+
+MODES: Final = ("cell", "script", "call")
+EXTENSION: Final = ".py"
+NEEDS: Final[Needs | None] = None
+SELF_TEST: Final = SelfTest(source="print(6 * 7)", mode="script", prints="42\n")
 
 
 def profile(source: str) -> str:
@@ -18,7 +23,7 @@ def profile(source: str) -> str:
 
 def order(program: Program) -> dict[str, Any]:
     """The order for the worker; argv and stdin belong to scripts, call and its arguments to calls."""
-    if program.mode not in ("cell", "script", "call"):
+    if program.mode not in MODES:
         raise InvalidArgument("mode", f"{program.mode!r} is none of 'cell', 'script' and 'call'")
     if program.mode != "script":
         if program.argv:

@@ -18,7 +18,7 @@ from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail import enter, landlock
 from groundbox.limits import Limits, MiB
-from groundbox.sandbox import environments, private
+from groundbox.sandbox import environments, languages, private
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
 from groundbox.sandbox.template import Recipe, Shape, Template
@@ -48,7 +48,7 @@ class Setup:
     """What a sandbox asks of the engine.
 
     Attributes:
-        profile: `bare` or `science`: which libraries are imported already.
+        profile: `bare` or `science`: which libraries are imported already; or one of `languages.RESIDENTS`.
         waive: Layers that the caller does without, by name.
         hash_seed: PYTHONHASHSEED of the guest, or None for a random one.
         traced: Whether the tracer is loaded already.
@@ -66,8 +66,9 @@ class Setup:
         if self.backend not in BACKENDS:
             known = ", ".join(BACKENDS)
             raise InvalidArgument("backend", f"{self.backend!r} is none of {known}")
-        if self.profile not in PROFILES:
-            raise InvalidArgument("profile", f"{self.profile!r} is none of {', '.join(PROFILES)}")
+        if self.profile not in (*PROFILES, *languages.RESIDENTS):
+            known = ", ".join((*PROFILES, *languages.RESIDENTS))
+            raise InvalidArgument("profile", f"{self.profile!r} is none of {known}")
         unknown = self.waive - _WAIVABLE
         if unknown:
             raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
@@ -121,7 +122,12 @@ class Engine:
         self._refuse_incomplete(setup)
         template = await self._template(recipe)
         limited = "cgroup" not in setup.waive
-        shape = Shape(disk_bytes=limits.disk_bytes, file_count=limits.file_count, network=setup.network)
+        shape = Shape(
+            disk_bytes=limits.disk_bytes,
+            file_count=limits.file_count,
+            network=setup.network,
+            resident=_resident_language(setup.profile) if limited and self._cgroups is not None else "",
+        )
         key = (recipe, shape, limited)
         pool = self._pools.get(key)
         if pool is None:
@@ -170,10 +176,11 @@ class Engine:
     def _new_recipe(self, setup: Setup) -> Recipe:
         environment = environments.get(setup.environment)
         native = tracer.find(environment)
-        science = setup.profile == "science"
+        profile = "bare" if setup.profile in languages.RESIDENTS else setup.profile
+        science = profile == "science"
         present = environment.import_names
         modules = [TRACER] if setup.traced else []
-        modules += [m for m in PROFILES[setup.profile].split() if m.split(".")[0] in present or _standard(m)]
+        modules += [m for m in PROFILES[profile].split() if m.split(".")[0] in present or _standard(m)]
         if environment.path not in self._leases:
             self._leases[environment.path] = contextlib.ExitStack()
             self._leases[environment.path].enter_context(environments.lease(environment))
@@ -182,7 +189,7 @@ class Engine:
             readable=(*map(str, environment.readable_roots()), *([str(native.parent)] if native else [])),
             caches=str(environment.caches),
             modules=tuple(modules),
-            heap_bytes=_HEAP_BYTES[setup.profile],
+            heap_bytes=_HEAP_BYTES[profile],
             ipython=science and "IPython" in present,
             backend=setup.backend,
             waive=setup.waive,
@@ -248,6 +255,7 @@ class Engine:
             environ=_network_environ(shape.network),
             on_end=self._ended,
             hurried=pool is not None and pool.hurried,
+            resident=languages.optional(languages.find(shape.resident), "resident")() if shape.resident else None,
         )
         if pool is not None:
             self._pool_of[worker] = pool
@@ -311,6 +319,15 @@ async def _until_loop_ends(engine: Engine) -> AsyncGenerator[None, None]:
     finally:
         engine.close()
         _ENGINES.pop(asyncio.get_running_loop(), None)
+
+
+def _resident_language(profile: str) -> str:
+    """The language whose process waits in a worker of this profile, if it is installed.
+
+    Only a control group bounds the memory of one that is there before the limits of a run are known.
+    """
+    language = languages.RESIDENTS.get(profile, "")
+    return language if language and languages.missing(language) is None else ""
 
 
 def _network_environ(network: str) -> dict[str, str]:

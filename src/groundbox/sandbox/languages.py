@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import InvalidArgument, LanguageUnavailable
+from groundbox.execution import Execution, Outcome, Warning
 
 ENTRY_POINTS: Final = "groundbox.runtimes"
-_OWN: Final = ("python",)
+_OWN: Final = ("python", "sql", "shell", "javascript", "dot")
+GUEST_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+"""Where guests look for programs."""
+_SEEN_BY_GUESTS: Final = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
+PROCESSES: Final = frozenset({"command", "resident"})
+"""Modes of the guest whose programs run in processes that are not Python: docs/languages.md."""
+RESIDENTS: Final = {"node": "javascript"}
+"""Profiles that are like `bare`, with the process started that keeps a language's state."""
+Mode = Literal["cell", "script", "call", "command"]
+Study = Callable[["Program"], Any]
+Finish = Callable[["Program", Execution, Any], Execution]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,12 +32,14 @@ class Program:
     """What is to be run.
 
     Attributes:
-        mode: `cell` (state is kept, the last expression is the value), `script` (a program of its own)
-            or `call` (a module of its own, then a call of one of its functions; the result is the value).
+        mode: `cell` (state is kept, the last expression is the value), `script` (a program of its own),
+            `call` (a module of its own, then a call of one of its functions; the result is the value)
+            or another one of the language's own.
         argv: Arguments of a script.
         stdin: Standard input of a script; None for an empty one.
-        filename: What tracebacks call a script or module.
+        filename: What messages call the program, and where it lies while an interpreter reads it.
         call: The function that is called, with `args` and `kwargs`, which are plain data.
+        options: What only this language knows, by name.
     """
 
     source: str
@@ -35,20 +50,87 @@ class Program:
     call: str | None = None
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """What a runtime did on the host for a program, before the guest gets its order.
+
+    Attributes:
+        data: Handed to the guest behind a descriptor; the order then has `given`.
+        outcome: What the run ends as, where that is known already.
+    """
+
+    data: bytes
+    outcome: Outcome | None = None
+    warnings: Sequence[Warning] = ()
+
+    def finished(self, execution: Execution, wall_s: float) -> Execution:
+        """The result with what was done ahead, and the time that it took."""
+        return dataclasses.replace(
+            execution,
+            outcome=self.outcome or execution.outcome,
+            warnings=(*execution.warnings, *self.warnings),
+            usage=dataclasses.replace(execution.usage, wall_s=execution.usage.wall_s + wall_s),
+        )
+
+
+class Needs(NamedTuple):
+    """The program that a language runs in, as found in GUEST_PATH, and how to get it."""
+
+    program: str
+    advice: str
+
+
+class SelfTest(NamedTuple):
+    """A program that works where the language does, and what it then prints."""
+
+    source: str
+    mode: Mode
+    prints: str
 
 
 class Runtime(Protocol):
-    """What one language needs. A module is enough, with these as functions."""
+    """What one language needs. A module is enough, with these as functions and names.
+
+    One that takes options lists their names in `OPTIONS`. Five more functions may be there.
+    The coroutine function `ahead(program, databases, wall_s)` does what is to be done on the host before the guest
+    gets its order, and returns `Ahead` or None.
+    `screen(data)` makes of each display's bundle what may be shown.
+    `resident()` describes the process that keeps its cells' state, for a profile that has it started ahead.
+    `study(program)` finds out what the source alone tells, in a thread, while the program runs.
+    `finish(program, execution, studied)` adds to a result what the host can tell of it, in time that is linear in
+    the output; `studied` is None without `study`.
+
+    Attributes:
+        MODES: The first one is what a program runs as when nothing else is asked for.
+        EXTENSION: Of its files, such as `.py`.
+        NEEDS: None when it needs nothing but an environment.
+    """
+
+    MODES: Sequence[str]
+    EXTENSION: str
+    NEEDS: Needs | None
+    SELF_TEST: SelfTest
 
     def profile(self, source: str) -> str:
-        """Which template suits a sandbox that runs only this: `bare` or `science`."""
+        """Which template suits a sandbox that runs only this: `bare`, `science` or `node`."""
 
     def order(self, program: Program) -> dict[str, Any]:
-        """The order for the worker, without limits and id.
+        """The order for the worker, without limits and id. docs/languages.md has the modes and their fields.
 
         Raises:
             InvalidArgument: The program's mode or arguments make no sense in this language.
         """
+
+
+class Language(NamedTuple):
+    """One language, as listed. `missing` says what is missing and how to get it; None when it can be used."""
+
+    name: str
+    modes: Sequence[str]
+    missing: LanguageUnavailable | None
 
 
 def find(language: str) -> Runtime:
@@ -59,9 +141,71 @@ def find(language: str) -> Runtime:
     """
     if language in _OWN:
         return importlib.import_module(f"groundbox.runtimes.{language}")
-    others = {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+    others = _others()
     if language in others:
         runtime: Runtime = others[language].load()
         return runtime
     known = ", ".join(sorted({*_OWN, *others}))
     raise InvalidArgument("language", f"{language!r} is not known here; there is: {known}")
+
+
+def profile_for(language: str, source: str, mode: str | None) -> str:
+    """The profile that suits a sandbox which runs only this; without a waiting process where no cell is run."""
+    runtime = find(language)
+    profile = runtime.profile(source)
+    return "bare" if profile in RESIDENTS and (mode or runtime.MODES[0]) != "cell" else profile
+
+
+def listed() -> list[Language]:
+    """All languages, also those that are not installed."""
+    names = [*_OWN, *sorted(set(_others()) - set(_OWN))]
+    return [Language(name, tuple(find(name).MODES), missing(name)) for name in names]
+
+
+def missing(language: str) -> LanguageUnavailable | None:
+    """What a guest would miss."""
+    needs = find(language).NEEDS
+    if needs is None or _guests_see(needs.program):
+        return None
+    return LanguageUnavailable(language, needs.program, needs.advice)
+
+
+def optional(runtime: Runtime, name: Literal["screen", "study", "finish", "resident"]) -> Any:
+    """One of the functions that a runtime may leave out."""
+    return getattr(runtime, name, None)
+
+
+def _others() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
+
+
+def _guests_see(program: str) -> bool:
+    """Whether it lies, links resolved, in what guests see of the host."""
+    if program in _FOUND:
+        return True
+    found = shutil.which(program, path=GUEST_PATH)
+    if found is None or not os.path.realpath(found).startswith(_SEEN_BY_GUESTS):
+        return False
+    _FOUND.add(program)
+    return True
+
+
+_FOUND: Final[set[str]] = set()
+
+
+def check_options(language: str, runtime: Runtime, names: Iterable[str]) -> None:
+    """Refuse options that the language does not know.
+
+    Raises:
+        InvalidArgument: The message lists those that it knows.
+    """
+    known = option_names(runtime)
+    for name in names:
+        if name not in known:
+            own = f"{language} takes {', '.join(sorted(known))}" if known else f"{language} takes no options of its own"
+            raise InvalidArgument(name, f"is no argument of run(), and {own}")
+
+
+def option_names(runtime: Runtime) -> frozenset[str]:
+    """What `run` takes for programs of this language only."""
+    return frozenset(getattr(runtime, "OPTIONS", ()))

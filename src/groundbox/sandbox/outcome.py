@@ -45,7 +45,24 @@ def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int 
 
 
 def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
-    """Evidence from the kernel that a run that ended well may lack something."""
+    """Evidence that a run that ended well may lack something: from the kernel, and that a language's state is gone."""
+    return (*_killed_processes(report, outcome, limits), *_lost_state(report))
+
+
+def _lost_state(report: Report) -> Sequence[Warning]:
+    if report.done is None or not report.done.state_lost:
+        return ()
+    return (
+        Warning(
+            code="session.state_lost",
+            tier="error",
+            message="the process that keeps this language's variables has ended; the next cell starts without them",
+            hint="Run again the cells that the next one needs. Files and the other languages' variables are kept.",
+        ),
+    )
+
+
+def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
     if outcome is Outcome.MEMORY or not report.memory_kills:
         return ()
     what = "a process" if report.memory_kills == 1 else f"{report.memory_kills} processes"
@@ -86,6 +103,7 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
             type="Timeout",
             message=f"the program was stopped at {name}={limit}",
             line=told.line if told else None,
+            column=told.column if told else None,
             traceback=told.traceback if told else "",
             hints=(hint,),
         )
@@ -94,6 +112,7 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
             type=told.type if len(told.type) <= _MOST_TYPE else f"{told.type[:_MOST_TYPE]}…",
             message=told.message,
             line=told.line,
+            column=told.column,
             traceback=told.traceback,
             locals=told.locals,
             hints=(*told.hints, *_where_it_is(told)),

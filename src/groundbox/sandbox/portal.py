@@ -13,6 +13,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from groundbox.execution import Event, Execution
+from groundbox.sandbox import languages
 from groundbox.sandbox.sandbox import AsyncSandbox
 
 T = TypeVar("T")
@@ -163,7 +164,8 @@ _RUN_OPTIONS = frozenset(
 async def run_async(source: str, *, files: dict[str, bytes | str] | None = None, **options: Any) -> Execution:
     """The same for code with an event loop."""
     options.setdefault("profile", None)
-    run_options = {name: options.pop(name) for name in _RUN_OPTIONS & options.keys()}
+    of_language = languages.option_names(languages.find(options.get("language", "python")))
+    run_options = {name: options.pop(name) for name in (_RUN_OPTIONS | of_language) & options.keys()}
     if files and options["profile"] is None:
         options["profile"] = "science"
     sandbox = AsyncSandbox(**options)

@@ -11,7 +11,7 @@ import types
 import uuid
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
 from groundbox.execution import (
@@ -21,20 +21,23 @@ from groundbox.execution import (
     Execution,
     Isolation,
     Usage,
+    Warning,
 )
 from groundbox.jail import enter
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox import languages
+from groundbox.sandbox.ahead import HostWork
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
 from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
+from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.memfile import sealed
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
 from groundbox.sandbox.workdir import Collected, Workdir
-from groundbox.sandbox.worker import Listener, Order, Report, Worker
+from groundbox.sandbox.worker import GRACE_S, Listener, Order, Report, Worker
 from groundbox.trace.options import TraceOptions
 
 if TYPE_CHECKING:
@@ -43,9 +46,10 @@ if TYPE_CHECKING:
 
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
+_PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
+_HAND_OVER_S: Final = 5.0  # for the guest to take what the host brought in the time of the run
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
-Mode = Literal["cell", "script", "call"]
 
 
 class AsyncSandbox:
@@ -64,19 +68,23 @@ class AsyncSandbox:
         profile: str | None = "science",
         waive: Iterable[str] = (),
         hash_seed: int | None = None,
+        databases: Mapping[str, Any] | Iterable[str] = (),
     ) -> None:
         """Args:
-        profile: Which libraries are imported already, `bare` or `science`;
-            None chooses by the imports of the first program.
+        profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
+            waits for JavaScript cells; None chooses by the first program.
         waive: Layers to do without, by the names that `groundbox doctor` prints. Every result
             then lists them as missing.
         hash_seed: Fixes the guest's string hashing; None for a random one.
+        databases: What SQL may ask by `database=NAME` (docs/sql.md): names to `groundbox.databases.database.Database`,
+            or names alone, which `databases.toml` describes. Credentials stay on the host.
         """
         self.limits = limits or _USUAL_LIMITS
         self.network = network or _NO_NETWORK
         self.files = AsyncFiles(self)
         self._environment, self._backend, self._profile = environment, backend, profile
         self._waive, self._hash_seed = frozenset(waive), hash_seed
+        self._host_work = HostWork(databases)
         self._loan: engines.Loan | None = None
         self._proxy: EgressProxy | None = None
         self._lock = asyncio.Lock()
@@ -104,40 +112,54 @@ class AsyncSandbox:
         source: str,
         *,
         language: str = "python",
-        mode: Mode = "cell",
+        mode: Mode | None = None,
         argv: Sequence[str] = (),
         stdin: bytes | str | None = None,
-        filename: str = "main.py",
+        filename: str | None = None,
         call: str | None = None,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         trace: bool | TraceOptions = False,
         wall_s: float | None = None,
+        **options: Any,
     ) -> Execution:
         """Run one program and return what happened.
 
         Args:
+            mode: By default the first of the language's own: a cell for Python, a script for shell.
+            filename: What messages call it; by default `main` with the language's ending.
             call: With `mode="call"`, the function that is called after the module has run, with `args` and
                 `kwargs`: plain Python data, handed over as data. Its result is the value.
             trace: Record what the program does (docs/trace.md); True for the usual options.
             wall_s: A shorter limit for this run alone.
+            options: What only this language knows, such as `dialect` of SQL.
 
         Raises:
             InvalidArgument: An argument cannot be meant; nothing ran.
+            LanguageUnavailable: The language is not installed; nothing ran.
             SandboxLost: An earlier run ended the process; `restart` first.
             SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
         """
         program = _program(
-            source, mode=mode, argv=argv, stdin=stdin, filename=filename, call=call, args=args, kwargs=kwargs
+            source,
+            language,
+            mode=mode,
+            argv=argv,
+            stdin=stdin,
+            filename=filename,
+            call=call,
+            args=args,
+            kwargs=kwargs,
+            **options,
         )
         return await self._run(program, language, wall_s, None, last=False, trace=trace)
 
     async def run_last(
-        self, source: str, *, language: str = "python", mode: Mode = "cell", **options: Any
+        self, source: str, *, language: str = "python", mode: Mode | None = None, **options: Any
     ) -> Execution:
         """Run one program as the last one and close: its files are read after every process has ended."""
         wall_s, trace = options.pop("wall_s", None), options.pop("trace", False)
-        program = _program(source, mode=mode, **options)
+        program = _program(source, language, mode=mode, **options)
         try:
             return await self._run(program, language, wall_s, None, last=True, trace=trace)
         finally:
@@ -148,16 +170,17 @@ class AsyncSandbox:
         source: str,
         *,
         language: str = "python",
-        mode: Mode = "cell",
+        mode: Mode | None = None,
         argv: Sequence[str] = (),
         stdin: bytes | str | None = None,
-        filename: str = "main.py",
+        filename: str | None = None,
         call: str | None = None,
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         trace: bool | TraceOptions = False,
         wall_s: float | None = None,
         last: bool = False,
+        **options: Any,
     ) -> AsyncGenerator[Event, None]:
         """Run one program and yield its events as they come; the last one carries the Execution.
 
@@ -167,7 +190,16 @@ class AsyncSandbox:
             last: The sandbox runs nothing more: every process is ended before its files are read.
         """
         program = _program(
-            source, mode=mode, argv=argv, stdin=stdin, filename=filename, call=call, args=args, kwargs=kwargs
+            source,
+            language,
+            mode=mode,
+            argv=argv,
+            stdin=stdin,
+            filename=filename,
+            call=call,
+            args=args,
+            kwargs=kwargs,
+            **options,
         )
         feed = Feed(self.pause_output, self.resume_output)
         task = asyncio.ensure_future(self._run(program, language, wall_s, feed.listener(), last=last, trace=trace))
@@ -184,6 +216,7 @@ class AsyncSandbox:
 
     def interrupt(self) -> None:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
+        self._host_work.interrupt()
         if self._loan is not None and self._lock.locked():
             self._loan.worker.interrupt()
 
@@ -236,6 +269,7 @@ class AsyncSandbox:
     async def close(self) -> None:
         """End every process of the sandbox. Its files go when the last result that needs them goes."""
         self._closed = True
+        self._host_work.close()
         loan, self._loan = self._loan, None
         if loan is not None:
             await self._let_go(loan)
@@ -264,33 +298,55 @@ class AsyncSandbox:
         trace: bool | TraceOptions,
     ) -> Execution:
         runtime = languages.find(language)
+        languages.check_options(language, runtime, program.options)
         frame = runtime.order(program)
+        if runtime.NEEDS is not None and (missing := languages.missing(language)):
+            raise missing
         options = _trace_options(trace, language)
         limits = self.limits
         if wall_s is not None:
             Limits(wall_s=wall_s)
             wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
         async with self._lock:
-            loan = await self._borrow(self._profile or runtime.profile(program.source), traced=options is not None)
+            profile = self._profile or languages.profile_for(language, program.source, program.mode)
+            loan = await self._borrow(profile, traced=options is not None)
+            wall_s = limits.wall_s if wall_s is None else wall_s
+            ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
+            if ahead is not None and wall_s is not None:
+                wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
             frame["stream"] = listener is not None
-            frame["limits"] = {"cpu_s": limits.cpu_s, "memory_bytes": limits.memory_bytes}
+            frame["limits"] = {
+                "cpu_s": limits.cpu_s,
+                "memory_bytes": _own_memory(frame, limits, loan),
+                "process_count": limits.process_count,
+            }
             memory = None if options is None else _traces().TraceMemory(options)
             descriptors = [] if program.stdin is None else [sealed(program.stdin)]
             if memory is not None:
                 frame["trace"] = memory.order()
                 descriptors.append(memory.descriptor)
+            if ahead is not None:
+                frame["given"] = True
+                descriptors.append(sealed(ahead.data))
             order = Order(
                 frame=frame,
                 descriptors=descriptors,
-                wall_s=limits.wall_s if wall_s is None else wall_s,
+                wall_s=wall_s,
                 cpu_s=limits.cpu_s,
                 output_bytes=limits.output_bytes,
-                interrupt_first=program.mode != "script",
+                interrupt_first=frame["mode"] != "script",
                 listener=listener,
+                screen=languages.optional(runtime, "screen"),
+                grace_s=_PROCESS_GRACE_S if frame["mode"] in languages.PROCESSES else GRACE_S,
             )
+            study: languages.Study | None = languages.optional(runtime, "study")
+            studying = None if study is None else asyncio.ensure_future(asyncio.to_thread(study, program))
             try:
                 report = await loan.worker.run(order)
                 execution = await self._result(loan, report, language, order.wall_s, last=last)
+                execution = await _finished(runtime, program, execution, studying)
+                if ahead is not None:
+                    execution = ahead.finished(execution, ahead_s)
                 if memory is None:
                     return execution
                 return dataclasses.replace(execution, trace=await self._trace(memory, program, report, execution))
@@ -426,15 +482,18 @@ class AsyncSandbox:
 
 def _program(
     source: str,
+    language: str,
     *,
-    mode: str = "cell",
+    mode: str | None = None,
     argv: Sequence[str] = (),
     stdin: bytes | str | None = None,
-    filename: str = "main.py",
+    filename: str | None = None,
     call: str | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> languages.Program:
+    runtime = languages.find(language)
     if not isinstance(source, str):
         raise InvalidArgument("source", f"must be text, not {type(source).__name__}")
     if not source.strip():
@@ -451,14 +510,33 @@ def _program(
     data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
     return languages.Program(
         source=source,
-        mode=mode,
+        mode=mode or runtime.MODES[0],
         argv=tuple(argv),
         stdin=data,
-        filename=filename,
+        filename=filename or f"main{runtime.EXTENSION}",
         call=call,
         args=args,
         kwargs=kwargs or {},
+        options=options,
     )
+
+
+async def _finished(
+    runtime: languages.Runtime, program: languages.Program, execution: Execution, studying: asyncio.Future[Any] | None
+) -> Execution:
+    """With what the runtime can tell of it. A runtime that fails at that loses no result."""
+    finish: languages.Finish | None = languages.optional(runtime, "finish")
+    if finish is None:
+        return execution
+    try:
+        return finish(program, execution, None if studying is None else await studying)
+    except Exception as error:
+        fault = Warning(
+            code="language.unread",
+            tier="note",
+            message=f"what there is to tell of this run could not be found out: {type(error).__name__}: {error}"[:500],
+        )
+        return dataclasses.replace(execution, warnings=(*execution.warnings, fault))
 
 
 def _traces() -> types.ModuleType:
@@ -478,9 +556,20 @@ def _trace_options(wanted: bool | TraceOptions, language: str) -> TraceOptions |
     return TraceOptions() if wanted is True else wanted
 
 
+def _own_memory(frame: Mapping[str, Any], limits: Limits, loan: engines.Loan) -> int | None:
+    """The limit of one process's private memory.
+
+    Other languages' programs ask for far more than they use and cannot go on without it, so that
+    the group's limit alone is theirs, where there is a group.
+    """
+    if frame["mode"] in languages.PROCESSES and loan.worker.cgroup is not None:
+        return None
+    return limits.memory_bytes
+
+
 async def _collect(workdir: Workdir) -> Collected:
     """The run's artifacts; in a thread when there is much to read, so that other sandboxes do not wait."""
     listing = workdir.list()
-    if sum(stamp.size_bytes for stamp in listing.files.values()) < _READ_AT_ONCE_BYTES:
+    if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)

@@ -19,6 +19,7 @@ from groundbox.errors import SandboxUnavailable, TemplateFailed
 from groundbox.jail import credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
+from groundbox.sandbox.languages import GUEST_PATH
 from groundbox.sandbox.worker import Ended, Worker
 
 _BOOT: Final = Path(__file__).parents[1] / "template" / "boot.py"
@@ -62,11 +63,16 @@ class Recipe:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What of a worker is fixed when it is made, before anyone asks for it."""
+    """What of a worker is fixed when it is made, before anyone asks for it.
+
+    Attributes:
+        resident: The language whose process is started ahead of its first cell; empty for none.
+    """
 
     disk_bytes: int | None
     file_count: int | None
     network: str
+    resident: str = ""
 
 
 class Template:
@@ -144,11 +150,13 @@ class Template:
         environ: Mapping[str, str],
         on_end: Callable[[Worker], None],
         hurried: bool = False,
+        resident: Mapping[str, Any] | None = None,
     ) -> Worker:
         """Ask for one more worker. Returns at once; `Worker.ready` waits for its jail.
 
         Args:
             hurried: Leave out the trial run. The worker is ready sooner, and its first order takes longer.
+            resident: The process of the language that `shape` names.
         """
         self._next = self._free_number()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -165,6 +173,7 @@ class Template:
             on_end=on_end,
         )
         worker.folder = self._folder()
+        worker.has_resident = resident is not None
         order = {
             "id": self._next,
             "uid": self._uid(),
@@ -175,6 +184,7 @@ class Template:
             "memory_bytes": _USUAL.memory_bytes,
             "network": shape.network,
             "hurried": hurried,
+            "resident": resident,
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},
         }
@@ -291,7 +301,7 @@ class Template:
 def guest_environ() -> dict[str, str]:
     """The environment variables of every guest; none of the host's."""
     return {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": GUEST_PATH,
         "HOME": "/tmp",
         "TMPDIR": "/tmp",
         "USER": "guest",

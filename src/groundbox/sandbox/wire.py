@@ -49,6 +49,7 @@ class GuestFailure(msgspec.Struct, frozen=True):
     type: str
     message: str
     line: int | None = None
+    column: int | None = None
     traceback: str = ""
     locals: dict[str, str] = {}
     hints: list[str] = []
@@ -64,6 +65,7 @@ class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
     exit_signal: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
     interrupted: bool = False
+    state_lost: bool = False
     reason: str = ""
     core: Annotated[str, msgspec.Meta(max_length=20)] = ""
 

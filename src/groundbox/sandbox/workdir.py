@@ -95,6 +95,10 @@ class Workdir:
         """Take the present state as known, so that `collect` reports what changes from here on."""
         self._seen = self.list().files
 
+    def unread_bytes(self, listing: Listing) -> int:
+        """What `collect` would have to read: the files that are new or changed."""
+        return sum(stamp.size_bytes for path, stamp in listing.files.items() if self._seen.get(path) != stamp)
+
     def collect(self, listing: Listing | None = None) -> Collected:
         """The files made or changed since the last `note` or `collect`, by a listing that was just made."""
         listing = listing or self.list()

@@ -33,6 +33,7 @@ _FREE_S: Final = 0.25
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
+_UNHEARD_S: Final = 0.002  # a run that ends sooner needs nobody to listen: what it printed waits in the pipes
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 GRACE_S: Final = 0.5
 START_S: Final = 30.0
@@ -73,6 +74,8 @@ class Order:
 
     Attributes:
         interrupt_first: At the deadline, try an interrupt before the kill, so that variables may survive.
+        grace_s: From that interrupt to the kill.
+        screen: Makes of a display what may be shown.
     """
 
     frame: dict[str, Any]
@@ -82,6 +85,8 @@ class Order:
     output_bytes: int | None
     interrupt_first: bool
     listener: Listener | None = None
+    grace_s: float = GRACE_S
+    screen: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 class Report:
@@ -143,6 +148,7 @@ class Worker:
         self.ended: Ended | None = None
         self.failure: str | None = None
         self.folder = ""
+        self.has_resident = False
         self._control = control
         self._streams = streams
         self._pidfd = -1
@@ -217,9 +223,13 @@ class Worker:
         self._finished = self._loop.create_future()
         cpu_before, self._cpu_s_when_ready = self._cpu_s_when_ready, None
         if cpu_before is None and self.cgroup and self.ended is None:
+            self.cgroup.keep_open()  # this is not the first run, nor likely the last
             cpu_before = self.cgroup.cpu_s()
         timers = self._set_timers(order, report, cpu_before)
-        self._listen()
+        if order.listener is not None:
+            self._listen()
+        elif not self._listening:
+            timers.append(self._loop.call_later(_UNHEARD_S, self._listen))
         self._attend()
         try:
             await self._send(order.frame, order.descriptors)
@@ -233,11 +243,12 @@ class Worker:
                 timer.cancel()
             self.pause_output()
             self._drain()
-            self._rest()
+            cpu_after = self._cpu_s()
+            self._rest(cpu_after)
             self._finished = self._report = self._order = None
         report.wall_s = time.monotonic() - begun
         if self.cgroup is not None and cpu_before is not None:
-            report.cpu_s = self._spent(cpu_before)
+            report.cpu_s = None if cpu_after is None else max(0.0, cpu_after - cpu_before)
             report.out_of_memory = self._out_of_memory(report)
             report.memory_kills = self._new_memory_kills()
         return report
@@ -309,15 +320,15 @@ class Worker:
         if self.ended is None and self._control.fileno() >= 0:
             self._loop.add_reader(self._control.fileno(), self._on_control)
 
-    def _rest(self) -> None:
+    def _rest(self, cpu_s: float | None) -> None:
         """A run is over. What it left running may use as much processor time as a run may, then all is ended."""
         if self.ended is not None or self._control.fileno() < 0:
             return
         self._loop.remove_reader(self._control.fileno())
         if self._order is not None and self._order.cpu_s is not None:
             self._idle_cpu_s = self._order.cpu_s
-        if self.cgroup is not None and self._idle_cpu_s is not None:
-            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, self.cgroup.cpu_s() + self._idle_cpu_s)
+        if cpu_s is not None and self._idle_cpu_s is not None:
+            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, cpu_s + self._idle_cpu_s)
 
     def _check_idle(self, end_s: float) -> None:
         if self.ended is not None or self.cgroup is None:
@@ -333,12 +344,12 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
-    def _spent(self, before: float) -> float | None:
-        try:
-            assert self.cgroup is not None
-            return max(0.0, self.cgroup.cpu_s() - before)
-        except OSError:
-            return None
+    def _cpu_s(self) -> float | None:
+        """What the group has used until now; None without a group, or when it is gone."""
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                return self.cgroup.cpu_s()
+        return None
 
     def _out_of_memory(self, report: Report) -> bool:
         killed = report.ended is not None and report.ended.exit_signal == signal.SIGKILL
@@ -366,17 +377,18 @@ class Worker:
             report.timed_out = reason
             if order.interrupt_first:
                 self.interrupt()
-                timers.append(self._loop.call_later(GRACE_S, self.kill))
+                timers.append(self._loop.call_later(order.grace_s, self.kill))
             else:
                 self.kill()
 
         def check_cpu() -> None:
-            spent = self._spent(cpu_before or 0.0)
+            now = self._cpu_s()
+            spent = 0.0 if now is None else now - (cpu_before or 0.0)
             assert order.cpu_s is not None
-            if spent is not None and spent >= order.cpu_s:
+            if spent >= order.cpu_s:
                 stop("cpu_s")
             else:
-                wait = max(_CPU_CHECK_S, (order.cpu_s - (spent or 0.0)) / _CPU_COUNT)
+                wait = max(_CPU_CHECK_S, (order.cpu_s - spent) / _CPU_COUNT)
                 timers.append(self._loop.call_later(wait, check_cpu))
 
         if order.wall_s is not None:
@@ -473,19 +485,32 @@ class Worker:
         elif report is None:
             return
         elif isinstance(frame, wire.Shown):
-            if report.show(frame.data, size) and self._order and self._order.listener:
-                self._order.listener.display(frame.data)
+            data = self._screened(frame.data)
+            if data is not frame.data:
+                size = max(size, sum(len(str(content)) for content in data.values()))
+            if report.show(data, size) and self._order and self._order.listener:
+                self._order.listener.display(data)
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
         elif frame.id == self._next_id and report.done is None:
             report.done = frame
             self._finish()
 
+    def _screened(self, data: dict[str, Any]) -> dict[str, Any]:
+        """What may be shown of a display. A runtime of another package may fail at it, and then nothing is shown."""
+        screen = self._order.screen if self._order else None
+        if screen is None:
+            return data
+        try:
+            return screen(data)
+        except Exception as error:
+            return {"text/plain": f"not shown, because looking at it failed: {type(error).__name__}: {error}"[:500]}
+
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""
         self._listen()
         self._loop.remove_reader(self._control.fileno())
-        if self.cgroup is not None:
+        if self.cgroup is not None and not self.has_resident:  # whose start is no part of the first run
             self._cpu_s_when_ready = self.cgroup.cpu_s()
 
     def _finish(self) -> None:

@@ -16,7 +16,6 @@ from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
 from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
 from groundbox.template import layout, memory, outer, warm
-from groundbox.template.networks import Networks
 
 _JAIL_FAILED: Final = 70
 _ORPHAN_ROUNDS: Final = 200
@@ -58,7 +57,7 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
 def _gather_code(plan: enter.Plan, cells: CellRunner) -> None:
     """Bring the code that every worker runs to one place."""
     codes = layout.code_run_by(lambda: _rehearse(plan, cells, times=1))
-    for kind in (_Server, Networks, Worker):
+    for kind in (_Server, Worker):
         codes |= {method.__code__ for method in vars(kind).values() if isinstance(method, types.FunctionType)}
     layout.start_afresh()
     layout.lay_together(codes)
@@ -121,8 +120,7 @@ class _Server:
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self._workers: dict[int, tuple[int, int, int]] = {}
-        self._networks = Networks(plan)
+        self._workers: dict[int, tuple[int, int]] = {}
         self._spawned = 0
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = rlimits.data_bytes()
@@ -159,28 +157,19 @@ class _Server:
         return True
 
     def _spawn(self, order: dict[str, Any], descriptors: list[int]) -> None:
-        flags, network = enter.clone_flags(self._plan), -1
-        if self._networks.usable(order["network"]):
-            with self._networks.lent() as network:
-                pid, pidfd = namespaces.clone(flags & ~namespaces.NEWNET)
-                if pid == 0:
-                    self._be_worker(order, descriptors)
-        else:
-            pid, pidfd = namespaces.clone(flags)
-            if pid == 0:
-                self._be_worker(order, descriptors)
-        self._workers[pidfd] = (order["id"], pid, network)
+        pid, pidfd = namespaces.clone(enter.clone_flags(self._plan))
+        if pid == 0:
+            self._be_worker(order, descriptors)
+        self._workers[pidfd] = (order["id"], pid)
         self._poll.register(pidfd, select.POLLIN)
         message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
         socket.send_fds(self._control, [message], [pidfd])
 
     def _reap(self, pidfd: int) -> None:
-        identity, pid, network = self._workers.pop(pidfd)
+        identity, pid = self._workers.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status, usage = os.wait4(pid, 0)
-        if network >= 0:
-            self._networks.returned(network)
         if self._plan.backend != enter.NAMESPACES:
             self._end_orphans()
         self._tell(
@@ -199,7 +188,7 @@ class _Server:
         Living workers adopt their own orphans. Something that forks as fast as it is killed is left
         for the next time, and for the host, which ends the whole cgroup.
         """
-        known = {pid for _, pid, _ in self._workers.values()}
+        known = {pid for _, pid in self._workers.values()}
         for _ in range(_ORPHAN_ROUNDS):
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 orphans = {int(pid) for pid in file.read().split()} - known
@@ -269,6 +258,8 @@ class _Server:
         if entry.listener is not None:
             handed.append(entry.listener.fileno())  # type: ignore[attr-defined]
         worker.ready(handed)
+        if order["resident"]:
+            worker.start_resident(order["resident"])
         for descriptor in handed:
             os.close(descriptor)
         if entry.listener is not None:

@@ -247,7 +247,7 @@ class ProgramConformance(Conformance):
         )
         assert set(documented.split()) <= set(result)
         assert json.loads(json.dumps(result)) == result
-        assert set(result["error"]) == {"type", "message", "line", "traceback", "locals", "hints"}
+        assert set(result["error"]) == {"type", "message", "line", "column", "traceback", "locals", "hints"}
         assert set(result["usage"]) == {"wall_s", "cpu_s", "peak_memory_bytes", "start_s", "warm"}
         assert result["isolation"]["backend"] == self.sandbox_options.get("backend", "namespaces")
 

@@ -99,6 +99,11 @@ class CellRunner:
         reseed()
         figures.after_fork()
 
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The variables of cells."""
+        return self._namespace
+
     def run_call(self, order: Mapping[str, Any], tracing: Tracing | None = None) -> dict[str, Any]:
         """Run a program as a module of its own and call one of its functions; returns as `run` does."""
         return self._guard(lambda: self._attempt_call(order, tracing))

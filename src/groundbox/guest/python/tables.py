@@ -36,12 +36,12 @@ def data_resource(value: Any) -> dict[str, Any]:
     head = frame.iloc[:ROWS, :COLUMNS]
     index = _index_columns(head.index)
     columns = [(head.columns[i], head.iloc[:, i]) for i in range(head.shape[1])]
-    names = _unique([_name(label) for label, _ in index + columns])
+    names = unique([_name(label) for label, _ in index + columns])
     fields = [
-        {"name": name, "type": _type(series.dtype), "dtype": str(series.dtype)}
+        {"name": name, "type": type_name(series.dtype), "dtype": str(series.dtype)}
         for name, (_, series) in zip(names, index + columns, strict=True)
     ]
-    cells = [[_cell(item) for item in series.tolist()] for _, series in index + columns]
+    cells = [[cell(item) for item in series.tolist()] for _, series in index + columns]
     schema: dict[str, Any] = {"fields": fields}
     if index:
         schema["primaryKey"] = names[: len(index)]
@@ -69,7 +69,8 @@ def _name(label: Any) -> str:
     return str(label)
 
 
-def _unique(names: list[str]) -> list[str]:
+def unique(names: list[str]) -> list[str]:
+    """The names, with a number after those that came before."""
     taken: set[str] = set()
     result = []
     for name in names:
@@ -81,7 +82,8 @@ def _unique(names: list[str]) -> list[str]:
     return result
 
 
-def _type(dtype: Any) -> str:
+def type_name(dtype: Any) -> str:
+    """A field type of tabular data resources for a dtype."""
     kind = getattr(dtype, "kind", "O")
     if str(dtype) in ("category", "object") or isinstance(kind, property):
         return "any"
@@ -89,7 +91,8 @@ def _type(dtype: Any) -> str:
     return kinds.get(kind, "string" if str(dtype).startswith(("str", "large_string")) else "any")
 
 
-def _cell(item: Any) -> Any:
+def cell(item: Any) -> Any:
+    """One value as JSON; long texts are cut, with their length."""
     if item is None or isinstance(item, bool):
         return item
     if isinstance(item, int):

@@ -1,0 +1,1 @@
+"""Real databases, asked from the host: credentials and connections never enter a sandbox."""

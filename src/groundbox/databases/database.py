@@ -1,0 +1,83 @@
+"""A database that a sandbox may ask: where it is, and how much of it may be asked at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from groundbox.errors import InvalidArgument
+
+SCHEMES: Final = ("postgresql", "postgres")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Database:
+    """One database, with the role that queries run as.
+
+    Attributes:
+        url: `postgresql://role:password@host:port/name`; never printed, and in no message.
+        timeout_s: What the server gives one query; reached: outcome `timeout`.
+        max_rows: Rows that are handed over; the result says when there were more.
+        max_bytes: Bytes of text in them. One row that is larger ends the query with an error.
+        allow_powerful: Ask also as a role that could do more than read, or reach the server's files.
+            Every result then carries a warning.
+    """
+
+    url: str = dataclasses.field(repr=False)
+    timeout_s: float = 30.0
+    max_rows: int = 100_000
+    max_bytes: int = 16 * 1024 * 1024
+    allow_powerful: bool = False
+
+    def __post_init__(self) -> None:
+        if str(self.url).partition("://")[0] not in SCHEMES:
+            raise InvalidArgument("url", "must begin with postgresql://")
+        for name in ("timeout_s", "max_rows", "max_bytes"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
+                raise InvalidArgument(name, f"must be above 0, not {value!r}")
+
+
+def named(name: str, *, file: Path | None = None) -> Database:
+    """The database that `databases.toml` in GROUNDBOX_HOME describes in its table `[name]`.
+
+    Its `url` stands there, or `url_env` names a variable of the environment that holds it.
+
+    Raises:
+        InvalidArgument: There is no such table, others than its owner may read the file, or what stands there
+            cannot be meant.
+    """
+    path = file or _home() / "databases.toml"
+    try:
+        if path.stat().st_mode & 0o077:
+            raise InvalidArgument("databases.toml", f"others may read it; chmod 600 {path}")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidArgument("name", f"there is no {path}, where {name!r} would be described") from None
+    except tomllib.TOMLDecodeError:
+        tables = None
+    if tables is None:  # out here, because the decoder's exception holds the file, and the passwords in it
+        raise InvalidArgument("databases.toml", f"{path} is not TOML")
+    if not isinstance(tables.get(name), dict):
+        raise InvalidArgument("name", f"{name!r} is not described in {path}; there is: {', '.join(sorted(tables))}")
+    settings = dict(tables[name])
+    variable = settings.pop("url_env", None)
+    if variable is not None:
+        settings["url"] = os.environ.get(variable, "")
+    unknown = settings.keys() - {field.name for field in dataclasses.fields(Database)}
+    if unknown or "url" not in settings:
+        raise InvalidArgument(name, f"takes {', '.join(f.name for f in dataclasses.fields(Database))} and url_env")
+    return Database(**settings)
+
+
+def _home() -> Path:
+    home = os.environ.get("GROUNDBOX_HOME")
+    if home:
+        return Path(home)
+    if os.geteuid() == 0:
+        return Path("/var/lib/groundbox")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "groundbox"

@@ -1,0 +1,223 @@
+"""Child processes of a worker: how they start, how the worker waits for them, and what ends with them.
+
+A program that is no cell runs in a child, in a process group of its own. While it runs, the worker's memory and
+descriptors are closed to it, because the worker reports how it ended. When it ends, all it left running is ended;
+only residents live on, the processes that keep a language's state.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_PRCTL = ctypes.CDLL(None).prctl
+_PR_SET_DUMPABLE = 4
+_ROUNDS = 100
+_PAUSE_S = 0.0002
+_REAP_MS = 200
+PATIENCE_S = 0.35
+"""From an interrupt to the end of who does not heed it. The host would soon end the whole sandbox."""
+_HANDLED = {signal.SIGINT, signal.SIGPIPE, signal.SIGTERM, signal.SIGXFSZ}
+
+
+class Exit(NamedTuple):
+    """How a child ended: by itself with a code, or by a signal."""
+
+    code: int | None
+    signal: int | None
+
+
+class Children:
+    """All children of one worker."""
+
+    def __init__(self, *, alone: bool, guarded: bool) -> None:
+        """Args:
+        alone: Whether this process is the first of a pid namespace, so that it may end all others.
+        guarded: Whether its memory is closed to a program while that runs.
+        """
+        self._alone = alone
+        self._guarded = guarded
+        self._residents: dict[int, int | None] = {}
+        self._awaited: dict[int, int | None] = {}
+
+    def close_memory(self, closed: bool) -> None:
+        """Keep processes of the same user out of this one's memory and descriptors (PR_SET_DUMPABLE)."""
+        if self._guarded:
+            _PRCTL(_PR_SET_DUMPABLE, int(not closed), 0, 0, 0)
+
+    def start(self, argv: list[str], environ: Mapping[str, str], descriptors: Mapping[int, int]) -> int:
+        """Start `argv[0]` in a process group of its own, with signals as they are by default.
+
+        Args:
+            descriptors: The child's number of each descriptor beyond 1 and 2, to ours.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        moves = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
+        return os.posix_spawnp(
+            argv[0], argv, environ, file_actions=moves, setpgroup=0, setsigmask=(), setsigdef=_HANDLED
+        )
+
+    def keep(self, pid: int) -> None:
+        """Let this child live on when a program ends."""
+        self._residents[pid] = None
+
+    def forget(self, pid: int) -> Exit | None:
+        """End what is left of a resident and its group; how it ended, None when somebody else has heard that."""
+        status = self._residents.pop(pid)
+        _signal_group(pid, signal.SIGKILL)
+        if status is None:
+            with contextlib.suppress(ChildProcessError):
+                status = os.waitpid(pid, 0)[1]
+        return None if status is None else exit_of(status)
+
+    def wait_for(self, child: int) -> Exit:
+        """Reap until `child` has ended."""
+        while True:
+            pid, status = os.waitpid(-1 if self._alone else child, 0)
+            if pid == child:
+                return exit_of(status)
+            self._note(pid, status)
+
+    def wait_patiently(self, child: int, interrupts: "Interrupts") -> Exit:
+        """Reap until `child` has ended. Interrupts go to its group, which is ended when it does not heed them."""
+        self._awaited = {child: None}
+        waiter = os.pidfd_open(child)
+        poll = select.poll()
+        poll.register(waiter, select.POLLIN)
+        poll.register(interrupts.descriptor, select.POLLIN)
+        try:
+            while not any(descriptor == waiter for descriptor, _ in poll.poll(interrupts.left_ms(_REAP_MS))):
+                if interrupts.came():
+                    _signal_group(child, signal.SIGINT)
+                if interrupts.ignored():
+                    _signal_group(child, signal.SIGKILL)
+                self._reap()
+        finally:
+            os.close(waiter)
+        status = self._awaited.pop(child)
+        return self.wait_for(child) if status is None else exit_of(status)
+
+    def end_leftovers(self, child: int) -> None:
+        """End what a program has left running."""
+        if self._alone:
+            self._end_others()
+        else:
+            _signal_group(child, signal.SIGKILL)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG if self._residents or not self._alone else 0)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._note(pid, status)
+
+    def _end_others(self) -> None:
+        """All at once where there is no resident to spare.
+
+        Something that forks as fast as it is killed has all ended with it.
+        """
+        if self._residents:
+            for turn in range(_ROUNDS):
+                others = self._others()
+                if not others:
+                    return
+                for pid in others:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(_PAUSE_S * turn)
+                self._reap()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+
+    def _others(self) -> list[int]:
+        spared = {1, *self._residents}
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in spared]
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._note(*ended)
+
+    def _note(self, pid: int, status: int) -> None:
+        for known in (self._residents, self._awaited):
+            if pid in known:
+                known[pid] = status
+
+
+def exit_of(status: int) -> Exit:
+    """What `wait(2)` told."""
+    if os.WIFSIGNALED(status):
+        return Exit(None, os.WTERMSIG(status))
+    return Exit(os.WEXITSTATUS(status), None)
+
+
+def outcome(exit_: Exit, error: dict[str, Any] | None = None) -> dict[str, Any]:
+    """How a child ended, as `done` says it."""
+    return {
+        "ok": exit_.code == 0,
+        "value": None,
+        "error": None if exit_.code == 0 else error,
+        "exit_code": exit_.code,
+        "exit_signal": exit_.signal,
+        "interrupted": False,
+    }
+
+
+def interrupt(child: int) -> None:
+    """Hand an interrupt on to one process."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGINT)
+
+
+class Interrupts:
+    """While it is entered, the worker's interrupts come to `descriptor` instead of to the worker itself."""
+
+    def __init__(self) -> None:
+        self.descriptor = -1
+        self.first_at: float | None = None
+        self._writer = -1
+
+    def __enter__(self) -> "Interrupts":
+        self.descriptor, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._before = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+        os.close(self.descriptor)
+        os.close(self._writer)
+
+    def came(self) -> bool:
+        """Whether there was one since this was last asked."""
+        try:
+            os.read(self.descriptor, 4096)
+        except BlockingIOError:
+            return False
+        self.first_at = self.first_at or time.monotonic()
+        return True
+
+    def ignored(self) -> bool:
+        """Whether the first one was too long ago."""
+        return self.first_at is not None and time.monotonic() - self.first_at > PATIENCE_S
+
+    def left_ms(self, otherwise: int | None) -> int | None:
+        """Until it will be ignored."""
+        if self.first_at is None:
+            return otherwise
+        return max(0, int((self.first_at + PATIENCE_S - time.monotonic()) * 1000)) + 1
+
+    def _note(self, number: int, frame: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writer, b".")
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, number)

@@ -1,0 +1,184 @@
+"""Commands: a program of another language, run by its own interpreter in a child of the worker.
+
+The interpreter gets the program as a file, never as a part of a command line that something would take apart.
+A `workdir` file lies under its own name in the workdir as long as the program runs, so that what is beside it is
+found as usual; where that name is taken by something else, and for a `private` file, it lies in a folder below TMPDIR.
+A `stdin` file is the interpreter's standard input.
+Files that the program was told to leave its results in lie there, too; they are claims like everything it says.
+"""
+
+import base64
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from .children import Children, Interrupts, outcome
+from .wire import MOST_FRAME_BYTES
+
+Send = Callable[[dict[str, Any]], None]
+_MOST_RESULT_BYTES = MOST_FRAME_BYTES * 5 // 8
+"""Base64 makes four bytes of three."""
+
+
+def run(order: dict[str, Any], descriptors: list[int], children: Children, send: Send) -> dict[str, Any]:
+    """Run `argv` and wait for its end; what `done` says.
+
+    Of the order:
+        argv: Texts, and `{"place": NAME}` for the path of the program's file or of a result.
+        file: `{"name", "text", "where"}`, where is `workdir`, `private` or `stdin`; may be left out.
+        results: Name to media type. Shown as one display when the program is done.
+        environ: Added to the environment.
+    """
+    places = _Places(order)
+    try:
+        places.lay_out()
+        argv = [places.path(part["place"]) if isinstance(part, dict) else part for part in order["argv"]]
+        given = places.stdin if places.stdin >= 0 else descriptors[0] if descriptors else -1
+        answer = _run(argv, {**os.environ, **order.get("environ", {})}, given, children)
+        shown = places.results()
+        if shown:
+            send({"ev": "display", "data": shown})
+    except OSError as error:
+        answer = {**_REFUSED, "error": _failure(error)}
+    finally:
+        places.clear()
+    return answer
+
+
+def _run(argv: list[str], environ: dict[str, str], stdin: int, children: Children) -> dict[str, Any]:
+    children.close_memory(True)
+    try:
+        with Interrupts() as interrupts:
+            child = children.start(argv, environ, {} if stdin < 0 else {0: stdin})
+            ended = children.wait_patiently(child, interrupts)
+        children.end_leftovers(child)
+    finally:
+        children.close_memory(False)
+        reset_streams()
+    return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
+
+
+def reset_streams() -> None:
+    """A program may have made the streams that it shares with the worker non-blocking; then it is so for both."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            os.set_blocking(stream, True)
+
+
+_REFUSED: dict[str, Any] = {"ok": False, "exit_code": 126, "exit_signal": None, "interrupted": False, "value": None}
+"""A shell's code for what could not be started."""
+
+
+def _failure(error: OSError) -> dict[str, Any]:
+    return {"type": type(error).__name__, "message": f"the program could not be started: {error}", "traceback": ""}
+
+
+class _Places:
+    """Where a program's file and its results lie while it runs."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._file: dict[str, Any] | None = order.get("file")
+        self._results: dict[str, str] = order.get("results", {})
+        self._folder = ""
+        self._made: tuple[int, int] | None = None
+        self._path = ""
+        self.stdin = -1
+
+    def lay_out(self) -> None:
+        if self._file is None:
+            return
+        name, data = self._file["name"], self._file["text"].encode("utf-8")
+        if self._file["where"] == "stdin":
+            self.stdin = os.memfd_create("program")
+            _write(self.stdin, data)
+            os.lseek(self.stdin, 0, os.SEEK_SET)
+        elif self._file["where"] == "workdir" and self._in_workdir(name, data):
+            self._path = name
+        else:
+            self._path = os.path.join(self._private(), name)
+            _create(self._path, data)
+
+    def path(self, name: str) -> str:
+        """Of the program's file or of a result."""
+        if self._file is not None and name == self._file["name"]:
+            return self._path
+        return os.path.join(self._private(), name)
+
+    def results(self) -> dict[str, Any]:
+        """A bundle of what was left as results. What is missing or no file is left out; what is too large is named."""
+        found: dict[str, Any] = {}
+        for name, media_type in self._results.items():
+            with contextlib.suppress(OSError):
+                content = _content(self.path(name), media_type)
+                if content is None:
+                    found["text/plain"] = f"{name} is too large to show: over {_MOST_RESULT_BYTES} bytes"
+                else:
+                    found[media_type] = content
+        return found
+
+    def clear(self) -> None:
+        """Remove all that was made here, unless the program has put something else in its place."""
+        if self._made is not None:
+            with contextlib.suppress(OSError):
+                found = os.lstat(self._path)
+                if (found.st_dev, found.st_ino) == self._made:
+                    os.unlink(self._path)
+        if self.stdin >= 0:
+            os.close(self.stdin)
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _in_workdir(self, name: str, data: bytes) -> bool:
+        """Whether the file lies there now, be it that it did before."""
+        try:
+            self._made = _create(name, data)
+        except FileExistsError:
+            return _is(name, data)
+        return True
+
+    def _private(self) -> str:
+        if not self._folder:
+            self._folder = tempfile.mkdtemp(prefix="program-")
+        return self._folder
+
+
+def _create(path: str, data: bytes) -> tuple[int, int]:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o700)
+    try:
+        _write(descriptor, data)
+        made = os.fstat(descriptor)
+    except OSError:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(descriptor)
+    return made.st_dev, made.st_ino
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _is(path: str, data: bytes) -> bool:
+    """Whether a regular file there holds just these bytes."""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or found.st_size != len(data):
+        return False
+    with open(path, "rb") as file:
+        return file.read() == data
+
+
+def _content(path: str, media_type: str) -> str | None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        data = file.read(_MOST_RESULT_BYTES + 1)
+    if len(data) > _MOST_RESULT_BYTES:
+        return None
+    text = media_type.startswith("text/") or media_type.endswith(("+xml", "+json", "/json"))
+    return data.decode("utf-8", "replace") if text else base64.b64encode(data).decode("ascii")

@@ -1,0 +1,213 @@
+"""DuckDB inside a sandbox: one connection in memory that lives as long as the sandbox.
+
+What is closed to a query, beside the wall that holds anyway: extensions (neither installed nor loaded), every path
+outside of the workdir, secrets that last, spilling to disk (the disk is memory here), and the configuration, which is
+locked. Python code in the same sandbox could undo this, and gain nothing by it.
+
+A DataFrame that a query names is registered under its name, unless a table has it: DuckDB's own way to find
+variables is switched off together with access to files. Spreadsheets become DataFrames the same way.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any, Final
+
+from . import spreadsheets
+from .frames import Namespace, frames_in, is_frame
+from .result import MOST_ROWS, Column, Result, whole_numbers
+from .statement import Outcome, Statement, quoted, unquoted
+
+_CONFIG: Final = {
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "async_threads": "0",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+_MEMORY_SHARE: Final = 0.6
+_PROCESSES_PER_THREAD: Final = 4
+_MOST_THREADS: Final = 16
+_CHUNK_VECTORS: Final = 32
+_WITHOUT_ROWS_NAMES: Final = """
+    INSERT UPDATE DELETE MERGE_INTO COPY COPY_DATABASE CREATE CREATE_FUNC DROP ALTER ATTACH DETACH EXPORT LOAD SET
+    VARIABLE_SET TRANSACTION VACUUM PREPARE
+"""
+_WITHOUT_ROWS: Final = frozenset(_WITHOUT_ROWS_NAMES.split())
+
+
+class DuckDB:
+    """The engine of SQL without a `dialect`.
+
+    Attributes:
+        connection: duckdb's own.
+        namespace: Where the variables of Python cells are.
+    """
+
+    name = "DuckDB"
+
+    def __init__(
+        self, workdir: str, namespace: Namespace, *, memory_bytes: int | None, process_count: int | None
+    ) -> None:
+        self._duckdb: Any = importlib.import_module("duckdb")
+        self.namespace = namespace
+        self.workdir = os.path.realpath(workdir)
+        self._registered: dict[str, Any] = {}
+        memory = {} if memory_bytes is None else {"memory_limit": f"{int(memory_bytes * _MEMORY_SHARE)}B"}
+        self.connection = self._duckdb.connect(
+            ":memory:", config={**_CONFIG, **memory, "threads": str(thread_count(process_count))}
+        )
+        folder = self.workdir.replace("'", "''")
+        for setting in (
+            "enable_progress_bar = false",
+            "temp_directory = ''",
+            f"allowed_directories = ['{folder}']",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            self.connection.execute(f"SET {setting}")
+
+    def interrupt(self) -> None:
+        """Stop the query that runs; from another thread."""
+        self.connection.interrupt()
+
+    def statements(self, source: str) -> list[Statement]:
+        """The statements of a source, all parsed before the first one runs."""
+        found, start = [], 0
+        parsed_at_once = self.connection.extract_statements(source)
+        for parsed in parsed_at_once:
+            start = max(source.find(parsed.query, start), start)
+            alone = self.connection.extract_statements(parsed.query) if len(parsed_at_once) > 1 else [parsed]
+            # The places in errors are those of the text that was parsed. PIVOT becomes several statements.
+            parsed = alone[0] if len(alone) == 1 else parsed
+            found.append(Statement(parsed.query, source.count("\n", 0, start), parsed))
+            start += len(parsed.query)
+        return found
+
+    def execute(self, statement: Statement) -> Outcome:
+        """Carry out one statement."""
+        words = list(self.words(statement.text))
+        self._offer(words)
+        export = spreadsheets.export_of(words)
+        if export is not None:
+            return self._export(export)
+        self.connection.execute(statement.parsed)
+        kind = statement.parsed.type.name
+        if kind in _WITHOUT_ROWS and "returning" not in (word.casefold() for word in words):
+            return self._without_rows(kind)
+        return self._rows()
+
+    def words(self, text: str) -> Iterator[str]:
+        """The tokens of a statement as they are written, without comments."""
+        data = text.encode()
+        marks = [*self._duckdb.tokenize(text), (len(data), None)]
+        comment = self._duckdb.token_type.comment
+        for (start, kind), (end, _) in itertools.pairwise(marks):
+            if kind != comment:
+                yield data[start:end].decode().strip()
+
+    def tables(self) -> dict[str, str]:
+        """Names of tables and views to how they are called in a query; those that only stand for DataFrames not."""
+        found = self.connection.execute(
+            "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE NOT internal UNION ALL "
+            "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+        ).fetchall()
+        return {
+            table: _qualified(database, schema, table)
+            for database, schema, table in found
+            if not (database == "temp" and table in self._registered)
+        }
+
+    def frames(self) -> dict[str, Any]:
+        """The DataFrames among the variables of Python cells."""
+        return frames_in(self.namespace())
+
+    def columns(self, table: str) -> list[Column]:
+        """Columns of what stands behind FROM, as it is written there."""
+        described = self.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        return [Column(name, str(kind)) for name, kind, *_ in described]
+
+    def keys(self, table: str) -> dict[str, str]:
+        """Columns of a table to what keys they are part of."""
+        found = self.connection.execute(
+            "SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names "
+            "FROM duckdb_constraints() WHERE table_name = ?",
+            [table],
+        ).fetchall()
+        keys: dict[str, str] = {}
+        for kind, columns, other, others in found:
+            if kind == "PRIMARY KEY":
+                keys |= dict.fromkeys(columns, "primary key")
+            elif kind == "FOREIGN KEY":
+                keys |= {column: f"-> {other}.{its}" for column, its in zip(columns, others, strict=False)}
+        return keys
+
+    def reads(self, file: str) -> bool:
+        """Whether a file is a table of its own; a database has to be attached."""
+        return not file.casefold().endswith((".db", ".sqlite", ".xlsx", ".gz"))
+
+    def _offer(self, words: list[str]) -> None:
+        """Make the DataFrames and spreadsheets that a statement may mean known to DuckDB, and keep them up to date."""
+        namespace = self.namespace()
+        known = [name for name in self._registered if not name.casefold().endswith(".xlsx")]
+        named = [name for name in map(unquoted, words) if is_frame(namespace.get(name))]
+        for name in known:
+            if not is_frame(namespace.get(name)):
+                self._forget(name)
+        wanted = {name: namespace[name] for name in (*known, *named) if is_frame(namespace.get(name))}
+        wanted |= spreadsheets.read(words, self.workdir)
+        if all(self._registered.get(name) is frame for name, frame in wanted.items()) and not named:
+            return
+        taken = self.tables()
+        for name, frame in wanted.items():
+            if name in taken:
+                self._forget(name)
+            elif self._registered.get(name) is not frame:
+                self.connection.register(name, frame)
+                self._registered[name] = frame
+
+    def _forget(self, name: str) -> None:
+        if self._registered.pop(name, None) is not None:
+            self.connection.unregister(name)
+
+    def _rows(self) -> Result:
+        pandas: Any = importlib.import_module("pandas")
+        columns = [Column(name, str(kind)) for name, kind, *_ in self.connection.description]
+        chunks, count = [self.connection.fetch_df_chunk(_CHUNK_VECTORS)], 0
+        while len(chunks[-1]):
+            count += len(chunks[-1])
+            if count > MOST_ROWS or len(chunks[-1]) < 2048:
+                break
+            chunks.append(self.connection.fetch_df_chunk(_CHUNK_VECTORS))
+        frame = chunks[0] if len(chunks) == 1 else pandas.concat(chunks, ignore_index=True)
+        complete = count <= MOST_ROWS
+        if not complete:
+            frame = frame.iloc[:MOST_ROWS].copy()
+        return Result(columns, whole_numbers(frame, columns), complete)
+
+    def _without_rows(self, kind: str) -> str:
+        counted = self.connection.fetchone()
+        if counted is None or type(counted[0]) is not int:
+            return f"{kind} done"
+        return f"{kind}: {counted[0]} row{'' if counted[0] == 1 else 's'}"
+
+    def _export(self, export: spreadsheets.Export) -> str:
+        self.connection.execute(export.query)
+        result = self._rows()
+        spreadsheets.write(result, export.path, self.workdir)
+        return f"COPY: {len(result.frame)} rows"
+
+
+def thread_count(process_count: int | None) -> int:
+    """As many threads as there are processors, and no more than a part of what the sandbox may have."""
+    room = _MOST_THREADS if process_count is None else max(1, process_count // _PROCESSES_PER_THREAD)
+    return min(len(os.sched_getaffinity(0)), room, _MOST_THREADS)
+
+
+def _qualified(database: str, schema: str, table: str) -> str:
+    if database in ("memory", "temp") and schema == "main":
+        return quoted(table)
+    return ".".join(map(quoted, (database, schema, table) if schema != "main" else (database, table)))

@@ -1,0 +1,158 @@
+"""Hints: sentences that help to mend a failed statement, from what tables, variables and files there are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from ..python.fault import either, listing, nearest
+from .statement import Statement, unquoted
+
+HINT_COUNT: Final = 5
+_SHOWN: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".db", ".sqlite", ".gz")
+_MOST_FILES: Final = 200
+_MOST_TABLES: Final = 20
+
+Rule = Callable[[re.Match[str], Any, Statement], Iterator[str]]
+
+
+def hints_for(message: str, engine: Any, statement: Statement) -> list[str]:
+    """All hints for a failure of `statement`, at most 5."""
+    found: list[str] = []
+    for pattern, rule in _RULES:
+        match = re.search(pattern, message)
+        if match is not None:
+            found += rule(match, engine, statement)
+    return list(dict.fromkeys(found))[:HINT_COUNT]
+
+
+def _unknown_table(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    name = match[1].rpartition(".")[2] if not match[1].endswith(_SHOWN) else match[1]
+    tables, frames, files = list(engine.tables()), list(engine.frames()), files_of(engine.workdir)
+    stems = {os.path.splitext(file)[0]: file for file in files}
+    close = nearest(name, [*tables, *frames, *files, *stems])
+    if name in stems:
+        close.insert(0, stems[name])
+    if close:
+        told = dict.fromkeys(f"'{stems.get(c, c)}'" if c in files or c in stems else c for c in close)
+        yield f"Did you mean {either(list(told))}?"
+    if name.casefold().endswith((".db", ".sqlite")) and engine.name == "DuckDB":
+        yield "A file of SQLite is read with dialect=\"sqlite\": ATTACH 'file.db' AS f."
+    yield from _what_there_is(tables, frames, files)
+
+
+def _what_there_is(tables: list[str], frames: list[str], files: list[str]) -> Iterator[str]:
+    kinds = (("tables", tables), ("DataFrames", frames), ("files", files))
+    told = [f"{kind} {listing(names)}" for kind, names in kinds if names]
+    yield f"There are: {'; '.join(told)}." if told else "There are no tables, no DataFrames and no files of data yet."
+
+
+def _unknown_file(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    files = files_of(engine.workdir)
+    close = nearest(match[1], files)
+    if close:
+        yield f"Did you mean {either([repr(file) for file in close])}?"
+    yield (
+        f"Files of data in the working directory: {listing(files)}."
+        if files
+        else ("There is no file of data in the working directory.")
+    )
+
+
+def _unknown_column(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    name = unquoted(match[1].rpartition(".")[2] if match[1].count(".") == 1 else match[1])
+    known = columns_of(engine, statement)
+    close = nearest(name, dict.fromkeys(column for columns in known.values() for column in columns))
+    if close:
+        owners = [f"{c} of {' and '.join(t for t, columns in known.items() if c in columns)}" for c in close]
+        yield f"Did you mean {either(owners)}?"
+    for table, columns in known.items():
+        yield f"The columns of {table} are: {listing(columns)}."
+
+
+def _ambiguous(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    name = unquoted(match[1])
+    owners = [table for table, columns in columns_of(engine, statement).items() if name in columns]
+    if owners:
+        yield f"`{name}` is a column of {' and of '.join(owners)}: write it with the table or its alias before it."
+
+
+def _encoding(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield "The file is not UTF-8. Try read_csv('file.csv', encoding = 'latin-1'), or 'utf-16'."
+
+
+def _broken_csv(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield (
+        "Some lines do not fit. read_csv('file.csv', header = true, null_padding = true) fills short ones; "
+        "ignore_errors = true leaves out those that do not fit, and then says nothing of them: count the rows."
+    )
+
+
+def _closed(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield (
+        "Queries reach files in the working directory, tables and DataFrames; nothing else. "
+        "The configuration is fixed and extensions cannot be loaded."
+    )
+
+
+def _extension(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    if match[1] == "excel":
+        yield "SELECT * FROM 'file.xlsx' reads the first sheet; for others use pandas, then query the DataFrame."
+    else:
+        yield "Extensions cannot be loaded here; a Python cell can read the data into a DataFrame, which SQL can query."
+
+
+def _out_of_memory(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield "Select fewer columns or rows, aggregate first, or run with a larger memory_bytes."
+
+
+_RULES: Final[tuple[tuple[str, Rule], ...]] = (
+    (r"Table with name (\S+) does not exist", _unknown_table),
+    (r"no such table: (.+)", _unknown_table),
+    (r'No files found that match the pattern "(.+?)"', _unknown_file),
+    (r'Referenced column "(.+?)" not found', _unknown_column),
+    (r'does not have a column named "(.+?)"', _unknown_column),
+    (r"no such column: (.+?)(?: - |$)", _unknown_column),
+    (r"Ambiguous reference to column name (\"?.+?\"?) \(", _ambiguous),
+    (r"ambiguous column name: (.+)", _ambiguous),
+    (r"not utf-8 encoded|Invalid unicode|codec can't decode", _encoding),
+    (r"CSV Error|Error when sniffing file|Error tokenizing data", _broken_csv),
+    (
+        r"configuration has been locked|disabled (?:by|through) configuration|not authorized|authorization denied",
+        _closed,
+    ),
+    (r"exists in the (\w+) extension", _extension),
+    (r"Out of Memory|out of memory|bad_alloc", _out_of_memory),
+)
+
+
+def columns_of(engine: Any, statement: Statement) -> dict[str, list[str]]:
+    """The columns of the tables, DataFrames and files that a statement names, as they are named in a query."""
+    tables, frames, files = engine.tables(), engine.frames(), set(files_of(engine.workdir))
+    folded = {name.casefold(): name for name in (*tables, *frames)}
+    found: dict[str, list[str]] = {}
+    for word in engine.words(statement.text):
+        name = unquoted(word)
+        name = folded.get(name.casefold(), name)
+        if name in found or len(found) >= _MOST_TABLES:
+            continue
+        if name in tables:
+            found[name] = [column.name for column in engine.columns(tables[name])]
+        elif name in frames:
+            found[name] = [str(column) for column in frames[name].columns]
+        elif word[:1] in "'\"" and name in files:
+            found[f"'{name}'"] = [column.name for column in engine.columns(word)]
+    return found
+
+
+def files_of(workdir: str) -> list[str]:
+    """Files of data in the workdir and one folder below, some hundred of them."""
+    found = []
+    for folder, folders, files in os.walk(workdir):
+        below = os.path.relpath(folder, workdir)
+        found += [os.path.normpath(os.path.join(below, file)) for file in sorted(files) if file.endswith(_SHOWN)]
+        if below != "." or len(found) >= _MOST_FILES:
+            folders.clear()
+    return found[:_MOST_FILES]

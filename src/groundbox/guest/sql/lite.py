@@ -1,0 +1,248 @@
+"""SQLite inside a sandbox: one database in memory, with the .db files of the workdir attached as a query asks.
+
+Every action of a statement is judged by an authorizer that knows what is allowed and refuses the rest: ATTACH (and
+VACUUM INTO, which is one) only beneath the workdir, PRAGMAs that tell something, functions but those that reach
+outside. The schema of a file is not trusted (sqlite.org/security.html). The wall holds beside all this.
+
+DataFrames, CSV, JSON, Parquet and XLSX files that a statement names are copied into temporary tables of that name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final
+
+from .frames import Namespace, frames_in, is_frame
+from .result import MOST_ROWS, Column, Result
+from .spreadsheets import inside
+from .statement import Outcome, Statement, quoted, split, unquoted, words_of
+
+_ACTION_NAMES: Final = """
+    SELECT READ INSERT UPDATE DELETE RECURSIVE TRANSACTION SAVEPOINT ANALYZE REINDEX ALTER_TABLE DETACH CREATE_INDEX
+    CREATE_TABLE CREATE_TEMP_INDEX CREATE_TEMP_TABLE CREATE_TEMP_TRIGGER CREATE_TEMP_VIEW CREATE_TRIGGER CREATE_VIEW
+    DROP_INDEX DROP_TABLE DROP_TEMP_INDEX DROP_TEMP_TABLE DROP_TEMP_TRIGGER DROP_TEMP_VIEW DROP_TRIGGER DROP_VIEW
+    DROP_VTABLE
+"""
+_ACTIONS: Final = frozenset(getattr(sqlite3, f"SQLITE_{name}") for name in _ACTION_NAMES.split())
+_PRAGMA_NAMES: Final = """
+    table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check
+    integrity_check quick_check
+"""
+_ASKED_NAMES: Final = """
+    database_list collation_list function_list module_list compile_options encoding page_count page_size
+    freelist_count user_version application_id schema_version data_version foreign_keys journal_mode
+"""
+"""These may be asked for and not set."""
+_PRAGMAS: Final = frozenset(_PRAGMA_NAMES.split())
+_ASKED_PRAGMAS: Final = frozenset(_ASKED_NAMES.split())
+_FUNCTIONS_REFUSED: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "lsdir"})
+_MODULES: Final = frozenset({"fts5", "fts4", "fts3", "rtree"})
+_LIMITS: Final = {
+    "ATTACHED": 10,
+    "EXPR_DEPTH": 1000,
+    "FUNCTION_ARG": 100,
+    "TRIGGER_DEPTH": 100,
+    "LIKE_PATTERN_LENGTH": 10_000,
+}
+_MOST_VALUE_BYTES: Final = 64 * 1024 * 1024
+_MEMORY_SHARE: Final = 0.6
+_CHUNK: Final = 10_000
+_LOOKED_AT_BYTES: Final = 8 * 1024 * 1024
+_READERS: Final = {
+    ".csv": "read_csv",
+    ".tsv": "read_table",
+    ".json": "read_json",
+    ".parquet": "read_parquet",
+    ".xlsx": "read_excel",
+}
+
+
+class SQLite:
+    """The engine of `dialect="sqlite"`."""
+
+    name = "SQLite"
+
+    def __init__(
+        self, workdir: str, namespace: Namespace, *, memory_bytes: int | None, process_count: int | None
+    ) -> None:
+        self.namespace = namespace
+        self.workdir = os.path.realpath(workdir)
+        self._copied: dict[str, Any] = {}
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, uri=False, cached_statements=0)
+        self.connection.text_factory = lambda data: data.decode(errors="replace")
+        for name, value in _LIMITS.items():
+            self.connection.setlimit(getattr(sqlite3, f"SQLITE_LIMIT_{name}"), value)
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+        if memory_bytes is not None:
+            self.connection.execute(f"PRAGMA hard_heap_limit = {int(memory_bytes * _MEMORY_SHARE)}")
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "temp_store = MEMORY", "foreign_keys = ON"):
+            self.connection.execute(f"PRAGMA {pragma}")
+        self._configure()
+        self.connection.set_authorizer(self._judge)
+
+    def _configure(self) -> None:
+        """What Python has a call for since 3.12: no writing to the schema, and "x" never stands for a text."""
+        set_one = getattr(self.connection, "setconfig", None)
+        if set_one is not None:
+            set_one(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # type: ignore[attr-defined]
+            set_one(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)  # type: ignore[attr-defined]
+            set_one(sqlite3.SQLITE_DBCONFIG_DQS_DDL, False)  # type: ignore[attr-defined]
+
+    def interrupt(self) -> None:
+        """Stop the statement that runs; from another thread."""
+        self.connection.interrupt()
+
+    def statements(self, source: str) -> list[Statement]:
+        """The statements of a source."""
+        return split(source)
+
+    def execute(self, statement: Statement) -> Outcome:
+        """Carry out one statement."""
+        self._offer(list(self.words(statement.text)))
+        cursor = self.connection.execute(statement.text)
+        if cursor.description is None:
+            kind = next(self.words(statement.text), "").upper()
+            count = cursor.rowcount
+            return f"{kind} done" if count < 0 else f"{kind}: {count} row{'' if count == 1 else 's'}"
+        return _result(cursor)
+
+    def words(self, text: str) -> Iterator[str]:
+        """The tokens of a statement as they are written, without comments."""
+        return words_of(text)
+
+    def tables(self) -> dict[str, str]:
+        """Names of tables and views to how they are called in a query; copies of DataFrames and files not."""
+        found = {}
+        for _, schema, _ in self.connection.execute("PRAGMA database_list").fetchall():
+            listed = f"SELECT name FROM {quoted(schema)}.sqlite_schema WHERE type IN ('table', 'view')"
+            for (name,) in self.connection.execute(f"{listed} AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall():
+                if not (schema == "temp" and name in self._copied):
+                    found[name] = quoted(name) if schema in ("main", "temp") else f"{quoted(schema)}.{quoted(name)}"
+        return found
+
+    def frames(self) -> dict[str, Any]:
+        """The DataFrames among the variables of Python cells."""
+        return frames_in(self.namespace())
+
+    def columns(self, table: str) -> list[Column]:
+        """Columns of what stands behind FROM, as it is written there."""
+        self._offer([table])
+        described = self.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
+        name = unquoted(table.rpartition(".")[2] if table[:1] == '"' else table)
+        types = {row[1]: row[2] for row in self.connection.execute(f"PRAGMA table_info({quoted(name)})").fetchall()}
+        return [Column(name, types.get(name, "")) for name, *_ in described]
+
+    def keys(self, table: str) -> dict[str, str]:
+        """Columns of a table to what keys they are part of."""
+        rows = self.connection.execute(f"PRAGMA table_info({quoted(table)})").fetchall()
+        foreign = self.connection.execute(f"PRAGMA foreign_key_list({quoted(table)})").fetchall()
+        primary = {row[1]: "primary key" for row in rows if row[5]}
+        return {**primary, **{row[3]: f"-> {row[2]}.{row[4] or row[3]}" for row in foreign}}
+
+    def reads(self, file: str) -> bool:
+        """Whether a file is a table of its own, and small enough to be copied for a look."""
+        known = os.path.splitext(file)[1].casefold() in _READERS
+        return known and os.path.getsize(os.path.join(self.workdir, file)) <= _LOOKED_AT_BYTES
+
+    def _judge(self, action: int, first: str | None, second: str | None, *_: object) -> int:
+        return sqlite3.SQLITE_OK if self._allows(action, first, second) else sqlite3.SQLITE_DENY
+
+    def _allows(self, action: int, first: str | None, second: str | None) -> bool:
+        if action in _ACTIONS:
+            return True
+        if action == sqlite3.SQLITE_FUNCTION:
+            return (second or "").casefold() not in _FUNCTIONS_REFUSED
+        if action == sqlite3.SQLITE_PRAGMA:
+            name = (first or "").casefold()
+            return name in _PRAGMAS or (name in _ASKED_PRAGMAS and second is None)
+        if action == sqlite3.SQLITE_CREATE_VTABLE:
+            return (second or "").casefold() in _MODULES
+        return action == sqlite3.SQLITE_ATTACH and self._may_attach(first)
+
+    def _may_attach(self, path: str | None) -> bool:
+        """A name that is worked out in the query is not told, and refused; so are URIs."""
+        if path is None or path.casefold().startswith("file:"):
+            return False
+        if path in ("", ":memory:"):
+            return True
+        try:
+            inside(path, self.workdir)
+        except PermissionError:
+            return False
+        return True
+
+    def _offer(self, words: list[str]) -> None:
+        """Copy the DataFrames and files that a statement may mean; again when they have changed."""
+        namespace = self.namespace()
+        wanted: dict[str, Any] = {}
+        for word in words:
+            name = unquoted(word)
+            if is_frame(namespace.get(name)):
+                wanted[name] = namespace[name]
+            elif word[:1] in "'\"`[" and os.path.splitext(name)[1].casefold() in _READERS:
+                path = inside(name, self.workdir)
+                if os.path.isfile(path):
+                    state = os.stat(path)
+                    wanted[name] = (path, state.st_mtime_ns, state.st_size)
+        taken = self.tables() if wanted else {}
+        for name, source in wanted.items():
+            if name not in taken and not _same(self._copied.get(name), source):
+                self._copy(name, _read(*source[:1]) if isinstance(source, tuple) else source)
+                self._copied[name] = source
+
+    def _copy(self, name: str, frame: Any) -> None:
+        table = f"temp.{quoted(name)}"
+        columns = ", ".join(quoted(str(column)) for column in frame.columns)
+        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+        self.connection.execute(f"CREATE TABLE {table} ({columns})")
+        places = ", ".join("?" * frame.shape[1])
+        series = (map(_plain, frame.iloc[:, i].tolist()) for i in range(frame.shape[1]))
+        self.connection.execute("BEGIN")
+        self.connection.executemany(f"INSERT INTO {table} VALUES ({places})", zip(*series, strict=True))
+        self.connection.execute("COMMIT")
+
+
+def _same(old: Any, new: Any) -> bool:
+    return old == new if isinstance(new, tuple) and isinstance(old, tuple) else old is new
+
+
+def _read(path: str) -> Any:
+    pandas: Any = importlib.import_module("pandas")
+    return getattr(pandas, _READERS[os.path.splitext(path)[1].casefold()])(path)
+
+
+def _plain(item: Any) -> Any:
+    """As SQLite holds it: numbers, texts, bytes and NULL."""
+    if item is None or isinstance(item, (bool, int, str, bytes)):
+        return item
+    if isinstance(item, float):
+        return None if item != item else item
+    if type(item).__name__ in ("NaTType", "NAType"):
+        return None
+    return item.isoformat(sep=" ") if hasattr(item, "isoformat") else str(item)
+
+
+def _result(cursor: sqlite3.Cursor) -> Result:
+    pandas: Any = importlib.import_module("pandas")
+    rows: list[Any] = []
+    while len(rows) <= MOST_ROWS:
+        more = cursor.fetchmany(_CHUNK)
+        if not more:
+            break
+        rows += more
+    complete = len(rows) <= MOST_ROWS
+    cursor.close()
+    names = [name for name, *_ in cursor.description or ()]
+    frame = pandas.DataFrame(rows[:MOST_ROWS], columns=names)
+    types = [_type(row[i] for row in rows[:_CHUNK]) for i in range(len(names))]
+    return Result(list(map(Column, names, types)), frame, complete, page="LIMIT and OFFSET")
+
+
+def _type(values: Any) -> str:
+    """The storage classes of a column's first values."""
+    classes = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
+    found = sorted({classes[type(value)] for value in values if value is not None})
+    return " or ".join(found) or "NULL"

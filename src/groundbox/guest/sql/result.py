@@ -1,0 +1,186 @@
+"""The rows that a query gave, as a DataFrame for the next cell and as a bundle for whoever asked."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..python import tables
+
+TEXT_ROWS: Final = 20
+HTML_ROWS: Final = 60
+TEXT_COLUMNS: Final = 30
+TEXT_CELL_CHARS: Final = 60
+MOST_ROWS: Final = 1_000_000
+"""A DataFrame holds no more rows of a result than this."""
+_DECIMAL: Final = re.compile(r"(?:DECIMAL|NUMERIC)\(\d+,(\d+)\)", re.IGNORECASE)
+_INTEGERS: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?\b", re.IGNORECASE)
+_EXACT: Final = 1 << 53
+_AS_THEY_ARE: Final = frozenset({int, bool, type(None)})
+
+
+class Column(NamedTuple):
+    """One column of a result, with its type in the words of the engine; empty when the engine has none."""
+
+    name: str
+    type: str
+
+
+class Result(NamedTuple):
+    """Rows, all of them or the first ones.
+
+    Attributes:
+        frame: A pandas DataFrame.
+        complete: Whether these are all rows.
+        name: What the frame is called in Python cells.
+        page: SQL's own way to the rows that are not shown.
+    """
+
+    columns: Sequence[Column]
+    frame: Any
+    complete: bool
+    name: str = "_sql"
+    page: str = "LIMIT and OFFSET, or COPY (…) TO 'file.parquet'"
+
+    def bundle(self) -> dict[str, Any]:
+        """Text, HTML and data, each with the first rows, the true size and the way to the rest."""
+        rows = _Rows(self)
+        return {"text/plain": rows.text(), "text/html": rows.html(), tables.MIME: rows.data()}
+
+
+class _Rows:
+    def __init__(self, result: Result) -> None:
+        self._result = result
+        frame = result.frame
+        self._count, self._column_count = len(frame), len(result.columns)
+        self._columns = list(result.columns[: tables.COLUMNS])
+        head = frame if self._count <= tables.ROWS else frame.iloc[: tables.ROWS]
+        series = [one for _, (_, one) in zip(self._columns, head.items(), strict=False)]
+        self._dtypes = [one.dtype for one in series]
+        self._cells = [_cells(one.tolist(), column.type) for column, one in zip(self._columns, series, strict=True)]
+
+    def data(self) -> dict[str, Any]:
+        names = tables.unique([column.name for column in self._columns])
+        fields = [
+            {"name": name, "type": tables.type_name(dtype), "dtype": str(dtype), "sql_type": column.type}
+            for name, column, dtype in zip(names, self._columns, self._dtypes, strict=True)
+        ]
+        cut = self._count > tables.ROWS or self._column_count > tables.COLUMNS or not self._result.complete
+        return {
+            "schema": {"fields": fields},
+            "data": [dict(zip(names, row, strict=True)) for row in zip(*self._cells, strict=True)],
+            "row_count": self._count,
+            "row_count_exact": self._result.complete,
+            "column_count": self._column_count,
+            "truncated": cut,
+            **({"rest": self._rest(min(self._count, tables.ROWS))} if cut else {}),
+        }
+
+    def text(self) -> str:
+        columns = [
+            [column.name, column.type, *(_short(item) for item in cells[:TEXT_ROWS])]
+            for column, cells in zip(self._columns[:TEXT_COLUMNS], self._cells, strict=False)
+        ]
+        numeric = [not any(isinstance(item, str) for item in cells) for cells in self._cells[:TEXT_COLUMNS]]
+        lines = ["  ".join(parts).rstrip() for parts in zip(*map(_padded, columns, numeric), strict=True)]
+        lines.insert(2, "-" * max(map(len, lines), default=0))
+        return "\n".join([*lines, self._summary(TEXT_ROWS, TEXT_COLUMNS)])
+
+    def html(self) -> str:
+        head = "".join(
+            f'<th title="{html.escape(column.type)}">{html.escape(column.name)}</th>' for column in self._columns
+        )
+        columns = (map(_marked_up, cells[:HTML_ROWS]) for cells in self._cells)
+        rows = "".join("<tr>" + "".join(row) + "</tr>\n" for row in zip(*columns, strict=True))
+        summary = html.escape(self._summary(HTML_ROWS, tables.COLUMNS))
+        table = f'<table border="1" class="dataframe">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>'
+        return f"<div>\n{table}\n<p>{summary}</p>\n</div>"
+
+    def _summary(self, rows: int, columns: int) -> str:
+        count = f"{self._count} row{'' if self._count == 1 else 's'}"
+        if not self._result.complete:
+            count = f"more than {count}"
+        told = f"({count} × {self._column_count} column{'' if self._column_count == 1 else 's'}"
+        shown = []
+        if self._count > rows:
+            shown.append(f"the first {rows} rows")
+        if self._column_count > columns:
+            shown.append(f"the first {columns} columns")
+        if not shown and self._result.complete:
+            return told + ")"
+        return f"{told}; shown: {' and '.join(shown) or 'all that are held'}; {self._rest(min(self._count, rows))})"
+
+    def _rest(self, shown: int) -> str:
+        name = self._result.name
+        if self._result.complete:
+            return f"all are in the DataFrame `{name}`: {name}.iloc[{shown}:]"
+        return f"the first {self._count} are in the DataFrame `{name}`; for the others write {self._result.page}"
+
+
+def _cells(items: list[Any], kind: str) -> list[Any]:
+    """A column's values as JSON; the common kinds of columns without a look at each value's type."""
+    kinds = set(map(type, items))
+    if kinds <= _AS_THEY_ARE:
+        return items
+    if kinds == {str} and max(map(len, items)) <= tables.CELL_CHARS and kind.casefold() != "date":
+        return items
+    if kinds == {float} and all(map(math.isfinite, items)):
+        scale = _DECIMAL.fullmatch(kind)
+        if scale is not None:
+            digits = int(scale[1])
+            return [round(item, digits) for item in items]
+        if _INTEGERS.match(kind) is None:
+            return items
+    if {one.__name__ for one in kinds} <= {"Timestamp", "NaTType"}:
+        end = 10 if kind.casefold() == "date" else None
+        return [None if text == "NaT" else text[:end] for text in (item.isoformat() for item in items)]
+    return [_cell(item, kind) for item in items]
+
+
+def _marked_up(item: Any) -> str:
+    if isinstance(item, str):
+        return f"<td>{html.escape(item)}</td>"
+    return f"<td>{item}</td>" if type(item) is int or type(item) is float else f"<td>{_told(item)}</td>"
+
+
+def _cell(item: Any, kind: str) -> Any:
+    value = tables.cell(item)
+    if isinstance(value, float):
+        if _INTEGERS.match(kind) and value.is_integer():
+            return int(value)
+        scale = _DECIMAL.fullmatch(kind)
+        return round(value, int(scale[1])) if scale else value
+    if kind.casefold() == "date" and isinstance(value, str):
+        return value.partition("T")[0]
+    return value
+
+
+def whole_numbers(frame: Any, columns: Sequence[Column]) -> Any:
+    """The frame with integers as integers where the engine's converter made them floating, and none is lost."""
+    for position, column in enumerate(columns):
+        series = frame.iloc[:, position]
+        floating = column.type in ("HUGEINT", "UHUGEINT") and series.dtype.kind == "f"
+        if floating and len(series) and not series.hasnans and series.abs().max() < _EXACT:
+            frame.isetitem(position, series.astype("int64"))
+    return frame
+
+
+def _told(item: Any) -> str:
+    if item is None:
+        return "NULL"
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    return str(item)
+
+
+def _short(item: Any) -> str:
+    text = _told(item).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    return text if len(text) <= TEXT_CELL_CHARS else text[: TEXT_CELL_CHARS - 1] + "…"
+
+
+def _padded(cells: list[str], numeric: bool) -> list[str]:
+    width = max(map(len, cells))
+    return [cell.rjust(width) if numeric else cell.ljust(width) for cell in cells]

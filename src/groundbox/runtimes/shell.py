@@ -1,0 +1,70 @@
+"""Shell: scripts and commands of bash.
+
+A script is a file that bash reads, a command is what `bash -c` is given. Both take arguments and standard input,
+and end with an exit status. bash keeps no state from one run to the next; the workdir's files stay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Final
+
+from groundbox.errors import InvalidArgument
+from groundbox.execution import Execution, Failure, Outcome
+from groundbox.runtimes.files import check_filename, without_program
+from groundbox.sandbox.languages import Needs, Program, SelfTest
+
+MODES: Final = ("script", "command")
+EXTENSION: Final = ".sh"
+NEEDS: Final = Needs("bash", "apt install bash")
+SELF_TEST: Final = SelfTest(source="echo hello | tr a-z A-Z", mode="script", prints="HELLO\n")
+_MOST_COMMAND_BYTES: Final = 128 * 1024 - 1
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_HINTS: Final = {
+    _NOT_FOUND: "The sandbox has no such command, or its name is misspelt; `compgen -c` lists all there are.",
+    _NOT_EXECUTABLE: "The file is there but cannot be executed: `chmod +x` it, or name its interpreter.",
+}
+
+
+def profile(source: str) -> str:
+    """`bare`: no Python runs in it."""
+    return "bare"
+
+
+def order(program: Program) -> dict[str, Any]:
+    """The order for the worker."""
+    if program.mode not in MODES:
+        raise InvalidArgument("mode", f"{program.mode!r} is neither 'script' nor 'command'")
+    name = check_filename(program.filename)
+    if program.mode == "script":
+        file = {"name": name, "text": program.source, "where": "workdir"}
+        return {"op": "run", "mode": "command", "argv": ["bash", "--", {"place": name}, *program.argv], "file": file}
+    if len(program.source.encode()) > _MOST_COMMAND_BYTES or "\0" in program.source:
+        raise InvalidArgument("source", "is too long for a command, or holds a NUL; use mode='script'")
+    return {"op": "run", "mode": "command", "argv": ["bash", "-c", program.source, name, *program.argv]}
+
+
+def finish(program: Program, execution: Execution, studied: None) -> Execution:
+    """Name the line that failed, where bash's last words are about one."""
+    execution = without_program(program, execution)
+    if execution.outcome is not Outcome.ERROR or execution.error is None:
+        return execution
+    failure = _failure(program, execution.stderr) or execution.error
+    hint = _HINTS.get(execution.exit_code or 0)
+    hints = (*failure.hints, hint) if hint and failure.line else failure.hints
+    return dataclasses.replace(execution, error=dataclasses.replace(failure, hints=hints))
+
+
+def _failure(program: Program, stderr: str) -> Failure | None:
+    said = re.compile(rf"{re.escape(program.filename)}: (?:-c: )?line (\d{{1,9}}): (.*)")
+    found = None
+    for text in reversed(stderr.rstrip("\n").rsplit("\n", 4)[-4:]):
+        match = said.fullmatch(text)
+        if match is None or (found and found[1] != match[1]):
+            break
+        found = match
+    if found is None:
+        return None
+    syntax = found[2].startswith(("syntax error", "unexpected EOF"))
+    return Failure(type="SyntaxError" if syntax else "CommandFailed", message=found[2], line=int(found[1]))

@@ -1,0 +1,88 @@
+"""SQL: DuckDB or SQLite over the files of the workdir, run by the guest in the process that runs Python cells;
+or a real database, asked from the host, whose rows are handed to the guest as data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from groundbox.errors import InvalidArgument
+from groundbox.execution import Outcome, Warning
+from groundbox.guest.sql.card import MAX_TOKENS, asks_for_card, render
+from groundbox.sandbox.languages import Ahead, Needs, Program, SelfTest
+
+if TYPE_CHECKING:
+    from groundbox.databases.database import Database
+
+MODES: Final = ("cell",)
+EXTENSION: Final = ".sql"
+NEEDS: Final[Needs | None] = None
+SELF_TEST: Final = SelfTest(source="SELECT 6 * 7", mode="cell", prints="")
+DIALECTS: Final = ("duckdb", "sqlite")
+OPTIONS: Final = frozenset({"dialect", "database", "max_tokens"})
+
+
+def profile(source: str) -> str:
+    """Results are DataFrames."""
+    return "science"
+
+
+def order(program: Program) -> dict[str, Any]:
+    """The order for the worker."""
+    if program.mode != "cell":
+        raise InvalidArgument("mode", f"SQL runs as 'cell' only, not {program.mode!r}")
+    for name in ("argv", "stdin", "call", "args", "kwargs"):
+        if getattr(program, name):
+            raise InvalidArgument(name, "is nothing for SQL")
+    dialect = program.options.get("dialect", DIALECTS[0])
+    if dialect not in DIALECTS:
+        raise InvalidArgument("dialect", f"{dialect!r} is none of {' and '.join(map(repr, DIALECTS))}")
+    if "database" in program.options and "dialect" in program.options:
+        raise InvalidArgument("dialect", "is that of the database; leave it out")
+    max_tokens = program.options.get("max_tokens", MAX_TOKENS)
+    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+        raise InvalidArgument("max_tokens", f"must be a whole number above 0, not {max_tokens!r}")
+    if "max_tokens" in program.options and not asks_for_card(program.source):
+        raise InvalidArgument("max_tokens", "belongs to DESCRIBE ALL")
+    return {"op": "run", "mode": "sql", "source": program.source, "dialect": dialect, "max_tokens": max_tokens}
+
+
+async def ahead(program: Program, databases: Mapping[str, Database | None], wall_s: float | None) -> Ahead | None:
+    """Ask the database that the program names; None when it names none.
+
+    Raises:
+        InvalidArgument: The sandbox was given no database of this name.
+        DatabaseUnavailable, RoleTooPowerful: See `groundbox.databases.postgres.ask`.
+    """
+    if "database" not in program.options:
+        return None
+    from groundbox.databases import database, postgres
+    from groundbox.databases.describing import describe
+
+    name = program.options["database"]
+    if not isinstance(name, str) or name not in databases:
+        given = ", ".join(sorted(databases)) or "none; Sandbox(databases={…}) gives it some"
+        raise InvalidArgument("database", f"{name!r} was not given to this sandbox; there is: {given}")
+    asked = databases[name] or database.named(name)
+    if asks_for_card(program.source):
+        tables = await describe(name, asked, wall_s=wall_s)
+        card = render(tables, program.options.get("max_tokens", MAX_TOKENS))
+        return Ahead(data=json.dumps({"text": card}).encode())
+    answer = await postgres.ask(name, asked, program.source, wall_s=wall_s)
+    return Ahead(
+        data=await asyncio.to_thread(answer.encoded),
+        outcome=Outcome.TIMEOUT if answer.timed_out else None,
+        warnings=[_powerful(name, answer.powers)] if answer.powers else (),
+    )
+
+
+def _powerful(name: str, powers: Any) -> Warning:
+    return Warning(
+        code="sql.powerful_role",
+        tier="error",
+        message=f"the role of database {name!r} {'; '.join(powers)}; it was asked because allow_powerful is set",
+        evidence={"powers": list(powers)},
+        hint="docs/sql.md has a script for a role that only reads.",
+    )

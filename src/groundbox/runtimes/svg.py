@@ -1,0 +1,133 @@
+"""SVG made harmless: what a picture needs is kept, by name; everything else is left out.
+
+Kept are shapes, text, gradients and groups with attributes of geometry and paint. Left out are scripts, handlers,
+styles with references, foreign content, images and links (what a link shows stays), comments, instructions and
+declarations. A reference stays when it is to a part of the picture itself. The picture is written anew from what was
+understood, never cut out of the text, so that no parser reads something else in it than this one did.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+_MOST_ELEMENTS: Final = 60_000
+_MOST_DEPTH: Final = 200
+_NAMESPACES: Final = {"xmlns": "http://www.w3.org/2000/svg", "xmlns:xlink": "http://www.w3.org/1999/xlink"}
+_ELEMENTS: Final = """
+    circle clipPath defs desc ellipse g line linearGradient path polygon polyline radialGradient rect stop svg text
+    textPath title tspan
+"""
+_KNOWN: Final = frozenset(_ELEMENTS.split()) | {"a"}
+_ATTRIBUTE_NAMES: Final = """
+    baseline-shift class clip-path clip-rule clipPathUnits cx cy d dominant-baseline dx dy fill fill-opacity
+    fill-rule font-family font-size font-style font-weight fx fy gradientTransform gradientUnits height id
+    lengthAdjust offset opacity points preserveAspectRatio r rx ry spreadMethod startOffset stop-color stop-opacity
+    stroke stroke-dasharray stroke-linecap stroke-linejoin stroke-opacity stroke-width style text-anchor
+    text-decoration textLength transform version viewBox width x x1 x2 xlink:title xml:space y y1 y2
+"""
+_ATTRIBUTES: Final = frozenset(_ATTRIBUTE_NAMES.split())
+_REFERENCES: Final = frozenset({"href", "xlink:href"})
+_PART: Final = re.compile(r"#[\w.:-]+")
+_PAINT: Final = re.compile(r"url\(#[\w.:-]+\)", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[\w .,#%+-]*").fullmatch
+"""Needs no quoting and can name nothing."""
+_STYLE: Final = re.compile(r"[\w\s:;#.,%-]*|[a-z-]+:url\(#[\w.:-]+\);?", re.IGNORECASE)
+
+
+class NotSvg(ValueError):
+    """It is too large, not well-formed, declares something, or is no SVG. The message says which."""
+
+
+def harmless(text: str) -> str:
+    """The picture without anything that acts, refers elsewhere or is no picture.
+
+    Raises:
+        NotSvg: There is no picture to be had.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) > MOST_BYTES:
+        raise NotSvg(f"the SVG has {len(data)} bytes, more than {MOST_BYTES}")
+    writer = _Writer()
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = writer.start
+    parser.EndElementHandler = writer.end
+    parser.CharacterDataHandler = writer.text
+    parser.StartDoctypeDeclHandler = _refuse_declarations
+    parser.EntityDeclHandler = _refuse_entity
+    parser.specified_attributes = True
+    parser.buffer_text = True
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise NotSvg(f"the SVG is not well-formed: {error}") from None
+    if not writer.parts or not writer.parts[0].startswith("<svg"):
+        raise NotSvg("what came is no SVG")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + "".join(writer.parts) + "\n"
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._open: list[str] = []
+        self._skipped = 0
+        self._elements = 0
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        self._elements += 1
+        if self._elements > _MOST_ELEMENTS:
+            raise NotSvg(f"the SVG has more than {_MOST_ELEMENTS} elements")
+        if self._skipped or name not in _KNOWN or (not self._open and name != "svg"):
+            self._skipped += 1
+            return
+        if len(self._open) >= _MOST_DEPTH:
+            raise NotSvg(f"the SVG is nested deeper than {_MOST_DEPTH}")
+        name = "g" if name == "a" else name
+        if attributes.keys() <= _ATTRIBUTES and _PLAIN("".join(attributes.values())):
+            kept = [f' {key}="{value}"' for key, value in attributes.items()]
+        else:
+            kept = [_written(key, value) for key, value in attributes.items()]
+        if not self._open:
+            kept[:0] = [f' {key}="{value}"' for key, value in _NAMESPACES.items()]
+        self._open.append(name)
+        self.parts.append(f"<{name}{''.join(kept)}>")
+
+    def end(self, name: str) -> None:
+        if self._skipped:
+            self._skipped -= 1
+        else:
+            self.parts.append(f"</{self._open.pop()}>")
+
+    def text(self, data: str) -> None:
+        if self._open and not self._skipped:
+            self.parts.append(data if data == "\n" else escape(data))
+
+
+def _written(name: str, value: str) -> str:
+    """The attribute as it is written; nothing for one that is left out."""
+    return f" {name}={quoteattr(value)}" if _is_harmless(name, value) else ""
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    if name in _REFERENCES:
+        return _PART.fullmatch(value) is not None
+    if name not in _ATTRIBUTES:
+        return False
+    if name == "style":
+        return _STYLE.fullmatch(value) is not None
+    if name in ("id", "class", "xlink:title"):
+        return True
+    return ("url" not in value.lower() and "\\" not in value) or _PAINT.fullmatch(value) is not None
+
+
+def _refuse_declarations(name: str, system: str | None, public: str | None, has_internal_subset: int) -> None:
+    """Graphviz names its document type and declares nothing; a default attribute would be copied into each element."""
+    if has_internal_subset:
+        raise NotSvg("the SVG declares a document type of its own")
+
+
+def _refuse_entity(*_: object) -> None:
+    raise NotSvg("the SVG declares entities")

@@ -1,0 +1,246 @@
+"""DOT: pictures, the graph as data and text, errors with their place, and warnings."""
+
+import json
+import time
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from groundbox import InvalidArgument, Limits, Outcome, Sandbox
+from groundbox.runtimes import dot as runtime
+from groundbox.runtimes.graph_facts import MEDIA_TYPE
+from groundbox.sandbox import languages
+from groundbox.sandbox.languages import Program
+
+pytestmark = pytest.mark.skipif(languages.missing("dot") is not None, reason=str(languages.missing("dot")))
+
+
+@pytest.fixture
+def box():
+    with Sandbox(profile="bare") as made:
+        yield made
+
+
+def dot(box, source, *argv, **options):
+    return box.run(source, language="dot", argv=argv, **options)
+
+
+def test_a_graph_comes_as_svg_and_png(box):
+    execution = dot(box, 'digraph { a -> b [label="yes & no"] }')
+
+    (display,) = execution.displays
+    assert set(display.data) == {"image/svg+xml", "image/png"}
+    assert display.png.startswith(b"\x89PNG\r\n\x1a\n")
+    texts = [e.text for e in ET.fromstring(display.data["image/svg+xml"]).iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["a", "b", "yes & no"]
+    assert (execution.stdout, execution.stderr, dict(execution.artifacts)) == ("", "", {})
+
+
+def test_the_formats_can_be_chosen(box):
+    (display,) = dot(box, "graph { a -- b }", "-Tpdf").displays
+
+    assert list(display.data) == ["application/pdf"]
+    assert display._bytes("application/pdf").startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("engine", ["dot", "neato", "fdp", "sfdp", "twopi", "circo", "osage", "patchwork"])
+def test_every_engine_draws(box, engine):
+    execution = dot(box, "graph { a -- b -- c }", f"-K{engine}", "-Tsvg")
+
+    assert (execution.error, len(execution.displays)) == (None, 1)
+
+
+def test_the_layout_that_the_graph_names_is_used(box):
+    by_name = dot(box, "graph { layout=circo; a -- b -- c -- a }", "-Tsvg")
+    by_option = dot(box, "graph { a -- b -- c -- a }", "-Kcirco", "-Tsvg")
+
+    assert by_name.displays[0].data == by_option.displays[0].data
+
+
+@pytest.mark.parametrize(
+    "option", ["-Kvim", "-Tps", "-l/etc/passwd", "-o/work/x", "file.dot", "-Tsvg:cairo", "-n", "-K"]
+)
+def test_no_other_option_comes_through(box, option):
+    with pytest.raises(InvalidArgument, match="argv"):
+        dot(box, "graph {}", option)
+
+
+STRUCTURES = {
+    "digraph g { a -> b -> c -> a; d }": (4, 3, 2, ["d"], [["a", "b", "c"]]),
+    "graph { a -- b; c -- d -- e }": (5, 3, 2, [], []),
+    "digraph { a -> {b c} -> d }": (4, 4, 1, [], []),
+    "digraph { subgraph cluster_x { a; b } -> c }": (3, 2, 1, [], []),
+    "strict graph { a -- b; b -- a; a -- b }": (2, 1, 1, [], []),
+    "digraph { a -> a }": (1, 1, 1, [], [["a"]]),
+    'digraph { "x" + "y" -> z:port:ne; /* c */ // d\n# e\n }': (2, 1, 1, [], []),
+    "digraph { é -> 1.5 -> -3 }": (3, 2, 1, [], []),
+    "digraph { a [label=<<b>x</b>>]; a -> b }": (2, 1, 1, [], []),
+    "digraph {}": (0, 0, 0, [], []),
+}
+
+
+@pytest.mark.parametrize("source", STRUCTURES)
+def test_the_structure_is_told(box, source):
+    execution = dot(box, source, "-Tsvg")
+
+    told = execution.value[MEDIA_TYPE]
+    nodes, edges, components, isolated, cycles = STRUCTURES[source]
+    assert execution.error is None
+    assert told["counts"] == {"nodes": nodes, "edges": edges, "components": components, "isolated": len(isolated)}
+    assert (told["isolated"], [sorted(c) for c in told["cycles"]]) == (isolated, cycles)
+    svg = ET.fromstring(execution.displays[0].data["image/svg+xml"])
+    drawn = [e.get("class") for e in svg.iter("{http://www.w3.org/2000/svg}g")]
+    assert (drawn.count("node"), drawn.count("edge")) == (nodes, edges)
+
+
+def test_the_text_form_is_for_reading(box):
+    text = dot(
+        box, 'digraph flow { start [label="Begin"]; start -> end [label=ok]; end -> start; other }', "-Tsvg"
+    ).text
+
+    assert text.splitlines() == [
+        "digraph flow: 3 nodes, 2 edges, 2 components, with cycles",
+        "nodes:",
+        "  start 'Begin'",
+        "  end",
+        "  other",
+        "edges:",
+        "  start -> end 'ok'",
+        "  end -> start",
+        "isolated:",
+        "  other",
+        "cycle: start -> end -> start",
+        "components:",
+        "  start, end",
+        "  other",
+    ]
+
+
+ERRORS = {
+    "digraph {\n a -> b;\n b -> -> c\n}": (3, 7, "expected a node, a subgraph, an attribute or '}', found '->'"),
+    "graph { a -> b }": (1, 11, "expected '--' in a graph, found '->'"),
+    "digraph {\n a -> b": (2, 8, "expected a node, a subgraph, an attribute or '}', found the end of the source"),
+    'digraph { a [label="x] }': (1, 20, "expected a closing '\"', found '\"'"),
+    "digraph { a [label=] }": (1, 20, "expected a value, found ']'"),
+    "a -> b": (1, 1, "expected 'graph' or 'digraph', found 'a'"),
+    "digraph { node -> a }": (1, 16, "expected '[', found '->'"),
+    "digraph { a [x=<b] }": (1, 16, "expected a closing '>', found '<'"),
+    "digraph { a ? b }": (1, 13, "expected a name, a number, a text or a sign, found '?'"),
+}
+
+
+@pytest.mark.parametrize("source", ERRORS)
+def test_an_error_has_its_place_and_what_was_expected(box, source):
+    execution = dot(box, source)
+
+    assert execution.outcome is Outcome.ERROR
+    error = execution.error
+    assert (error.type, error.line, error.column, error.message) == ("SyntaxError", *ERRORS[source])
+    assert (execution.value, execution.displays) == (None, [])
+
+
+def test_what_only_graphviz_finds_is_told_in_its_words(box):
+    error = dot(box, "digraph { a [label=<<b>x</i>>] }").error
+
+    assert (error.type, error.message) == ("GraphvizError", "mismatched tag in line 1")
+
+
+WARNINGS = {
+    "digraph { a [shpae=box]; a -> b }": ("dot.unknown_attribute", "Did you mean 'shape'?"),
+    "digraph { a [shape=nosuch]; a -> b }": ("dot.graphviz", ""),
+    "digraph { customer; order; customer -> order; custommer -> order }": (
+        "dot.misspelt_node",
+        "If 'customer' is meant, write it so; Graphviz has drawn one more node.",
+    ),
+    "digraph { a -> b; lonely }": ("dot.unconnected_node", ""),
+    "digraph { a } digraph { b }": ("dot.several_graphs", "Run one program for each."),
+}
+
+
+@pytest.mark.parametrize("source", WARNINGS)
+def test_what_looks_like_a_mistake_is_a_warning(box, source):
+    execution = dot(box, source, "-Tsvg")
+
+    assert [(w.code, w.hint) for w in execution.warnings] == [WARNINGS[source]]
+    assert execution.ok
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "digraph { step1; step2; step1 -> step2; step2 -> step3 }",
+        "digraph { alpha -> beta -> gamma }",
+        "digraph { node [shape=box]; a; b; a -> b; c -> a }",
+    ],
+)
+def test_an_honest_graph_has_no_warning(box, source):
+    assert list(dot(box, source, "-Tsvg").warnings) == []
+
+
+def test_a_graph_of_100_000_nodes_is_an_outcome_and_the_sandbox_goes_on():
+    source = "digraph {" + "".join(f"n{i} -> n{i // 2};" for i in range(100_000)) + "}"
+    with Sandbox(profile="bare", limits=Limits(wall_s=3, cpu_s=10)) as box:
+        box.run("kept = 1")
+
+        execution = dot(box, source, "-Tsvg")
+
+        assert execution.outcome in (Outcome.TIMEOUT, Outcome.MEMORY)
+        assert [warning.code for warning in execution.warnings if warning.code == "dot.not_told"] == ["dot.not_told"]
+        assert box.run("kept").text == "1"
+
+
+def test_deep_nesting_is_an_error_and_no_crash(box):
+    assert dot(box, "graph {" + "{" * 5000 + "}" * 5000 + "}", "-Tsvg").outcome in (Outcome.ERROR, Outcome.SIGNAL)
+
+
+def test_the_result_is_json(box):
+    assert json.loads(json.dumps(dot(box, "digraph { a -> b }").to_dict()))["value"][MEDIA_TYPE]["counts"]["edges"] == 1
+
+
+RED_SQUARE = """
+import zlib, struct
+def chunk(kind, data):
+    return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
+with open('a.png', 'wb') as file:
+    file.write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 9, 9, 8, 2, 0, 0, 0)))
+    file.write(chunk(b'IDAT', zlib.compress((b'\\0' + b'\\xff\\0\\0' * 9) * 9)) + chunk(b'IEND', b''))
+"""
+
+
+def test_an_image_of_the_workdir_is_in_the_picture_and_the_svg_refers_to_no_file(box):
+    box.run(RED_SQUARE)
+
+    execution = dot(box, 'graph { a [image="a.png", label=""] }')
+
+    assert (execution.error, list(execution.warnings)) == (None, [])
+    assert "a.png" not in execution.displays[0].data["image/svg+xml"]
+
+
+LARGE = {
+    "a long name with many edges": '"' + "x" * 100_000 + '" -> {' + " ".join(f"n{i}" for i in range(9_000)) + "}",
+    "many defaults, then many nodes": "".join(f"node [a{i}=x] " for i in range(8_000))
+    + "".join(f"n{i};" for i in range(9_000)),
+    "a long label for all": "node [label=" + "x" * 150_000 + "] " + " ".join(f"n{i};" for i in range(9_000)),
+    "many nodes that look alike": "".join(f"abcdefghij{i};" for i in range(5_000))
+    + "".join(f"abcdefghjj{i} -> a;" for i in range(5_000)),
+    "edges that are the same": "} strict digraph {" + "{a b c d e f g h i j} -> {a b c d e f g h i j}; " * 5_000,
+    "many unknown attributes": "a [" + " ".join(f"shpae{i}=x" for i in range(15_000)) + "]",
+    "many subgraphs": "{" * 99 + " ".join(f"n{i};" for i in range(20_000)) + "}" * 99,
+    "quotation marks": '"\\"' * 60_000,
+    "angles": "<" * 200_000,
+    "comments": "/**/" * 60_000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_source_made_to_take_long_is_studied_in_bounds(name):
+    """The host reads it outside of any limit of the sandbox, so both time and size are bounded by its own."""
+    source = f"digraph {{ {LARGE[name]} }}"
+    assert len(source) <= runtime.MOST_READ
+
+    begun = time.process_time()
+    studied = runtime.study(Program(source=source))
+
+    assert time.process_time() - begun < 5
+    assert len(json.dumps(studied.value)) < 4_000_000
+    assert sum(len(json.dumps([w.message, dict(w.evidence)])) for w in studied.warnings) < 1_000_000
