@@ -1,0 +1,94 @@
+"""Languages other than Python in a warm sandbox against their bare interpreters, on the host and without any wall.
+
+    python benchmarks/bench_languages.py [RUNS]
+
+A language that is not installed is left out. The bare interpreter gets a clean environment, as ours does, and its
+output is read to the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from measure import PAUSE_S, machine
+
+import groundbox as gb
+from groundbox.sandbox import languages
+
+_SHELL = "echo $((6 * 7))\n"
+_SCRIPT = "console.log(6 * 7)\n"
+_GRAPH = (
+    "digraph {\n" + "".join(f'  n{i} [label="node {i}"]; n{i} -> n{(i * 7 + 3) % 200};\n' for i in range(200)) + "}\n"
+)
+_ENVIRON = {"PATH": languages.GUEST_PATH, "HOME": "/tmp", "LANG": "C.UTF-8"}
+Task = Callable[[], Awaitable[float]]
+
+
+async def main() -> None:
+    """One table: ours and theirs at the median of interleaved runs, and the ratio."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 31
+    machine()
+    with tempfile.TemporaryDirectory() as folder:
+        async with gb.AsyncSandbox(profile="bare") as box, gb.AsyncSandbox(profile="node") as node:
+            tasks = _tasks(box, node, Path(folder))
+            taken: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in tasks}
+            for number in range(runs + 1):
+                for name, pair in tasks.items():
+                    for task, times in zip(pair, taken[name], strict=True):
+                        await asyncio.sleep(PAUSE_S)
+                        spent = await task()
+                        if number:
+                            times.append(spent)
+    print(f"\n{'':34}{'ours ms':>10}{'theirs ms':>11}{'ratio':>8}   ({runs} interleaved runs)")
+    for name, (ours, theirs) in taken.items():
+        mine, other = statistics.median(ours) * 1e3, statistics.median(theirs) * 1e3
+        print(f"{name:34}{mine:10.2f}{other:11.2f}{mine / other:7.2f}x")
+
+
+def _tasks(box: gb.AsyncSandbox, node: gb.AsyncSandbox, folder: Path) -> dict[str, tuple[Task, Task]]:
+    """Ours and theirs, for what is installed."""
+    for name, source in (("main.sh", _SHELL), ("main.js", _SCRIPT), ("main.dot", _GRAPH)):
+        (folder / name).write_text(source)
+    shell, script, graph = (str(folder / name) for name in ("main.sh", "main.js", "main.dot"))
+    found = {"bash script": (_ours(box, _SHELL, "shell"), _theirs("bash", shell))}
+    if languages.missing("javascript") is None:
+        found["node script"] = _ours(box, _SCRIPT, "javascript", mode="script"), _theirs("node", script)
+        found["node cell 1+1, against its start"] = _ours(node, "1+1", "javascript"), _theirs("node", "-e", "1+1")
+    if languages.missing("dot") is None:
+        found["200 nodes to SVG"] = _ours(box, _GRAPH, "dot", argv=["-Tsvg"]), _theirs("dot", "-Tsvg", graph)
+        found["200 nodes to SVG and PNG"] = (
+            _ours(box, _GRAPH, "dot"),
+            _theirs("dot", "-Tsvg", "-o", f"{folder}/a.svg", "-Tpng", "-o", f"{folder}/a.png", graph),
+        )
+    return found
+
+
+def _ours(box: gb.AsyncSandbox, source: str, language: str, **options: object) -> Task:
+    async def task() -> float:
+        begun = time.perf_counter()
+        execution = await box.run(source, language=language, **options)  # type: ignore[arg-type]
+        spent = time.perf_counter() - begun
+        assert execution.ok, execution.error
+        return spent
+
+    return task
+
+
+def _theirs(*command: str) -> Task:
+    async def task() -> float:
+        begun = time.perf_counter()
+        subprocess.run(command, capture_output=True, check=True, env=_ENVIRON)  # noqa: ASYNC221  its start is what is measured
+        return time.perf_counter() - begun
+
+    return task
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
