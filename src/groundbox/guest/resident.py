@@ -72,7 +72,7 @@ class Residents:
         """Start it without limits of its own: they are the sandbox's, for as long as it lives."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self._set_limits(None, None if limits is None else limits["memory_bytes"])
+            self._set_limits(None, None if limits is None else limits["private_bytes"])
             try:
                 environ = {**os.environ, **order.get("environ", {})}
                 nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
@@ -85,7 +85,7 @@ class Residents:
                 raise
             finally:
                 if limits is not None:
-                    self._set_limits(limits["cpu_s"], limits["memory_bytes"])
+                    self._set_limits(limits["cpu_s"], limits["private_bytes"])
         self._children.keep(pid)
         self._living[order["name"]] = resident = _Resident(pid, ours)
         return resident

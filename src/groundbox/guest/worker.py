@@ -99,7 +99,7 @@ class Worker:
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         limits = order["limits"]
-        self._set_limits(limits["cpu_s"], limits["memory_bytes"])
+        self._set_limits(limits["cpu_s"], limits["private_bytes"])
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
 _PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
+_BOUND_BY_GROUP: Final = languages.PROCESSES | {"sql"}
 _HAND_OVER_S: Final = 5.0  # for the guest to take what the host brought in the time of the run
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
@@ -317,7 +318,8 @@ class AsyncSandbox:
             frame["stream"] = listener is not None
             frame["limits"] = {
                 "cpu_s": limits.cpu_s,
-                "memory_bytes": _own_memory(frame, limits, loan),
+                "memory_bytes": limits.memory_bytes,
+                "private_bytes": _private_bytes(frame, limits, loan),
                 "process_count": limits.process_count,
             }
             memory = None if options is None else _traces().TraceMemory(options)
@@ -556,13 +558,13 @@ def _trace_options(wanted: bool | TraceOptions, language: str) -> TraceOptions |
     return TraceOptions() if wanted is True else wanted
 
 
-def _own_memory(frame: Mapping[str, Any], limits: Limits, loan: engines.Loan) -> int | None:
+def _private_bytes(frame: Mapping[str, Any], limits: Limits, loan: engines.Loan) -> int | None:
     """The limit of one process's private memory.
 
-    Other languages' programs ask for far more than they use and cannot go on without it, so that
-    the group's limit alone is theirs, where there is a group.
+    Other languages' programs ask for far more than they use and cannot go on without it, and DuckDB's threads
+    crash where memory is refused to them, so that the group's limit alone is theirs, where there is a group.
     """
-    if frame["mode"] in languages.PROCESSES and loan.worker.cgroup is not None:
+    if frame["mode"] in _BOUND_BY_GROUP and loan.worker.cgroup is not None:
         return None
     return limits.memory_bytes
 

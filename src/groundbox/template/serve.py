@@ -25,7 +25,7 @@ _TRIAL: Final = {
     "id": 0,
     "mode": "cell",
     "source": "print(1 + 1)",
-    "limits": {"cpu_s": None, "memory_bytes": None},
+    "limits": {"cpu_s": None, "private_bytes": None},
     "stream": False,
 }
 
