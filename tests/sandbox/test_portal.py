@@ -1,6 +1,8 @@
 """The synchronous face: what its waiting does with signals."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -39,3 +41,23 @@ def test_a_timeout_of_the_work_itself_is_no_look_for_signals():
 
     with pytest.raises(TimeoutError, match="its own"):
         PORTAL.call(work())
+
+
+_TELLS_WHERE_IT_CLOSES = """
+import os, threading
+import groundbox as gb
+from groundbox.sandbox.engine import Engine
+
+close = Engine.close
+Engine.close = lambda self: (os.write(1, threading.current_thread().name.encode() + b"\\n"), close(self))
+gb.run("1", backend="bare")
+if os.fork() == 0:
+    raise SystemExit
+os.wait()
+"""
+
+
+def test_at_exit_the_engine_closes_in_its_loops_thread_and_not_in_a_forks():
+    ended = subprocess.run([sys.executable, "-c", _TELLS_WHERE_IT_CLOSES], capture_output=True, text=True, check=True)
+
+    assert (ended.stdout, ended.stderr) == ("groundbox\n", "")

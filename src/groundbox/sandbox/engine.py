@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import os
 import resource
+import threading
 import weakref
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ PROFILES: Final = {
 }
 TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
+_CLOSING_S: Final = 10.0
 _FIRST_UID: Final = 0x70000000
 _LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES])
 _WAIVABLE: Final = frozenset(_LAYERS - enter.STRUCTURAL)
@@ -109,7 +111,8 @@ class Engine:
             self._cgroups = cgroups.own_hierarchy(cgroups.find())
         except OSError as error:
             self._cgroup_reason = str(error)
-        atexit.register(self.close)
+        self._loop, self._pid = weakref.ref(asyncio.get_running_loop()), os.getpid()
+        atexit.register(self._close_at_exit)
 
     async def checkout(self, setup: Setup, limits: Limits) -> Loan:
         """Lend a worker of this kind, starting what is needed for it.
@@ -142,9 +145,28 @@ class Engine:
                 raise
         return Loan(lent.worker, pool, template, lent.warm)
 
+    def _close_at_exit(self) -> None:
+        """Close in the loop's own thread where it still runs: half a callback of it may be done. In a fork, nothing."""
+        if self._pid != os.getpid():
+            return
+        loop = self._loop()
+        if loop is None or not loop.is_running():
+            self.close()
+            return
+        closed = threading.Event()
+
+        def close() -> None:
+            try:
+                self.close()
+            finally:
+                closed.set()
+
+        loop.call_soon_threadsafe(close)
+        closed.wait(_CLOSING_S)
+
     def close(self) -> None:
         """End all templates, and with them all workers, and remove what was made on this host. Idempotent."""
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
