@@ -276,7 +276,8 @@ def test_a_cell_takes_no_arguments(box):
 
 def test_a_pooled_sandbox_has_the_process_already():
     with Sandbox(profile="node") as box:
-        waiting = box.run("open('/proc/2/cmdline').read()[:5]").text
+        becoming = "while not (line := open('/proc/2/cmdline').read()): pass"  # its exec may not be through
+        waiting = box.run(f"{becoming}\nline[:5]").text
 
         assert (waiting, js(box, "process.pid").text) == (repr("node\0"), "2")
 
