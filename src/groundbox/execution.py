@@ -56,9 +56,11 @@ class Display:
     Attributes:
         data: MIME type to content; text for text types, base64 for `BINARY_MEDIA`,
             decoded JSON for `application/*+json`.
+        preview: The picture made smaller, as PNG bytes, where it is larger than models look at (docs/artifacts.md).
     """
 
     data: Mapping[str, Any]
+    preview: bytes | None = dataclasses.field(default=None, repr=False, compare=False)
 
     def _bytes(self, mime: str) -> bytes | None:
         content = self.data.get(mime)
@@ -93,14 +95,27 @@ class Artifact:
 
     Attributes:
         path: Relative to the workdir, with `/` between the parts.
+        media_type: By the content where that says it, by the name otherwise.
         sha256: Of the bytes as they were right after the run.
+        facts: What it is, such as `pages` of a PDF, `sheets` of a workbook, `rows` and `columns` of a table, `width`
+            and `height` of a picture in pixels (docs/artifacts.md). Empty where nothing was found out.
+        preview: A picture of the first page, or of a picture larger than models look at, as PNG bytes.
     """
 
     path: str
     size_bytes: int
     media_type: str
     sha256: str
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    preview: bytes | None = dataclasses.field(default=None, repr=False, compare=False)
     _read: Callable[[], bytes] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    @property
+    def about(self) -> str:
+        """The facts in a few words, such as `3 pages` or `100 rows × 4 columns`, or "" without any."""
+        from groundbox.facts import words
+
+        return words(self.facts)
 
     def read(self) -> bytes:
         """The file's bytes as they were right after the run.
@@ -270,7 +285,7 @@ class Event:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    fields = (f.name for f in dataclasses.fields(value) if not f.name.startswith("_"))
+    fields = (f.name for f in dataclasses.fields(value) if not f.name.startswith("_") and f.name != "preview")
     plain = {name: getattr(value, name) for name in fields}
     for name, item in plain.items():
         if isinstance(item, Mapping):

@@ -33,6 +33,7 @@ from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
 from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
+from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.memfile import sealed
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
@@ -70,6 +71,7 @@ class AsyncSandbox:
         waive: Iterable[str] = (),
         hash_seed: int | None = None,
         databases: Mapping[str, Any] | Iterable[str] = (),
+        inspect: bool = True,
     ) -> None:
         """Args:
         profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
@@ -79,6 +81,8 @@ class AsyncSandbox:
         hash_seed: Fixes the guest's string hashing; None for a random one.
         databases: What SQL may ask by `database=NAME` (docs/sql.md): names to `groundbox.databases.database.Database`,
             or names alone, which `databases.toml` describes. Credentials stay on the host.
+        inspect: Whether results tell what their files are (`Artifact.facts`, docs/artifacts.md). Takes another sandbox
+            for a moment where a run leaves documents, tables or large pictures.
         """
         self.limits = limits or _USUAL_LIMITS
         self.network = network or _NO_NETWORK
@@ -86,6 +90,7 @@ class AsyncSandbox:
         self._environment, self._backend, self._profile = environment, backend, profile
         self._waive, self._hash_seed = frozenset(waive), hash_seed
         self._host_work = HostWork(databases)
+        self._inspect = inspect
         self._loan: engines.Loan | None = None
         self._proxy: EgressProxy | None = None
         self._lock = asyncio.Lock()
@@ -349,6 +354,8 @@ class AsyncSandbox:
                 execution = await _finished(runtime, program, execution, studying)
                 if ahead is not None:
                     execution = ahead.finished(execution, ahead_s)
+                if self._inspect and (execution.artifacts or execution.displays):
+                    execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
                 if memory is None:
                     return execution
                 return dataclasses.replace(execution, trace=await self._trace(memory, program, report, execution))
@@ -358,6 +365,17 @@ class AsyncSandbox:
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
+
+    def _viewer(self, profile: str, limits: Limits) -> AsyncSandbox:
+        """A sandbox that sees no more than this one, from a template that runs already."""
+        return AsyncSandbox(
+            limits=limits,
+            environment=self._environment,
+            backend=self._backend,
+            profile=profile if profile in ("bare", "science") else "bare",
+            waive=self._waive,
+            inspect=False,
+        )
 
     async def _trace(
         self, memory: TraceMemory, program: languages.Program, report: Report, execution: Execution

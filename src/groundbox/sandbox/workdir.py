@@ -9,7 +9,6 @@ The host never writes here; the guest writes what it is given (guest/files.py).
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Final, NamedTuple
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Artifact
 from groundbox.sandbox import private
+from groundbox.sandbox.inspection.kinds import kind_of
 
 MOST_FILES: Final = 1000
 MOST_DEPTH: Final = 32
@@ -132,8 +132,9 @@ class Workdir:
 
     def _artifact(self, path: str, listed_bytes: int, *, keep: bool) -> Artifact:
         """Read one file; what has grown since it was listed is not read, because the caps were counted on that."""
-        digest, size, parts = hashlib.sha256(), 0, []
+        digest, size, parts, head = hashlib.sha256(), 0, [], b""
         for chunk in self._chunks(path, listed_bytes):
+            head = head or chunk
             digest.update(chunk)
             size += len(chunk)
             if keep:
@@ -147,7 +148,9 @@ class Workdir:
                 raise GuestFileError(path, "it has changed since the run that made it")
             return found
 
-        return Artifact(path=path, size_bytes=size, media_type=_media_type(path), sha256=expected, _read=read)
+        return Artifact(
+            path=path, size_bytes=size, media_type=kind_of(path, head).media_type, sha256=expected, _read=read
+        )
 
     def _chunks(self, path: str, most_bytes: int) -> Iterator[bytes]:
         file = self._open(path)
@@ -264,17 +267,3 @@ def _decodable(name: str) -> bool:
 
 def _count(listing: Listing, reason: str) -> None:
     listing.skipped[reason] = listing.skipped.get(reason, 0) + 1
-
-
-def _media_type(path: str) -> str:
-    return _OWN_TYPES.get(os.path.splitext(path)[1].lower()) or mimetypes.guess_type(path)[0] or _UNKNOWN
-
-
-_UNKNOWN: Final = "application/octet-stream"
-_OWN_TYPES: Final = {
-    ".parquet": "application/vnd.apache.parquet",
-    ".md": "text/markdown",
-    ".py": "text/x-python",
-    ".jsonl": "application/jsonl",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}

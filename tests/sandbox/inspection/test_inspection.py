@@ -1,0 +1,225 @@
+"""What results know of the files and pictures that a run left."""
+
+import base64
+import json
+
+import pytest
+
+import groundbox as gb
+from groundbox.facts import words
+from groundbox.sandbox.inspection import inspector
+from groundbox.sandbox.inspection.kinds import size_of
+
+DOCUMENTS = """
+import json, sqlite3
+import pandas as pd
+from fpdf import FPDF
+
+document = FPDF()
+for number in range(3):
+    document.add_page()
+    document.set_font("helvetica", size=24)
+    document.cell(text=f"page {number + 1}")
+document.output("report.pdf")
+table = pd.DataFrame({"name": ["a", "b", "c"], "size": [1, 2, 3]})
+table.to_csv("table.csv", index=False)
+table.to_csv("table.tsv", index=False, sep="\\t")
+table.to_parquet("table.parquet")
+table.to_json("table.jsonl", orient="records", lines=True)
+table.to_json("lines.json", orient="records", lines=True)
+with open("list.json", "w") as file:
+    json.dump([1, 2], file)
+with pd.ExcelWriter("book.xlsx") as book:
+    table.to_excel(book, sheet_name="Sales", index=False)
+    table.head(1).to_excel(book, sheet_name="My Notes")
+    pd.DataFrame().to_excel(book, sheet_name="Empty", index=False)
+connection = sqlite3.connect("shop.db")
+table.to_sql("items", connection, index=False)
+connection.close()
+"""
+COLUMNS = {"columns": 2, "column_names": ["name", "size"]}
+
+
+@pytest.fixture
+def box():
+    with gb.Sandbox(limits=gb.Limits(wall_s=60)) as opened:
+        yield opened
+
+
+def test_documents_and_tables_are_told_what_they_are(box):
+    execution = box.run(DOCUMENTS)
+
+    assert execution.ok, execution.error
+    assert not execution.warnings
+    facts = {path: artifact.facts for path, artifact in execution.artifacts.items()}
+    assert facts == {
+        "book.xlsx": {
+            "sheets": [
+                {"name": "Sales", "rows": 4, "columns": 2},
+                {"name": "My Notes", "rows": 2, "columns": 3},
+                {"name": "Empty", "rows": 0, "columns": 0},
+            ]
+        },
+        "lines.json": {"rows": 3},
+        "list.json": {"items": 2},
+        "report.pdf": {"pages": 3},
+        "shop.db": {"tables": [{"name": "items", "rows": 3}]},
+        "table.csv": {"rows": 3, **COLUMNS},
+        "table.jsonl": {"rows": 3},
+        "table.parquet": {"rows": 3, **COLUMNS},
+        "table.tsv": {"rows": 3, **COLUMNS},
+    }
+    json.dumps(execution.to_dict())
+
+
+def test_a_pdf_has_a_preview_of_its_first_page(box):
+    preview = box.run(DOCUMENTS).artifacts["report.pdf"].preview
+
+    size = size_of("image/png", preview)
+    assert max(size) <= inspector.PREVIEW_EDGE
+    assert size.height / size.width == pytest.approx(297 / 210, abs=0.01)  # A4
+    assert len(preview) > 1000, "an empty page would be smaller"
+
+
+def test_pictures_tell_their_size_and_only_large_ones_have_a_preview(box):
+    execution = box.run(
+        "from PIL import Image\n"
+        "Image.new('RGB', (300, 200)).save('small.png')\n"
+        "Image.new('RGB', (4000, 1000)).save('large.jpg')\n"
+        "Image.new('CMYK', (2000, 1000)).save('print.tiff')\n"
+    )
+
+    small, large, tiff = (execution.artifacts[name] for name in ("small.png", "large.jpg", "print.tiff"))
+    assert (small.facts, small.preview) == ({"width": 300, "height": 200}, None)
+    assert large.facts == {"width": 4000, "height": 1000}
+    assert tuple(size_of("image/png", large.preview)) == (1024, 256)
+    assert tiff.facts == {"width": 2000, "height": 1000}
+    assert tiff.preview is not None
+
+
+def test_a_display_that_is_too_large_for_models_has_a_preview(box):
+    execution = box.run(
+        "from PIL import Image\ndisplay(Image.new('L', (3000, 3000)))\ndisplay(Image.new('L', (30, 30)))"
+    )
+
+    large, small = execution.displays
+    assert tuple(size_of("image/png", large.png)) == (3000, 3000)
+    assert tuple(size_of("image/png", large.preview)) == (1024, 1024)
+    assert small.preview is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("report.pdf", b"words", "its content is text/plain, and its name says application/pdf"),
+        ("report.pdf", b"%PDF-1.7\nnothing more", "Failed to load document"),
+        ("report.pdf", b"", "it is empty, and its name says application/pdf"),
+        ("book.xlsx", b"PK\x03\x04 no more of it", "File is not a zip file"),
+        ("chart.png", b"\x89PNG\r\n\x1a\n", "it ends before its size is told"),
+        ("table.parquet", b"PAR1 and no end", "Parquet"),
+        ("shop.sqlite", b"SQLite format 3\0" + b"\xff" * 200, "file is not a database"),
+        ("answer.json", b'{"a": ', "Expecting value"),
+        ("rows.jsonl", b'{"a": 1}\n{"a"\n', "line 2: "),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_warning(box, name, content, problem):
+    execution = box.run(f"open({name!r}, 'wb').write({content!r})")
+
+    (warning,) = execution.warnings
+    assert (warning.code, warning.evidence["path"]) == ("artifact.broken", name)
+    assert problem in warning.message
+    assert execution.artifacts[name].facts == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "facts"),
+    [
+        (b"", {"rows": 0, "columns": 0, "column_names": []}),
+        (b"a;b\r\n1;2\r\n", {"rows": 1, "columns": 2, "column_names": ["a", "b"]}),
+        (b'a,b\n"one\ntwo",3\n\n', {"rows": 1, "columns": 2, "column_names": ["a", "b"]}),
+        ("größe\n1\n".encode(), {"rows": 1, "columns": 1, "column_names": ["größe"]}),
+        (
+            "größe\n1\n".encode("latin-1"),
+            {"rows": 1, "columns": 1, "column_names": ["größe"], "encoding": "not UTF-8"},
+        ),
+        ("a,b\n1,2\n".encode("utf-16"), {"rows": 1, "columns": 2, "column_names": ["a", "b"]}),
+    ],
+)
+def test_tables_as_text_are_read_as_they_are_written(box, content, facts):
+    assert box.run(f"open('t.csv', 'wb').write({content!r})").artifacts["t.csv"].facts == facts
+
+
+def test_names_of_columns_are_bounded(box):
+    execution = box.run("open('t.csv', 'w').write(','.join('x' * 1000 for _ in range(5000)))")
+
+    facts = execution.artifacts["t.csv"].facts
+    assert facts["columns"] == 5000
+    assert (len(facts["column_names"]), len(facts["column_names"][0])) == (50, 80)
+
+
+def test_a_file_that_breaks_its_reader_takes_no_other_with_it(box, monkeypatch):
+    source = (
+        "import os, sys\nif sys.argv[1] == 'file.csv':\n    os.kill(os.getppid(), 9)\n    os.kill(os.getpid(), 9)\n"
+    )
+    read_text = inspector.importlib.resources.files(inspector.__package__).joinpath("inside.py").read_text()
+    monkeypatch.setattr(inspector, "_source", lambda: source + read_text)
+
+    execution = box.run("open('a.csv', 'w').write('a')\nopen('b.json', 'w').write('[1]')")
+
+    assert {path: artifact.facts for path, artifact in execution.artifacts.items()} == {
+        "a.csv": {},
+        "b.json": {"items": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["no JSON", "[]", "[" * 40_000, '{"facts": 1}', "{}", '{"facts": {}, "problem": ""}', ""],
+)
+def test_what_the_reader_says_is_bounded_and_checked(box, monkeypatch, said):
+    forged = f"open('preview.png', 'wb').write(b'<svg onload=alert(1)>')\nimport sys\nsys.stdout.write({said!r})"
+    monkeypatch.setattr(inspector, "_source", lambda: forged)
+
+    artifact = box.run("open('a.csv', 'w').write('a')").artifacts["a.csv"]
+
+    assert (dict(artifact.facts), artifact.preview) == ({}, None)
+
+
+def test_displays_that_are_no_base64_are_left_alone(box):
+    execution = box.run("display({'image/png': 'no base64 é', 'text/plain': 'a'}, raw=True)")
+
+    assert execution.displays[0].preview is None
+
+
+def test_nothing_is_looked_at_where_that_is_not_wanted():
+    with gb.Sandbox(inspect=False) as box:
+        artifact = box.run("open('t.csv', 'w').write('a\\n1\\n')").artifacts["t.csv"]
+
+    assert artifact.facts == {}
+
+
+def test_a_single_run_tells_it_too():
+    picture = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x05\0\0\0\x07").decode()
+
+    execution = gb.run(f"import base64\nopen('p.png', 'wb').write(base64.b64decode({picture!r}))")
+
+    assert execution.artifacts["p.png"].facts == {"width": 5, "height": 7}
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({}, ""),
+        ({"pages": 1}, "1 page"),
+        ({"encrypted": True}, "encrypted"),
+        ({"width": 640, "height": 480}, "640 × 480 pixels"),
+        ({"rows": 1, "columns": 4, "column_names": []}, "1 row × 4 columns"),
+        ({"tables": []}, "0 tables"),
+        (
+            {"sheets": [{"name": "A", "rows": 1, "columns": 2}, {"name": "B"}, {"name": "C"}, {"name": "D"}]},
+            "4 sheets: A (1 row × 2 columns), B, C, 1 more",
+        ),
+    ],
+)
+def test_facts_in_words(facts, told):
+    assert words(facts) == told
