@@ -241,7 +241,7 @@ made
         """The end of every process closes the write end of the pipe that the host holds the other end of."""
         box = self.sandbox()
         box.run("import subprocess\nfor _ in range(3): subprocess.Popen(['sleep', '98765'], start_new_session=True)")
-        assert _sleepers() == 3
+        assert until(lambda: _sleepers() == 3)  # exec closes descriptors before it names the program
 
         box.close()
 
