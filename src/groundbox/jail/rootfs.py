@@ -43,6 +43,7 @@ _WRITTEN_ETC: Final = {
     "resolv.conf": "",
     "hostname": "groundbox\n",
 }
+_COVERED: Final = ("/tmp", "/work", BOX, "/proc", "/dev")
 _HOMES: Final = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp")
 
 
@@ -57,7 +58,11 @@ def build(readable: Sequence[str], *, uid: int) -> str:
     Args:
         readable: Absolute host paths to show at the same place, read-only.
         uid: The guest's user id as it sees it, for /etc/passwd.
+
+    Raises:
+        OSError: A path lies where the sandbox has something of its own, or the kernel refuses a step.
     """
+    _refuse_what_is_covered(readable)
     base = _mount_point(readable)
     kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=4m,nr_inodes=2k,mode=755")
     for path in (*_SYSTEM, *_PUBLIC_ETC, *readable):
@@ -119,6 +124,15 @@ def fill_box() -> None:
     for name in _FOLDERS_IN_BOX:
         kernel.mkdir(f"{BOX}/{name}", 0o700)
     kernel.chdir(WORKDIR)
+
+
+def _refuse_what_is_covered(readable: Iterable[str]) -> None:
+    for path in readable:
+        for folder in _COVERED:
+            if path == folder or path.startswith(folder + "/"):
+                raise OSError(
+                    f"{path} cannot be shown, because {folder} in a sandbox is its own; it has to lie elsewhere"
+                )
 
 
 def _mount_point(readable: Iterable[str]) -> str:
