@@ -244,3 +244,11 @@ def test_a_source_made_to_take_long_is_studied_in_bounds(name):
     assert time.process_time() - begun < 5
     assert len(json.dumps(studied.value)) < 4_000_000
     assert sum(len(json.dumps([w.message, dict(w.evidence)])) for w in studied.warnings) < 1_000_000
+
+
+def test_what_graphviz_says_is_told_in_part_when_it_is_long(box):
+    name = "x" * 5000
+    execution = dot(box, f'digraph {{ a [shape="{name}"] }}')
+
+    assert all(len(warning.message) <= 1000 for warning in execution.warnings)
+    assert any("unknown shape" in warning.message for warning in execution.warnings)

@@ -14,7 +14,7 @@ import click
 
 from groundbox.sandbox import languages
 from groundbox.sandbox.languages import Mode
-from groundbox.sandbox.sandbox import MOST_SOURCE_BYTES
+from groundbox.sandbox.program import MOST_SOURCE_BYTES
 
 LANGUAGES: Final = {
     ".py": "python",

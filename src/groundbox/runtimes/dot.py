@@ -29,6 +29,7 @@ FORMATS: Final = {"svg": "image/svg+xml", "png": "image/png", "pdf": "applicatio
 _USUAL_FORMATS: Final = ("svg", "png")
 MOST_READ: Final = 256 * 1024
 _MOST_SAID: Final = 20
+_MOST_CHARACTERS: Final = 1000
 _SVG: Final = FORMATS["svg"]
 _LINE: Final = re.compile(r"\bin line (\d{1,9})")
 
@@ -126,7 +127,7 @@ def _failure(program: Program, problem: DotError | None, stderr: str) -> Failure
         )
     if said is None:
         return None
-    said = said.removeprefix("<stdin>: ").strip()
+    said = said.removeprefix("<stdin>: ").strip()[:_MOST_CHARACTERS]
     line = _LINE.search(said)
     at = int(line[1]) if line and "syntax error" in said else None
     return Failure(type="SyntaxError" if "syntax error" in said else "GraphvizError", message=said, line=at)
@@ -136,7 +137,7 @@ def _said(stderr: str) -> list[Warning]:
     """Graphviz's own warnings."""
     texts = [line[len("Warning: ") :] for line in stderr.splitlines() if line.startswith("Warning: ")]
     return [
-        Warning(code="dot.graphviz", tier="warn", message=text.removeprefix("<stdin>: "))
+        Warning(code="dot.graphviz", tier="warn", message=text.removeprefix("<stdin>: ")[:_MOST_CHARACTERS])
         for text in list(dict.fromkeys(texts))[:_MOST_SAID]
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
 import time
 import types
 import uuid
@@ -13,7 +12,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
+from groundbox.errors import GuestFileError, SandboxClosed, SandboxLost
 from groundbox.execution import (
     Artifacts,
     Display,
@@ -21,7 +20,6 @@ from groundbox.execution import (
     Execution,
     Isolation,
     Usage,
-    Warning,
 )
 from groundbox.jail import enter
 from groundbox.limits import Limits
@@ -35,10 +33,11 @@ from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.languages import Mode
-from groundbox.sandbox.memfile import sealed
+from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
+from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.workdir import Collected, Workdir
-from groundbox.sandbox.worker import GRACE_S, Listener, Order, Report, Worker
+from groundbox.sandbox.worker import Listener, Report, Worker
 from groundbox.trace.options import TraceOptions
 
 if TYPE_CHECKING:
@@ -47,11 +46,8 @@ if TYPE_CHECKING:
 
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
-_PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
-_BOUND_BY_GROUP: Final = languages.PROCESSES | {"sql"}
 _HAND_OVER_S: Final = 5.0  # for the guest to take what the host brought in the time of the run
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
-MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
 
 
 class AsyncSandbox:
@@ -146,7 +142,7 @@ class AsyncSandbox:
             SandboxLost: An earlier run ended the process; `restart` first.
             SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
         """
-        program = _program(
+        program = checked(
             source,
             language,
             mode=mode,
@@ -165,7 +161,7 @@ class AsyncSandbox:
     ) -> Execution:
         """Run one program as the last one and close: its files are read after every process has ended."""
         wall_s, trace = options.pop("wall_s", None), options.pop("trace", False)
-        program = _program(source, language, mode=mode, **options)
+        program = checked(source, language, mode=mode, **options)
         try:
             return await self._run(program, language, wall_s, None, last=True, trace=trace)
         finally:
@@ -195,7 +191,7 @@ class AsyncSandbox:
         Args:
             last: The sandbox runs nothing more: every process is ended before its files are read.
         """
-        program = _program(
+        program = checked(
             source,
             language,
             mode=mode,
@@ -308,7 +304,7 @@ class AsyncSandbox:
         frame = runtime.order(program)
         if runtime.NEEDS is not None and (missing := languages.missing(language)):
             raise missing
-        options = _trace_options(trace, language)
+        options = trace_options(trace, language)
         limits = self.limits
         if wall_s is not None:
             Limits(wall_s=wall_s)
@@ -320,51 +316,34 @@ class AsyncSandbox:
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
                 wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
-            frame["stream"] = listener is not None
-            frame["limits"] = {
-                "cpu_s": limits.cpu_s,
-                "memory_bytes": limits.memory_bytes,
-                "private_bytes": _private_bytes(frame, limits, loan),
-                "process_count": limits.process_count,
-            }
             memory = None if options is None else _traces().TraceMemory(options)
-            descriptors = [] if program.stdin is None else [sealed(program.stdin)]
-            if memory is not None:
-                frame["trace"] = memory.order()
-                descriptors.append(memory.descriptor)
-            if ahead is not None:
-                frame["given"] = True
-                descriptors.append(sealed(ahead.data))
-            order = Order(
-                frame=frame,
-                descriptors=descriptors,
+            brought = None if ahead is None else ahead.data
+            async with ordered(
+                program,
+                runtime,
+                frame,
+                limits=limits,
                 wall_s=wall_s,
-                cpu_s=limits.cpu_s,
-                output_bytes=limits.output_bytes,
-                interrupt_first=frame["mode"] != "script",
+                loan=loan,
                 listener=listener,
-                screen=languages.optional(runtime, "screen"),
-                grace_s=_PROCESS_GRACE_S if frame["mode"] in languages.PROCESSES else GRACE_S,
-            )
-            study: languages.Study | None = languages.optional(runtime, "study")
-            studying = None if study is None else asyncio.ensure_future(asyncio.to_thread(study, program))
-            try:
-                report = await loan.worker.run(order)
-                execution = await self._result(loan, report, language, order.wall_s, last=last)
-                execution = await _finished(runtime, program, execution, studying)
-                if ahead is not None:
-                    execution = ahead.finished(execution, ahead_s)
-                if self._inspect and (execution.artifacts or execution.displays):
-                    execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
-                if memory is None:
-                    return execution
-                return dataclasses.replace(execution, trace=await self._trace(memory, program, report, execution))
-            except asyncio.CancelledError:
-                self._lost = self._lost or "its run was cancelled"
-                raise
-            finally:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+                memory=memory,
+                brought=brought,
+            ) as (order, studying):
+                try:
+                    report = await loan.worker.run(order)
+                    execution = await self._result(loan, report, language, order.wall_s, last=last)
+                    execution = await finished(runtime, program, execution, studying)
+                    if ahead is not None:
+                        execution = ahead.finished(execution, ahead_s)
+                    if self._inspect and (execution.artifacts or execution.displays):
+                        execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
+                    if memory is None:
+                        return execution
+                    trace_read = await self._trace(memory, program, report, execution)
+                    return dataclasses.replace(execution, trace=trace_read)
+                except asyncio.CancelledError:
+                    self._lost = self._lost or "its run was cancelled"
+                    raise
 
     def _viewer(self, profile: str, limits: Limits) -> AsyncSandbox:
         """A sandbox that sees no more than this one, from a template that runs already."""
@@ -500,63 +479,12 @@ class AsyncSandbox:
             raise SandboxClosed
 
 
-def _program(
-    source: str,
-    language: str,
-    *,
-    mode: str | None = None,
-    argv: Sequence[str] = (),
-    stdin: bytes | str | None = None,
-    filename: str | None = None,
-    call: str | None = None,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> languages.Program:
-    runtime = languages.find(language)
-    if not isinstance(source, str):
-        raise InvalidArgument("source", f"must be text, not {type(source).__name__}")
-    if not source.strip():
-        raise InvalidArgument("source", "is empty; give a program to run")
-    try:
-        size = len(source) if source.isascii() else len(source.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise InvalidArgument("source", "cannot be encoded as UTF-8; decode the file as it was written") from None
-    if size > MOST_SOURCE_BYTES:
-        raise InvalidArgument("source", f"has {size} bytes, more than {MOST_SOURCE_BYTES}; put data into files instead")
-    arguments: Sequence[object] = argv
-    if isinstance(argv, str) or not all(isinstance(a, str) and "\0" not in a for a in arguments):
-        raise InvalidArgument("argv", "must be a list of texts without NUL")
-    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
-    return languages.Program(
-        source=source,
-        mode=mode or runtime.MODES[0],
-        argv=tuple(argv),
-        stdin=data,
-        filename=filename or f"main{runtime.EXTENSION}",
-        call=call,
-        args=args,
-        kwargs=kwargs or {},
-        options=options,
-    )
-
-
-async def _finished(
-    runtime: languages.Runtime, program: languages.Program, execution: Execution, studying: asyncio.Future[Any] | None
-) -> Execution:
-    """With what the runtime can tell of it. A runtime that fails at that loses no result."""
-    finish: languages.Finish | None = languages.optional(runtime, "finish")
-    if finish is None:
-        return execution
-    try:
-        return finish(program, execution, None if studying is None else await studying)
-    except Exception as error:
-        fault = Warning(
-            code="language.unread",
-            tier="note",
-            message=f"what there is to tell of this run could not be found out: {type(error).__name__}: {error}"[:500],
-        )
-        return dataclasses.replace(execution, warnings=(*execution.warnings, fault))
+async def _collect(workdir: Workdir) -> Collected:
+    """The run's artifacts; in a thread when there is much to read, so that other sandboxes do not wait."""
+    listing = workdir.list()
+    if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
+        return workdir.collect(listing)
+    return await asyncio.to_thread(workdir.collect, listing)
 
 
 def _traces() -> types.ModuleType:
@@ -564,32 +492,3 @@ def _traces() -> types.ModuleType:
     from groundbox.sandbox import traces
 
     return traces
-
-
-def _trace_options(wanted: bool | TraceOptions, language: str) -> TraceOptions | None:
-    if wanted is False:
-        return None
-    if language != "python":
-        raise InvalidArgument("trace", f"is for Python programs; {language!r} has no tracer")
-    if wanted is not True and not isinstance(wanted, TraceOptions):
-        raise InvalidArgument("trace", f"must be True, False or TraceOptions, not {wanted!r}")
-    return TraceOptions() if wanted is True else wanted
-
-
-def _private_bytes(frame: Mapping[str, Any], limits: Limits, loan: engines.Loan) -> int | None:
-    """The limit of one process's private memory.
-
-    Other languages' programs ask for far more than they use and cannot go on without it, and DuckDB's threads
-    crash where memory is refused to them, so that the group's limit alone is theirs, where there is a group.
-    """
-    if frame["mode"] in _BOUND_BY_GROUP and loan.worker.cgroup is not None:
-        return None
-    return limits.memory_bytes
-
-
-async def _collect(workdir: Workdir) -> Collected:
-    """The run's artifacts; in a thread when there is much to read, so that other sandboxes do not wait."""
-    listing = workdir.list()
-    if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
-        return workdir.collect(listing)
-    return await asyncio.to_thread(workdir.collect, listing)
