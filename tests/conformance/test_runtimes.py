@@ -62,3 +62,44 @@ class TestDot(RuntimeConformance):
 
     language = "dot"
     programs = Programs(fails="digraph {\na -> -> b }")
+
+
+class _Sql(RuntimeConformance):
+    """What SQL says is a table, here of one value; it prints nothing and starts no process."""
+
+    language = "sql"
+
+    def said(self, execution):
+        assert execution.stdout == ""
+        ((value,),) = (row.values() for row in execution.value["application/vnd.dataresource+json"]["data"])
+        return f"{value}\n"
+
+
+class TestDuckDB(_Sql):
+    programs = Programs(
+        prints="SELECT 'hello'",
+        fails="SELECT 1;\nSELECT nope",
+        spins="SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b",
+        heeds="SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b",
+        ignores="SELECT length(repeat('x', 10000000) || max(md5(repeat(range::VARCHAR, 3000000)))) FROM range(100000)",
+        hoards="CREATE TABLE x AS SELECT * FROM range(100000000000)",
+        writes="COPY (SELECT 'hello') TO 'made.txt' (FORMAT csv, HEADER false)",
+        reads="SELECT content FROM read_text('given.txt')",
+        keeps="CREATE TABLE kept AS SELECT 42 AS a",
+        recalls="FROM kept",
+    )
+
+
+class TestSQLite(_Sql):
+    options = {"dialect": "sqlite"}
+    programs = Programs(
+        prints="SELECT 'hello'",
+        fails="SELECT 1;\nSELECT nope",
+        spins="WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a FROM r) SELECT count(*) FROM r",
+        heeds="WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a FROM r) SELECT count(*) FROM r",
+        ignores="WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a FROM r) SELECT count(*) FROM r",
+        hoards="CREATE TABLE all_of_it AS WITH RECURSIVE r(a) AS (SELECT 1 UNION ALL SELECT a FROM r) "
+        "SELECT randomblob(100000) AS b FROM r",
+        keeps="CREATE TABLE kept AS SELECT 42 AS a",
+        recalls="SELECT * FROM kept",
+    )

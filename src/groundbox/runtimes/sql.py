@@ -46,7 +46,14 @@ def order(program: Program) -> dict[str, Any]:
         raise InvalidArgument("max_tokens", f"must be a whole number above 0, not {max_tokens!r}")
     if "max_tokens" in program.options and not asks_for_card(program.source):
         raise InvalidArgument("max_tokens", "belongs to DESCRIBE ALL")
-    return {"op": "run", "mode": "sql", "source": program.source, "dialect": dialect, "max_tokens": max_tokens}
+    return {
+        "op": "run",
+        "mode": "sql",
+        "source": program.source,
+        "dialect": dialect,
+        "max_tokens": max_tokens,
+        "bound_by_group": dialect == "duckdb",
+    }
 
 
 async def ahead(program: Program, databases: Mapping[str, Database | None], wall_s: float | None) -> Ahead | None:

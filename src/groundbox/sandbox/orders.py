@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from groundbox.sandbox.traces import TraceMemory
 
 _PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
-_BOUND_BY_GROUP: Final = languages.PROCESSES | {"sql"}
 
 
 class Ordered(NamedTuple):
@@ -119,6 +118,6 @@ def _private_bytes(frame: Mapping[str, Any], limits: Limits, loan: engines.Loan)
     Other languages' programs ask for far more than they use and cannot go on without it, and DuckDB's threads
     crash where memory is refused to them, so that the group's limit alone is theirs, where there is a group.
     """
-    if frame["mode"] in _BOUND_BY_GROUP and loan.worker.cgroup is not None:
+    if (frame["mode"] in languages.PROCESSES or frame.get("bound_by_group")) and loan.worker.cgroup is not None:
         return None
     return limits.memory_bytes
