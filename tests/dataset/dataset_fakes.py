@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import sys
 
 from groundbox.dataset import answers, literals
@@ -181,6 +182,11 @@ def part(shard):
 
 def die(shard):
     os._exit(9)
+
+
+def interrupt(shard):
+    os.kill(os.getpid(), signal.SIGINT)
+    return part(shard)
 
 
 def fail(shard):

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from dataset_fakes import die, fail, part
+from dataset_fakes import die, fail, interrupt, part
 
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, carry_out
 from groundbox.dataset.store import Store
@@ -119,3 +119,15 @@ def test_an_error_in_a_shard_is_raised_as_it_is():
 
     with pytest.raises(LookupError):
         asyncio.run(computed())
+
+
+def test_an_interrupt_is_the_parents_and_computing_goes_on():
+    executor = LocalExecutor(1)
+
+    async def computed():
+        try:
+            return await executor.compute(interrupt, shards(1)[0])
+        finally:
+            await executor.close()
+
+    assert asyncio.run(computed()) == {"traces": b"t", "jsonl": b"0"}

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -111,7 +112,11 @@ def _processes(count: int) -> ProcessPoolExecutor:
 
 
 def _end_with(parent: int) -> None:
-    """Have this process end when its parent does, by whatever signal; it would wait for work for ever."""
+    """Have this process end when its parent does, by whatever signal; it would wait for work for ever.
+
+    Ctrl-C reaches all processes of a terminal, but is meant for the parent alone: this one would show a traceback.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     credentials.die_with_parent()
     if os.getppid() != parent:
         os._exit(1)
