@@ -3,21 +3,20 @@
 import asyncio
 import contextlib
 import dataclasses
-import http.server
-import json
-import threading
 
 import pytest
+from endpoint_fakes import completion, serving
 
-from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed, Reply, read_cache
+from groundbox.dataset.translation.cache import Cache, Reply
+from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed, RequestRefused
 from groundbox.dataset.translation.prompts import Shown, repair, request
 from groundbox.dataset.translation.translator import translate, without_thinking
 
 SHOWN = Shown(
     statement="Double a number.",
     source="def double(n):\n    return 2 * n",
-    entry="double",
-    arguments="n = {3}",
+    arguments="double({3})",
+    result="So double returns 6.",
     trace="def double(n):  # n = 3\n    return 2 * n  # returns 6",
 )
 
@@ -39,7 +38,7 @@ class Script:
         return Reply(text=self.texts.pop(0), finish=self.finish, prompt_tokens=10, completion_tokens=5)
 
 
-def prove(text):
+async def prove(text):
     return Verdict("6" in text, [] if "6" in text else ["'double returns 7': it returns 6"])
 
 
@@ -52,7 +51,7 @@ def test_the_request_shows_all_that_is_needed_and_leaves_no_blank(style):
     text = request(SHOWN, style)
 
     assert all(part in text for part in (SHOWN.statement, SHOWN.source, SHOWN.arguments, SHOWN.trace))
-    assert not [word for word in ("{statement}", "{source}", "{entry}", "{arguments}", "{trace}") if word in text]
+    assert not [word for word in ("{statement}", "{source}", "{result}", "{arguments}", "{trace}") if word in text]
 
 
 def test_a_narration_that_is_proven_at_once_is_not_asked_for_again():
@@ -81,14 +80,14 @@ def test_a_second_failure_is_the_last():
 
     done = translated(model)
 
-    assert (done.reason, done.repaired, len(model.asked)) == ("not proven", True, 2)
+    assert (done.reason, done.repaired, len(model.asked)) == ("unproven-claims", True, 2)
 
 
 @pytest.mark.parametrize(
     ("text", "finish", "reason"),
     [
-        ("So double returns 6", "length", "cut short"),
-        ("<think>2 times", "length", "unfinished thinking"),
+        ("So double returns 6", "length", "cut-short"),
+        ("<think>2 times", "length", "unfinished-thinking"),
         ("<think>6</think>", "stop", "empty"),
     ],
 )
@@ -117,40 +116,14 @@ def test_thinking_is_stripped(text, left):
 @contextlib.contextmanager
 def server(*answers):
     """An endpoint that gives these (status, headers, body) in turn; yields its URL and what it was asked."""
-    asked, left = [], list(answers)
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            asked.append((self.path, self.headers.get("authorization"), json.loads(body)))
-            status, headers, answer = left.pop(0) if len(left) > 1 else left[0]
-            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            for name, value in {**headers, "content-length": str(len(data))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments):
-            pass
-
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=httpd.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{httpd.server_address[1]}/v1", asked
-    finally:
-        httpd.shutdown()
-        httpd.server_close()
-
-
-def completion(text, finish="stop"):
-    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
-    return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+    left = list(answers)
+    with serving(lambda body, key: left.pop(0) if len(left) > 1 else left[0]) as (url, asked):
+        yield url, asked
 
 
 def ask(url, *texts, **options):
     async def all_of():
-        async with Endpoint(url, "m", pause_s=0.0, **options) as endpoint:
+        async with Endpoint(url, "m", **{"pause_s": 0.0, **options}) as endpoint:
             questions = [[{"role": "user", "content": text}] for text in texts]
             return await asyncio.gather(*map(endpoint.answer, questions), return_exceptions=True)
 
@@ -175,7 +148,10 @@ def test_a_busy_endpoint_is_asked_again_and_a_refusal_is_not():
     with server((401, {}, {"error": "no such key"})) as (url, asked):
         (refused,) = ask(url, "hi")
     assert isinstance(refused, EndpointFailed)
-    assert str(refused) == f'{url}/chat/completions: status 401: {{"error": "no such key"}}'
+    assert str(refused) == (
+        f'{url}/chat/completions: status 401: {{"error": "no such key"}}; '
+        "the key is wrong or missing; name the variable that holds it with --api-key-env"
+    )
     assert len(asked) == 1
 
 
@@ -193,7 +169,7 @@ def test_what_is_no_completion_is_refused(answer):
         (failed,) = ask(url, "hi")
 
     assert isinstance(failed, EndpointFailed)
-    assert str(failed).startswith("this is no chat completion: ")
+    assert str(failed).startswith(f"{url}/chat/completions: this is no chat completion: ")
 
 
 def test_answers_are_paid_for_once_also_after_a_kill_in_the_middle_of_a_line(tmp_path):
@@ -208,7 +184,7 @@ def test_answers_are_paid_for_once_also_after_a_kill_in_the_middle_of_a_line(tmp
     assert [reply.cached for reply in first] == [False, False]
     assert sorted(reply.cached for reply in second) == [False, True]
     assert [reply.cached for reply in third] == [True, True]
-    assert (len(asked), len(read_cache(cache))) == (3, 2)
+    assert (len(asked), len(Cache(cache))) == (3, 2)
 
 
 def test_another_temperature_is_another_question(tmp_path):
@@ -218,3 +194,54 @@ def test_another_temperature_is_another_question(tmp_path):
         ask(url, "a", cache=cache, options={"temperature": 0.2})
 
     assert len(asked) == 2
+
+
+def test_half_of_a_character_is_sent_and_kept_as_text(tmp_path):
+    with server(completion("a\ud83d")) as (url, asked):
+        first = ask(url, "b\udc00", cache=tmp_path / "answers.jsonl")
+        second = ask(url, "b\udc00", cache=tmp_path / "answers.jsonl")
+
+    assert [reply.text for reply in (*first, *second)] == ["a\\ud83d", "a\\ud83d"]
+    assert [body["messages"][0]["content"] for _, _, body in asked] == ["b\\udc00"]
+
+
+def test_an_answer_is_known_again_behind_another_address(tmp_path):
+    with server(completion("one")) as (url, _):
+        ask(url, "a", cache=tmp_path / "answers.jsonl")
+    with server(completion("two")) as (url, asked):
+        (reply,) = ask(url, "a", cache=tmp_path / "answers.jsonl")
+
+    assert (reply.text, reply.cached, asked) == ("one", True, [])
+
+
+def test_a_refused_request_is_told_from_an_endpoint_that_refuses_all():
+    refused = (400, {}, {"error": "too long"})
+    with server(refused, completion("yes"), refused) as (url, asked):
+        (one,) = ask(url, "long")
+        greeting = asked[1][2]["messages"]
+    with server(refused) as (url, _):
+        (all_of_them,) = ask(url, "long")
+
+    assert (type(one), type(all_of_them)) == (RequestRefused, EndpointFailed)
+    assert greeting == [{"role": "user", "content": "Say yes."}]
+    assert "too long" in str(all_of_them)
+
+
+def test_a_pause_that_the_endpoint_names_is_kept():
+    busy = (429, {"retry-after": "0"}, {"error": "slow down"})
+    with server(busy, completion("now")) as (url, _):
+        (reply,) = ask(url, "hi", pause_s=1e9)
+
+    assert reply.text == "now"
+
+
+def test_a_text_without_claims_is_asked_for_again_in_other_words():
+    model = Script("Let me think.", "So double returns 6.")
+
+    async def silent(text):
+        return Verdict("6" in text, [])
+
+    done = asyncio.run(translate(model, SHOWN, silent, style="grounded"))
+
+    assert (done.ok, done.repaired) == (True, True)
+    assert model.asked[1][2]["content"].startswith("Too little of this says what the program did")

@@ -1,49 +1,45 @@
 """An OpenAI-compatible chat endpoint: many requests at once, each answered once, also after a restart.
 
-Answers are kept in a file of JSON Lines under a digest of the whole request, so that a build that was killed pays
-for no answer twice. A line that was cut short by the kill is not read, and its request is sent again.
+Answers are kept under a digest of the whole request (`groundbox.dataset.translation.cache`). The URL is no part of
+it: a server that comes back elsewhere serves the same model.
 What is tried again: refused connections, time-outs, status 408, 409, 429 and 5xx, with a growing pause, or the
-one that `Retry-After` names. Everything else is an error of the caller's and raised at once.
+one that `Retry-After` names. A request that is refused for what it asks, such as one that is too long, is the fault
+of that request alone, if the endpoint answers others. Everything else is an error of the caller's and raised at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import hashlib
-import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Protocol
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from groundbox.dataset.extra import ExtraMissing
-from groundbox.errors import GroundboxError
+from groundbox.dataset.translation.cache import Cache, Reply, digest
+from groundbox.errors import GroundboxError, InvalidArgument
 
 _AGAIN: Final = frozenset({408, 409, 429, *range(500, 600)})
+_REFUSED: Final = frozenset({400, 413, 422})
 _LONGEST_PAUSE_S: Final = 60.0
 _MOST_SHOWN: Final = 500
+_FIRST_ATTEMPTS: Final = 3
+"""Of a server that has never answered; it may not be there at all."""
+_GREETING: Final = ({"role": "user", "content": "Say yes."},)
+_ADVICE: Final = {
+    401: "the key is wrong or missing; name the variable that holds it with --api-key-env",
+    403: "the key is wrong or missing; name the variable that holds it with --api-key-env",
+    404: "either there is no such model, or the URL is not that of the API, which mostly ends in /v1",
+}
 
 
 class EndpointFailed(GroundboxError):
     """The endpoint gave no answer. What was answered before is kept, and the same call goes on from there."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reply:
-    """One answer.
-
-    Attributes:
-        finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`.
-        cached: Whether it had been given to an earlier call.
-    """
-
-    text: str
-    finish: str
-    prompt_tokens: int
-    completion_tokens: int
-    cached: bool = False
+class RequestRefused(EndpointFailed):
+    """The endpoint refuses this request and answers others: it is too long, or not allowed."""
 
 
 class Model(Protocol):
@@ -53,6 +49,7 @@ class Model(Protocol):
         """The answer to `messages` (`role` and `content` each).
 
         Raises:
+            RequestRefused: There is none to this conversation.
             EndpointFailed: There is none.
         """
 
@@ -68,6 +65,9 @@ class Endpoint:
         attempts: Of one request.
         timeout_s: Of one attempt, from connecting to the last byte.
         cache: File of the answers; None keeps none.
+
+    Raises:
+        InvalidArgument: The URL cannot be that of an endpoint.
     """
 
     def __init__(
@@ -84,113 +84,136 @@ class Endpoint:
         cache: Path | None = None,
     ) -> None:
         self._http = _httpx()
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._url = _checked(base_url).rstrip("/") + "/chat/completions"
         self._body = {"model": model, **(options or {})}
+        self._key = api_key
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._slots = asyncio.Semaphore(at_once)
         self._at_once, self._attempts, self._timeout_s, self._pause_s = at_once, attempts, timeout_s, pause_s
         self._cache_path = cache
-        self._known: dict[str, Reply] = {}
+        self._cache: Cache | None = None
         self._client: Any = None
-        self._file: IO[bytes] | None = None
+        self._has_answered = False
 
     async def __aenter__(self) -> Endpoint:
+        if self._cache_path is not None:
+            self._cache = Cache(self._cache_path)
         limits = self._http.Limits(max_connections=self._at_once)
         self._client = self._http.AsyncClient(headers=self._headers, timeout=self._timeout_s, limits=limits)
-        if self._cache_path is not None:
-            self._known = read_cache(self._cache_path)
-            self._file = self._cache_path.open("ab")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._client.aclose()
-        if self._file is not None:
-            self._file.close()
+        if self._cache is not None:
+            self._cache.close()
 
     async def answer(self, messages: Sequence[Mapping[str, str]]) -> Reply:
         """See Model.answer."""
-        body = {**self._body, "messages": [dict(message) for message in messages]}
-        key = digest({"url": self._url, **body})
-        if key in self._known:
-            return dataclasses.replace(self._known[key], cached=True)
+        body = self._request(messages)
+        key = digest(body)
+        known = self._cache.get(key) if self._cache is not None else None
+        if known is not None:
+            return known
         async with self._slots:
             reply = await self._ask(body)
-        self._known[key] = reply
-        self._keep(key, reply)
+        if self._cache is not None:
+            self._cache.put(key, reply)
         return reply
 
+    def _request(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        return {**self._body, "messages": [{name: _sendable(each[name]) for name in each} for each in messages]}
+
     async def _ask(self, body: Mapping[str, Any]) -> Reply:
-        problem = ""
-        for attempt in range(self._attempts):
+        problem, attempt = "", 0
+        while attempt < self._attempts:
+            attempt += 1
             try:
                 response = await self._client.post(self._url, json=body)
-            except self._http.TransportError as error:
+            except self._http.RequestError as error:
                 problem, wait_s = f"{type(error).__name__}: {error}", None
+                if attempt >= _FIRST_ATTEMPTS and not self._has_answered:
+                    problem += "; does the server run, and is the URL right?"
+                    break
             else:
                 if response.status_code == 200:
-                    return _reply(response)
-                problem, wait_s = _complaint(response), _retry_after(response)
+                    return self._reply(response)
+                problem, wait_s = self._complaint(response), _retry_after(response)
                 if response.status_code not in _AGAIN:
-                    raise EndpointFailed(f"{self._url}: {problem}")
-            if attempt + 1 < self._attempts:
-                await asyncio.sleep(min(_LONGEST_PAUSE_S, wait_s or self._pause_s * 2**attempt))
-        raise EndpointFailed(f"{self._url}: no answer in {self._attempts} attempts, the last time: {problem}")
+                    raise await self._refusal(response.status_code, problem)
+            if attempt < self._attempts:
+                pause_s = self._pause_s * 2 ** (attempt - 1) if wait_s is None else wait_s
+                await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s))
+        raise EndpointFailed(f"{self._url}: no answer in {attempt} attempts, the last time: {problem}")
 
-    def _keep(self, key: str, reply: Reply) -> None:
-        if self._file is None:
-            return
-        line = {"key": key, **{f.name: getattr(reply, f.name) for f in dataclasses.fields(reply)}}
-        self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+    def _reply(self, response: Any) -> Reply:
+        try:
+            reply = _read(response.json())
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+            shown = response.text[:_MOST_SHOWN]
+            raise EndpointFailed(
+                f"{self._url}: this is no chat completion: {shown}; "
+                "the URL has to be that of an OpenAI-compatible API, such as http://localhost:8000/v1"
+            ) from None
+        self._has_answered = True
+        return reply
+
+    def _complaint(self, response: Any) -> str:
+        """What the endpoint says, without the key: some repeat it, and messages are kept."""
+        text = response.text.replace(self._key, "…") if self._key else response.text
+        return f"status {response.status_code}: {text[:_MOST_SHOWN]}"
+
+    async def _refusal(self, status: int, problem: str) -> EndpointFailed:
+        advice = f"; {_ADVICE[status]}" if status in _ADVICE else ""
+        message = f"{self._url}: {problem}{advice}"
+        if status in _REFUSED and (self._has_answered or await self._greeted()):
+            return RequestRefused(message)
+        return EndpointFailed(message)
+
+    async def _greeted(self) -> bool:
+        """Whether it answers at all, with the same model and options: then a refusal is about what was asked."""
+        try:
+            response = await self._client.post(self._url, json=self._request(_GREETING))
+        except self._http.RequestError:
+            return False
+        return bool(response.status_code == 200)
 
 
 def _httpx() -> Any:
     try:
         import httpx
     except ImportError:
-        raise ExtraMissing("httpx", "calls language models") from None
+        raise ExtraMissing("httpx", "to call language models") from None
     return httpx
 
 
-def digest(request: Mapping[str, Any]) -> str:
-    """Of a whole request: the same question with other options is another one."""
-    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
-
-
-def read_cache(path: Path) -> dict[str, Reply]:
-    """The answers of earlier calls; a last line without its end is cut off, as it was never whole."""
+def _checked(url: str) -> str:
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return {}
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(path, whole)
-    lines = [json.loads(line) for line in data[:whole].splitlines()]
-    return {line.pop("key"): Reply(**line) for line in lines}
+        parts = urlsplit(url)
+        is_place = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_place = False
+    if not is_place:
+        raise InvalidArgument("endpoint", f"{url!r} is no URL of an API, such as http://localhost:8000/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise InvalidArgument("endpoint", "the URL may only name a place; a key is given by --api-key-env")
+    return url
 
 
-def _reply(response: Any) -> Reply:
-    try:
-        told = response.json()
-        choice, usage = told["choices"][0], told.get("usage") or {}
-        text = choice["message"]["content"] or ""
-    except (ValueError, LookupError, TypeError):
-        raise EndpointFailed(f"this is no chat completion: {response.text[:_MOST_SHOWN]}") from None
+def _sendable(text: str) -> str:
+    """A program may hold halves of surrogate pairs, which no request can."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _read(told: Any) -> Reply:
+    choice, usage = told["choices"][0], told.get("usage") or {}
     return Reply(
-        text=str(text),
+        text=_sendable(str(choice["message"]["content"] or "")),
         finish=str(choice.get("finish_reason") or "stop"),
         prompt_tokens=int(usage.get("prompt_tokens") or 0),
         completion_tokens=int(usage.get("completion_tokens") or 0),
     )
-
-
-def _complaint(response: Any) -> str:
-    return f"status {response.status_code}: {response.text[:_MOST_SHOWN]}"
 
 
 def _retry_after(response: Any) -> float | None:

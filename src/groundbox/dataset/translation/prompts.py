@@ -49,12 +49,12 @@ arguments, what a call returns, how often a loop runs, what is added to or remov
 - Say why a branch is taken: "since 3 < 5, …", with the values that decided it.
 - Tell the first two rounds of a loop and the last one, and how many there were; leave out what repeats.
 - Do not guess what the record does not show. Do not mention the record. Write no code and no headings.
-- Begin with what is given. End with one sentence: "So {entry} returns <value>."
+- Begin with what is given. End with one sentence that says: {result}
 
 The question that the program answers:
 {statement}
 
-What it is called with:
+Its input:
 {arguments}
 
 The program:
@@ -76,14 +76,26 @@ Some of these sentences do not agree with what the program did:
 Write the whole reasoning again with these mended. Keep what is right. Answer with the reasoning alone.
 """
 
+_TOO_LITTLE: Final = """\
+Too little of this says what the program did in words that can be checked.
+
+Write the whole reasoning again, and state in each sentence one fact of the run: a name and the value it takes, \
+a condition and whether it holds, what a call returns. Answer with the reasoning alone.
+"""
+
 
 class Shown(NamedTuple):
-    """What of one traced run goes into a prompt."""
+    """What of one traced run goes into a prompt.
+
+    Attributes:
+        arguments: The call, or the standard input of a script.
+        result: What came of the run, such as `double returns 6`.
+    """
 
     statement: str
     source: str
-    entry: str
     arguments: str
+    result: str
     trace: str
 
 
@@ -98,5 +110,7 @@ def request(shown: Shown, style: str) -> str:
 
 
 def repair(failed: Sequence[str]) -> str:
-    """The prompt for the one repair, with each failed claim as the prover told it."""
+    """The prompt for the one repair, with each failed claim as the prover told it; without any, too little was said."""
+    if not failed:
+        return _TOO_LITTLE
     return _REPAIR.format(failed="\n".join(f"- {each}" for each in failed))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from groundbox.dataset.translation import prompts
-from groundbox.dataset.translation.endpoint import Model, Reply
+from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.endpoint import Model, RequestRefused
 from groundbox.dataset.translation.prompts import Shown
 
 MOST_FAILED: Final = 12
 """A repair quotes so many failed claims; a text with more is beyond it and told the first ones."""
-
+UNPROVEN: Final = "unproven-claims"
 _THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
@@ -30,6 +31,9 @@ class Verdict(Protocol):
         """The claims that were not; as text each is a message that a model understands."""
 
 
+Prove: TypeAlias = Callable[[str], Awaitable[Verdict]]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
     """What came of one trace.
@@ -37,16 +41,21 @@ class Translation:
     Attributes:
         text: The last narration without the model's thinking; empty if there was none.
         verdict: Of `text`, or None without one.
-        reason: Why it cannot be used; empty when it can: `cut short`, `empty`, `unfinished thinking`, `not proven`.
+        first: Of the first attempt, which `text` is where nothing was repaired.
+        reason: Why it cannot be used; empty when it can: `cut-short`, `empty`, `unfinished-thinking`,
+            `unproven-claims`, `request-refused`.
+        detail: What the endpoint says of a request that it refuses.
         repaired: Whether `text` is the second attempt.
     """
 
-    text: str
-    verdict: Verdict | None
-    reason: str
-    repaired: bool
-    prompt_tokens: int
-    completion_tokens: int
+    text: str = ""
+    verdict: Verdict | None = None
+    first: Verdict | None = None
+    reason: str = ""
+    detail: str = ""
+    repaired: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
     @property
     def ok(self) -> bool:
@@ -54,25 +63,26 @@ class Translation:
         return not self.reason
 
 
-async def translate(model: Model, shown: Shown, prove: Callable[[str], Verdict], *, style: str) -> Translation:
+async def translate(model: Model, shown: Shown, prove: Prove, *, style: str) -> Translation:
     """Ask for a narration, prove it, and ask once more with the failed claims quoted if it is not faithful.
 
     Raises:
         EndpointFailed: The model gave no answer.
     """
     messages = [{"role": "user", "content": prompts.request(shown, style)}]
-    reply = await model.answer(messages)
-    first = _judged(reply, prove, repaired=False)
-    if first.reason != "not proven" or first.verdict is None:
-        return first
+    first = await _attempt(model, messages, prove)
+    if first.reason != UNPROVEN or first.verdict is None:
+        return dataclasses.replace(first, first=first.verdict)
     failed = [str(claim) for claim in first.verdict.failed][:MOST_FAILED]
     messages += [
         {"role": "assistant", "content": first.text},
         {"role": "user", "content": prompts.repair(failed)},
     ]
-    second = _judged(await model.answer(messages), prove, repaired=True)
+    second = await _attempt(model, messages, prove)
     return dataclasses.replace(
         second,
+        first=first.verdict,
+        repaired=True,
         prompt_tokens=first.prompt_tokens + second.prompt_tokens,
         completion_tokens=first.completion_tokens + second.completion_tokens,
     )
@@ -94,23 +104,28 @@ def without_thinking(text: str) -> str | None:
     return fenced[1].strip() if fenced else text
 
 
-def _judged(reply: Reply, prove: Callable[[str], Verdict], *, repaired: bool) -> Translation:
+async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: Prove) -> Translation:
+    try:
+        reply = await model.answer(messages)
+    except RequestRefused as error:
+        return Translation(reason="request-refused", detail=str(error))
     text = without_thinking(reply.text)
-    verdict = None
-    if text is None:
-        reason = "unfinished thinking"
-    elif reply.finish == "length":
-        reason = "cut short"
-    elif not text:
-        reason = "empty"
-    else:
-        verdict = prove(text)
-        reason = "" if verdict.faithful else "not proven"
+    verdict, reason = None, _defect(text, reply)
+    if text and not reason:
+        verdict = await prove(text)
+        reason = "" if verdict.faithful else UNPROVEN
     return Translation(
         text=text or "",
         verdict=verdict,
         reason=reason,
-        repaired=repaired,
         prompt_tokens=reply.prompt_tokens,
         completion_tokens=reply.completion_tokens,
     )
+
+
+def _defect(text: str | None, reply: Reply) -> str:
+    if text is None:
+        return "unfinished-thinking"
+    if reply.finish == "length":
+        return "cut-short"
+    return "" if text else "empty"
