@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,12 +26,16 @@ from groundbox.dataset.stages.quality import Taste
 from groundbox.dataset.stages.run import Patience
 from groundbox.dataset.stages.split import Shares
 from groundbox.dataset.tasks.all import TASKS
+from groundbox.dataset.translation import prompts
+from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.errors import InvalidArgument
 from groundbox.trace.options import TraceOptions
 
 DIFFERS = 1
+_GO_ON = "What was answered is kept in {}; the same command goes on from there."
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
+_USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
 _path = click.Path(path_type=Path)
 _workers = click.option("--workers", type=click.IntRange(min=1), metavar="N", help="By default one for each processor.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
@@ -106,6 +111,80 @@ def build(
 
 @dataset.command()
 @click.argument("folder", metavar="DIR", type=_path)
+@click.option("--out", required=True, type=_path, metavar="DIR2", help="Where it goes; resumes what is there.")
+@click.option("--endpoint", required=True, metavar="URL", help="Of the API, such as http://localhost:8000/v1.")
+@click.option("--model", required=True, metavar="NAME", help="As the endpoint knows it.")
+@click.option("--api-key-env", metavar="VAR", help="Environment variable that holds the key; by default none is sent.")
+@click.option(
+    "--prompt",
+    type=click.Choice(prompts.STYLES),
+    default=prompts.STYLES[0],
+    show_default=True,
+    help="How the model is asked.",
+)
+@_number("concurrency", _USUAL_TRANSLATION["at_once"], "Requests that wait for an answer at once.")
+@click.option("--temperature", type=click.FloatRange(0), metavar="N", help="By default the endpoint's own.")
+@_number("max-tokens", 16384, "Longest answer, with what the model thinks.")
+@click.option(
+    "--option", "more", multiple=True, metavar="KEY=JSON", help="Another key of every request; null: without."
+)
+@_number(
+    "least-coverage",
+    _USUAL_TRANSLATION["least_coverage"],
+    "Share of the sentences that can be checked.",
+    least=0,
+    most=1,
+)
+@_number("max-trace-chars", _USUAL_TRANSLATION["max_trace_chars"], "Longest trace that the model is shown.")
+@_number("timeout-s", 600.0, "Seconds that one answer may take, before it is asked for again.", least=1)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first items; it can be raised later.")
+@_workers
+@_json
+@ends_tidily
+def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **given: Any) -> int:
+    """Has a language model tell the runs of the dataset in DIR, and keeps what is proven, as a dataset in DIR2.
+
+    Every program is run again, its trace is shown to the model, and every claim of the answer is checked; an
+    answer with a false claim is mended once by the model, or dropped. Killed or stopped at any moment and started
+    again with the same arguments, it asks for no answer twice.
+    """
+    from groundbox.dataset.translation.dataset import translate_dataset
+    from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed
+    from groundbox.dataset.verify import options_of
+
+    options, key = _translation(given), _key(given["api_key_env"])
+
+    def connect(cache: Path) -> Endpoint:
+        return Endpoint(
+            given["endpoint"],
+            options.model,
+            api_key=key,
+            options=options.request,
+            at_once=options.at_once,
+            timeout_s=given["timeout_s"],
+            cache=cache,
+        )
+
+    connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
+    tools = _tools(workers, options_of(folder), None)
+    try:
+        report = asyncio.run(translate_dataset(folder, out, options, tools, connect))
+    except EndpointFailed as error:
+        tools.progress.end()
+        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
+    except KeyboardInterrupt:
+        tools.progress.end()
+        click.echo(f"groundbox: stopped. {_GO_ON.format(out)}", err=True)
+        raise
+    if as_json:
+        print(json.dumps(report), flush=True)
+    else:
+        _tell_translation(report, out)
+    return 0
+
+
+@dataset.command()
+@click.argument("folder", metavar="DIR", type=_path)
 @_workers
 @_json
 @ends_tidily
@@ -153,6 +232,42 @@ def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:
     )
 
 
+def _translation(given: dict[str, Any]) -> TranslateOptions:
+    request = {
+        "temperature": given["temperature"],
+        "max_tokens": given["max_tokens"],
+        **dict(map(_option, given["more"])),
+    }
+    return TranslateOptions(
+        model=given["model"],
+        prompt=given["prompt"],
+        request={name: value for name, value in request.items() if value is not None},
+        least_coverage=given["least_coverage"],
+        max_trace_chars=given["max_trace_chars"],
+        limit=given["limit"],
+        at_once=given["concurrency"],
+    )
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidArgument("--option", f"{text!r} is not KEY=JSON, such as top_p=0.95")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "").strip()
+    if not key or not key.isascii():
+        raise InvalidArgument("--api-key-env", f"the environment variable {variable} holds no key")
+    return key
+
+
 def _licence(text: str) -> tuple[str, str]:
     name, equals, licence = text.partition("=")
     if not equals or not licence:
@@ -185,7 +300,23 @@ def _tell(report: dict[str, Any], out: Path) -> None:
         f"{claims['proven']} of {claims['total']} claims are proven, {claims['uncheckable']} cannot be checked",
         f"{seconds['wall']:.1f} s, {seconds['cpu']:.1f} s of processors",
     ]
+    _say(lines, report["dropped"])
+
+
+def _tell_translation(report: dict[str, Any], out: Path) -> None:
+    told, claims, seconds = report["translation"], report["claims"], report["seconds"]
+    lines = [
+        f"{report['samples']} samples from {report['kept']} of {report['items']} items in {out}",
+        f"{told['accepted_at_first']} narrations were proven at first, {told['accepted_when_repaired']} when repaired",
+        f"{claims['proven']} of {claims['total']} claims are proven, {claims['uncheckable']} cannot be checked",
+        f"{told['asked']} answers ({told['cached']} of them from earlier), {told['tokens']['prompt']} tokens in, "
+        f"{told['tokens']['completion']} out, {seconds['wall']:.1f} s",
+    ]
+    _say(lines, report["dropped"])
+
+
+def _say(lines: list[str], dropped: dict[str, int]) -> None:
     for line in lines:
         click.echo(f"groundbox: {line}", err=True)
-    for reason, count in sorted(report["dropped"].items(), key=lambda each: -each[1]):
+    for reason, count in sorted(dropped.items(), key=lambda each: -each[1]):
         click.echo(f"  {count:>6}  {reason}", err=True)

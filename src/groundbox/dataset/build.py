@@ -35,6 +35,7 @@ from groundbox.dataset.store import Store
 from groundbox.dataset.tally import Tally
 from groundbox.dataset.tokenizer import Tokenizer
 from groundbox.dataset.verdicts import Verdicts
+from groundbox.errors import InvalidArgument
 
 REPORT: Final = "report.json"
 PAGE: Final = "report.html"
@@ -70,11 +71,23 @@ async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any
     extra.check()
     counted_in = None if tools.tokenizer is None else tools.tokenizer.name
     with store.opened(out, {**options.arguments(), "tokenizer": counted_in}) as opened:
-        if not _is_whole(out, opened.finished()):
+        if not is_whole(out, opened.finished()):
             opened.finish(None)
             await _Build(options, out, tools, opened).carry_through()
         opened.clear()
-    report: dict[str, Any] = json.loads((out / REPORT).read_bytes())
+    return read_report(out)
+
+
+def read_report(folder: Path) -> dict[str, Any]:
+    """The report of a finished dataset.
+
+    Raises:
+        InvalidArgument: The folder holds none.
+    """
+    try:
+        report: dict[str, Any] = json.loads((folder / REPORT).read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidArgument("DIR", f"{folder} holds no finished dataset: {error}") from None
     return report
 
 
@@ -141,7 +154,7 @@ class _Build:
             for number in range(len(self.counts)):
                 self._write_part(number, decided, tally, writer)
         facts = tally.report(decided)
-        files.publish(self.out / CARD, card.card(facts, self.options).encode())
+        files.publish(self.out / CARD, card.card(facts).encode())
         files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
         digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
         report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": self.options.arguments()}
@@ -179,7 +192,7 @@ class _Build:
                 writer.sample(sample)
 
 
-def _is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
+def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
     """Whether the files of a finished build are there as they were written."""
     if digests is None:
         return False

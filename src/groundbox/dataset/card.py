@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.stages.write import chat_file
 
@@ -22,14 +21,23 @@ _TASKS: Final = {
 }
 
 
-def card(facts: Mapping[str, Any], options: BuildOptions) -> str:
-    """The card as Markdown with the metadata that dataset hubs read."""
+def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:
+    """The card as Markdown with the metadata that dataset hubs read.
+
+    Args:
+        told_by: The model whose words the tellings are, and how it was asked; "" for groundbox itself.
+    """
     return "\n".join(
         [
             *_metadata(facts),
             "# Execution-grounded samples",
             "",
             f"{facts['samples']} samples from {facts['kept']} runs of Python programs, made by groundbox.",
+            *(
+                [f"The tellings were written by {told_by}; the terms of that model apply to them, too."]
+                if told_by
+                else []
+            ),
             "Each run was recorded in a sandbox; each sample's telling was checked claim by claim against the record.",
             f"{facts['claims']['proven']} of {facts['claims']['total']} claims are proven; "
             f"{facts['claims']['uncheckable']} speak of what the record does not hold, such as what a library returned "
@@ -41,7 +49,9 @@ def card(facts: Mapping[str, Any], options: BuildOptions) -> str:
             "- `samples.parquet`: all samples with program, input, answer, check, digest of the trace, and origin.",
             *(f"- `{chat_file(split)}`: chats of the split `{split}`." for split in SPLITS),
             "- `dropped.jsonl`: every item that is not in here, with stage and reason.",
-            "- `report.json`, `report.html`: counts and measures.",
+            "- `report.json`: counts and measures."
+            if told_by
+            else "- `report.json`, `report.html`: counts and measures.",
             "- `dataset_info.json`: the entries that LLaMA-Factory needs.",
             "",
             "No problem is in two splits.",

@@ -73,7 +73,7 @@ class Teacher:
         pairs = _items(store.path("run", shard.number, "jsonl"), wanted)
         traces = unpacked(store.path("run", shard.number, "traces"), frozenset(wanted))
         lessons = {name: self._lesson(*pairs[name], trace, wanted[name]) for name, trace in traces}
-        lines = [_to_json(lessons[name]) for name in pairs]
+        lines = [to_json(lessons[name]) for name in pairs]
         lines.append({"cpu_s": time.process_time() - begun})
         return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
@@ -128,7 +128,7 @@ def read(path: Path) -> Iterator[Lesson | float]:
     with path.open("rb") as file:
         for line in file:
             data = json.loads(line)
-            yield data["cpu_s"] if "cpu_s" in data else _from_json(data)
+            yield data["cpu_s"] if "cpu_s" in data else from_json(data)
 
 
 def _items(path: Path, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
@@ -187,14 +187,16 @@ def _difficulty(trace: Trace, told: Told) -> float:
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 
 
-def _to_json(lesson: Lesson) -> dict[str, Any]:
+def to_json(lesson: Lesson) -> dict[str, Any]:
+    """The JSON form of a lesson."""
     data = {field.name: getattr(lesson, field.name) for field in dataclasses.fields(lesson)}
     data["samples"] = [dataclasses.asdict(each) for each in lesson.samples]
     data["drop"] = None if lesson.drop is None else lesson.drop.to_json()
     return data
 
 
-def _from_json(data: Mapping[str, Any]) -> Lesson:
+def from_json(data: Mapping[str, Any]) -> Lesson:
+    """The lesson of the JSON form."""
     drop = data["drop"]
     return Lesson(
         **{

@@ -68,6 +68,7 @@ class Proved:
         total: Claims found in the text.
         proven: Those that the trace supports.
         coverage: Share of the text's sentences that were understood.
+        events: Share of what happened in the run that a proven claim tells.
         failed: What is wrong, a sentence each.
     """
 
@@ -76,6 +77,13 @@ class Proved:
     proven: int
     coverage: float
     failed: tuple[str, ...]
+    events: float = 0.0
+
+    @property
+    def faithfulness(self) -> float:
+        """Share of the claims that hold, of those that can be checked; 0 without any."""
+        checked = self.proven + len(self.failed)
+        return round(self.proven / checked, 4) if checked else 0.0
 
 
 class Narrator(Protocol):
@@ -107,6 +115,11 @@ def tell(trace: Trace, *, style: str, seed: int, max_chars: int) -> Told:
     return Told(text=narration.text, sentences=sentences, claims=claims, style=style, detail=narration.detail)
 
 
+def foreign(text: str, *, style: str, detail: str) -> Told:
+    """A telling of somebody else's, of whose sentences nothing is known by themselves."""
+    return Told(text=text, sentences=(), claims=0, style=style, detail=detail)
+
+
 def prove(text: str, trace: Trace) -> Proved:
     """The prover of `groundbox.trace.proof`."""
     from groundbox.trace.proof.prover import prove as check
@@ -119,4 +132,5 @@ def prove(text: str, trace: Trace) -> Proved:
         proven=proof.count(Status.SUPPORTED),
         coverage=round(proof.sentence_coverage, 4),
         failed=tuple(proof.failed),
+        events=round(proof.event_coverage, 4),
     )

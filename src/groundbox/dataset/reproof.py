@@ -11,7 +11,7 @@ from typing import Any
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Answer, Item, answer_from_json
-from groundbox.dataset.narrating import Narrator, Proved, Prover
+from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import seed_of
@@ -51,7 +51,7 @@ class Reproof:
         answer = answer_from_json(shard.payload["answer"])
         view = self._view(rows[0], trace, answer)
         proved = self.prover(telling_of(rows[0]), trace)
-        found = [*_run(rows, trace, answer), *_claims(rows, proved)]
+        found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
         for row in rows:
             found.extend(self._row(row, telling_of(rows[0]), view))
         data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
@@ -78,7 +78,10 @@ class Reproof:
     def _view(self, row: Sample, trace: Trace, answer: Answer) -> View:
         traced = summary(trace, stable=row.stable)
         seed = seed_of(row.item, self.seed)
-        told = self.narrator(trace, style=row.style, seed=seed, max_chars=self.max_chars)
+        if row.style in STYLES:
+            told = self.narrator(trace, style=row.style, seed=seed, max_chars=self.max_chars)
+        else:
+            told = foreign(telling_of(row), style=row.style, detail=row.detail)
         found = problem_of(row)
         item = Item(id=row.item, problem=row.problem, case=found.cases[0], answer=answer, traced=traced)
         return View(
@@ -124,8 +127,8 @@ def reasoning_of(row: Sample) -> str:
     return row.reply.rpartition(MARK)[0].strip()
 
 
-def _run(rows: Sequence[Sample], trace: Trace, answer: Answer) -> Iterator[Difference]:
-    row = rows[0]
+def run_differences(row: Sample, trace: Trace, answer: Answer) -> Iterator[Difference]:
+    """What a new run of a row's program gave that the row does not say."""
     output = plain_json(dataclasses.asdict(answer))
     if output != row.output:
         yield Difference(where=row.item, what="output", detail=f"{row.output[:300]} there, {output[:300]} now")

@@ -18,6 +18,7 @@ class Sample:
         id: Of the item, with the task.
         prompt: What the user says.
         reply: What the assistant says; it ends with the line `Answer: …`.
+        style, detail: Of the telling; for one of a model, how it was asked, and its name.
         check: JSON that `groundbox.dataset.tasks.checking` judges an answer by.
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.

@@ -100,7 +100,6 @@ class Tally:
 
     def report(self, verdicts: Verdicts) -> dict[str, Any]:
         """The keys of report.json that do not depend on time."""
-        facts = self.facts
         return {
             "items": self.items,
             "runnable": self.runnable,
@@ -111,25 +110,32 @@ class Tally:
             "dropped": dict(sorted(self.reasons.items())),
             "dropped_by_stage": {stage: self.stages[stage] for stage in STAGES},
             "yield": self._yield(),
+            "rates": self._rates(),
+            **self.content(),
+            "coverage": spread(self.measures["coverage"]),
+            "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
+            "contamination": self._contamination(verdicts),
+            "task_faults": self.faults[:100],
+        }
+
+    def content(self) -> dict[str, Any]:
+        """The keys that tell of the samples, however they were made."""
+        facts = self.facts
+        return {
             "claims": {
                 "total": facts["claims"],
                 "proven": facts["proven"],
                 "uncheckable": facts["claims"] - facts["proven"],
             },
-            "rates": self._rates(),
             "answers": self._answers(),
             "lengths": {"unit": "characters", **self._lengths("chars")},
             **({"tokens": {"tokenizer": self.tokenizer.name, **self._lengths("tokens")}} if self.tokenizer else {}),
             "repetition": {name: spread(self.measures[name]) for name in ("repeated", "compressed")},
             "difficulty": spread(self.measures["difficulty"]),
-            "coverage": spread(self.measures["coverage"]),
-            "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
-            "contamination": self._contamination(verdicts),
             **{f"samples_by_{name}": dict(sorted(self.by[name].items())) for name in ("task", "style", "split")},
             "problems_by_split": {name: len(each) for name, each in sorted(self.problems.items())},
             "samples_by_source": dict(sorted(self.by["source"].items())),
             "samples_by_licence": dict(sorted(self.by["licence"].items())),
-            "task_faults": self.faults[:100],
         }
 
     def _item(self, item: Item) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import files
-from groundbox.dataset.build import REPORT, Tools
+from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Shard
 from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of
 from groundbox.dataset.running import Request
@@ -26,7 +26,6 @@ from groundbox.dataset.stages import write
 from groundbox.dataset.stages.run import Seeds
 from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
-from groundbox.errors import InvalidArgument
 from groundbox.trace.options import TraceOptions
 
 _AT_ONCE: Final = 32
@@ -48,7 +47,7 @@ async def verify(folder: Path, tools: Tools) -> Verified:
     Raises:
         InvalidArgument: The folder holds no dataset.
     """
-    report = _report(folder)
+    report = read_report(folder)
     found = Verified()
     found.differences.extend(_files(folder, report))
     found.differences.extend(_chats(folder))
@@ -74,7 +73,7 @@ def options_of(folder: Path) -> TraceOptions:
     Raises:
         InvalidArgument: The folder holds no dataset.
     """
-    return TraceOptions(**_report(folder)["arguments"]["trace"])
+    return TraceOptions(**read_report(folder)["arguments"]["trace"])
 
 
 class _Again:
@@ -127,14 +126,6 @@ class _Again:
         return found
 
 
-def _report(folder: Path) -> dict[str, Any]:
-    try:
-        report: dict[str, Any] = json.loads((folder / REPORT).read_bytes())
-    except (OSError, ValueError) as error:
-        raise InvalidArgument("DIR", f"{folder} holds no finished dataset: {error}") from None
-    return report
-
-
 def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
     for name, digest in report["files"].items():
         path = folder / name
@@ -179,7 +170,7 @@ def _splits(folder: Path) -> Iterator[Difference]:
 
 
 def _chunks(folder: Path) -> Iterator[list[list[Sample]]]:
-    """Rows by item, some items at a time; the rows of an item stand together."""
-    grouped = itertools.groupby(write.read_samples(folder / write.SAMPLES), key=lambda row: row.item)
-    while chunk := [list(rows) for _, rows in itertools.islice(grouped, _AT_ONCE)]:
+    """Rows by item, some items at a time."""
+    items = write.read_items(folder / write.SAMPLES)
+    while chunk := list(itertools.islice(items, _AT_ONCE)):
         yield chunk

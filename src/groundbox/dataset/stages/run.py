@@ -53,7 +53,7 @@ class Patience:
 
 async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) -> tuple[Item, Trace | None]:
     """The item after its runs, and its trace if it is to be used."""
-    runs = _Runs(problem, case, runner, patience)
+    runs = Runs(problem, case, runner, patience)
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
     try:
         item, trace = await _judge(item, problem, runs)
@@ -62,7 +62,7 @@ async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) 
     return dataclasses.replace(item, cpu_s=runs.cpu_s), trace
 
 
-class _Runs:
+class Runs:
     """Runs one item and adds up what that costs. A run that the sandbox lost is tried again."""
 
     def __init__(self, problem: Problem, case: Case, runner: Runner, patience: Patience) -> None:
@@ -89,7 +89,7 @@ class _Runs:
         return ran
 
 
-async def _judge(item: Item, problem: Problem, runs: _Runs) -> tuple[Item, Trace | None]:
+async def _judge(item: Item, problem: Problem, runs: Runs) -> tuple[Item, Trace | None]:
     seeds = Seeds()
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(STAGE, *misfit), None
@@ -108,7 +108,7 @@ async def _judge(item: Item, problem: Problem, runs: _Runs) -> tuple[Item, Trace
     return await _examine(item, traced, runs, seeds)
 
 
-async def _examine(item: Item, traced: Ran, runs: _Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
+async def _examine(item: Item, traced: Ran, runs: Runs, seeds: Seeds) -> tuple[Item, Trace | None]:
     trace = traced.trace
     if trace is None or not trace.complete:
         reasons = ["there is no trace"] if trace is None else trace.reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,12 @@ def read_samples(path: Path) -> Iterator[Sample]:
         for batch in file.iter_batches(_ROWS):
             for row in batch.to_pylist():
                 yield Sample(**row)
+
+
+def read_items(path: Path) -> Iterator[list[Sample]]:
+    """The samples of each item; they stand together."""
+    for _, rows in itertools.groupby(read_samples(path), key=lambda row: row.item):
+        yield list(rows)
 
 
 class _Table:

@@ -1,0 +1,161 @@
+"""A dataset told anew by a model: the rows of one folder in, rows of the same kind in another out.
+
+Theory of operation. The rows of a dataset hold all that is needed to run their programs again, so nothing but the
+rows is read. Each item is a shard of its own, as a build has them: it is run, shown, asked for, proven and kept
+as a part (`groundbox.dataset.translation.item`), and every answer is kept before it is proven
+(`groundbox.dataset.translation.cache`). So a kill costs the answers that were under way, and with the same answers
+the files that are written have the same bytes; only report.json differs, which has the times and says how many
+answers were given to an earlier process. The parts are removed at the end; the answers stay: they were paid for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import card, extra, files, store
+from groundbox.dataset.build import CARD, REPORT, Tools, is_whole, read_report
+from groundbox.dataset.clock import Clock
+from groundbox.dataset.executor import Shard, carry_out
+from groundbox.dataset.sample import Sample
+from groundbox.dataset.stages import write
+from groundbox.dataset.store import Store
+from groundbox.dataset.tally import Tally
+from groundbox.dataset.translation import item
+from groundbox.dataset.translation.counts import Counts
+from groundbox.dataset.translation.endpoint import Model
+from groundbox.dataset.translation.item import Retelling
+from groundbox.dataset.translation.options import TranslateOptions
+from groundbox.errors import InvalidArgument
+
+ANSWERS: Final = "answers.jsonl"
+_SAMPLES_DIGEST: Final = "samples"
+
+Connect = Callable[[Path], contextlib.AbstractAsyncContextManager[Model]]
+"""Gives the model, which keeps its answers in the file of this name."""
+
+
+async def translate_dataset(
+    folder: Path, out: Path, options: TranslateOptions, tools: Tools, connect: Connect
+) -> dict[str, Any]:
+    """Have the items of the dataset in `folder` told by a model, in folder `out`; the report of that.
+
+    Goes on with what is in `out`, where another process may have been killed.
+
+    Raises:
+        InvalidArgument: `folder` holds no dataset as it was written, `out` something else, or another process is there.
+        EndpointFailed: The model gives no answer; what is done stays.
+        ExtraMissing: A library of the extra `data` is not installed.
+    """
+    extra.parquet()
+    source = _source(folder, out)
+    identity = {**options.arguments(), _SAMPLES_DIGEST: source["files"][write.SAMPLES]}
+    with store.opened(out, identity) as opened:
+        work = _Translation(folder, out, options, tools, opened, source)
+        if not work.is_done():
+            opened.finish(None)
+            await work.carry_through(connect)
+        opened.clear()
+    return read_report(out)
+
+
+class _Translation:
+    def __init__(
+        self, folder: Path, out: Path, options: TranslateOptions, tools: Tools, opened: Store, source: dict[str, Any]
+    ) -> None:
+        self.folder, self.out, self.options, self.tools, self.store = folder, out, options, tools, opened
+        self.source = source
+        self.clock = Clock(opened.folder / "clock.json")
+        self.count = 0
+        self.resumed = opened.done(item.STAGE, "jsonl")
+
+    def is_done(self) -> bool:
+        if not is_whole(self.out, self.store.finished()):
+            return False
+        return bool(read_report(self.out)["arguments"]["translation"]["limit"] == self.options.limit)
+
+    async def carry_through(self, connect: Connect) -> None:
+        async with connect(self.out / ANSWERS) as model:
+            await self._translate(model)
+        self.tools.progress.end()
+        self._write()
+
+    async def _translate(self, model: Model) -> None:
+        tools, options = self.tools, self.options
+        work = Retelling(
+            runner=tools.runner,
+            executor=tools.executor,
+            prover=tools.prover,
+            model=model,
+            options=options,
+            patience=item.patience_of(self.source["arguments"]),
+        )
+        total = min(self.source["kept"], options.limit or self.source["kept"])
+        done = 0
+        tools.progress.step(item.STAGE, 0, total, resumed=False)
+        async for shard in carry_out(
+            self._shards(),
+            submit=lambda shard: tools.executor.run(work, shard),
+            capacity=options.at_once + tools.executor.capacity,
+            store=self.store,
+            marker="jsonl",
+        ):
+            done += 1
+            tools.progress.step(item.STAGE, done, total, resumed=shard.number in self.resumed)
+            self.clock.tick()
+
+    def _shards(self) -> Iterator[Shard]:
+        items = write.read_items(self.folder / write.SAMPLES)
+        for number, rows in enumerate(itertools.islice(items, self.options.limit)):
+            self.count = number + 1
+            yield Shard(stage=item.STAGE, number=number, payload=list(map(_plain, rows)))
+
+    def _write(self) -> None:
+        tally, counts = Tally(), Counts()
+        with write.writing(self.out) as writer:
+            for number in range(self.count):
+                found = item.read(self.store.path(item.STAGE, number, "jsonl").read_bytes())
+                tally.lesson(found.lesson)
+                counts.add(found, resumed=number in self.resumed)
+                if found.lesson.drop is not None:
+                    writer.drop(found.lesson.drop)
+                for sample in found.lesson.samples:
+                    writer.sample(sample)
+        self._report(tally, counts)
+
+    def _report(self, tally: Tally, counts: Counts) -> None:
+        options = self.options
+        facts = {
+            "items": tally.items,
+            "kept": tally.kept,
+            "samples": tally.samples,
+            "dropped": dict(sorted(tally.reasons.items())),
+            "translation": counts.report(),
+            **tally.content(),
+        }
+        told_by = f"the model {options.model}, asked with the prompt `{options.prompt}`"
+        files.publish(self.out / CARD, card.card(facts, told_by=told_by).encode())
+        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD)}
+        given = {**options.arguments(), "limit": options.limit, _SAMPLES_DIGEST: self.source["files"][write.SAMPLES]}
+        arguments = {**self.source["arguments"], "translation": given}
+        report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": arguments}
+        files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
+        self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
+
+
+def _plain(sample: Sample) -> dict[str, Any]:
+    return dict(vars(sample))
+
+
+def _source(folder: Path, out: Path) -> dict[str, Any]:
+    report = read_report(folder)
+    if out.resolve() == folder.resolve():
+        raise InvalidArgument("out", f"{out} is the dataset itself; name another folder")
+    samples = folder / write.SAMPLES
+    if not samples.is_file() or files.digest(samples) != report.get("files", {}).get(write.SAMPLES):
+        raise InvalidArgument("DIR", f"{samples} is not as it was written; build the dataset again")
+    return report

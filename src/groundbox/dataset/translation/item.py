@@ -1,0 +1,242 @@
+"""One item of a dataset told anew: run again, shown to the model, its answer proven, and put into the item's rows.
+
+A new telling goes into the rows that ask for what the whole telling leads to (`RETOLD`); the others hold parts
+of the old one, cut at a record, and an answer of a model cannot be cut so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from groundbox.dataset import lessons
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.executor import Executor, Part, Shard
+from groundbox.dataset.item import Answer
+from groundbox.dataset.lessons import Lesson
+from groundbox.dataset.narrating import Proved, Prover
+from groundbox.dataset.problem import Problem
+from groundbox.dataset.reproof import problem_of, run_differences
+from groundbox.dataset.running import Runner
+from groundbox.dataset.sample import Sample
+from groundbox.dataset.stages.run import Patience, Runs, Seeds
+from groundbox.dataset.tasks import exception, output
+from groundbox.dataset.tasks.checking import MARK, answer_of, right
+from groundbox.dataset.tracing import compressed
+from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.desk import Desk, Proving, Showing, Unfit, proved_from_json
+from groundbox.dataset.translation.endpoint import Model
+from groundbox.dataset.translation.options import TranslateOptions
+from groundbox.dataset.translation.prompts import Shown
+from groundbox.dataset.translation.translator import UNPROVEN, Translation, translate
+from groundbox.errors import SandboxLost
+
+STAGE: Final = "translate"
+RETOLD: Final = (output.NAME, exception.NAME)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Retold:
+    """What became of one item.
+
+    Attributes:
+        first, last: Proofs of the first narration and of the one that decided; None where there was nothing to prove.
+        replies, cached: Answers of the model, and those of them that were found in the file.
+    """
+
+    lesson: Lesson
+    first: Proved | None = None
+    last: Proved | None = None
+    repaired: bool = False
+    replies: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Metered:
+    """A model, and what the answers to one item cost, also where nothing comes of them."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.replies: list[Reply] = []
+
+    async def answer(self, messages: Sequence[Mapping[str, str]]) -> Reply:
+        self.replies.append(await self._model.answer(messages))
+        return self.replies[-1]
+
+    def added_to(self, found: Retold) -> Retold:
+        return dataclasses.replace(
+            found,
+            replies=len(self.replies),
+            cached=sum(reply.cached for reply in self.replies),
+            prompt_tokens=sum(reply.prompt_tokens for reply in self.replies),
+            completion_tokens=sum(reply.completion_tokens for reply in self.replies),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Judgement:
+    """A proof, and whether it is of enough of the text."""
+
+    proved: Proved
+    least_coverage: float
+
+    @property
+    def faithful(self) -> bool:
+        return self.proved.faithful and self.proved.coverage >= self.least_coverage
+
+    @property
+    def failed(self) -> Sequence[str]:
+        return self.proved.failed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Retelling:
+    """Work for `Executor.run`; the payload of a shard is the rows of one item.
+
+    Attributes:
+        patience: Of the build that made the dataset.
+    """
+
+    runner: Runner
+    executor: Executor
+    prover: Prover
+    model: Model
+    options: TranslateOptions
+    patience: Patience
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        rows, model = [Sample(**each) for each in shard.payload], _Metered(self.model)
+        try:
+            found = await self._retold(rows, shard.number, model)
+        except (Unfit, SandboxLost) as error:
+            reason = error.reason if isinstance(error, Unfit) else "sandbox-lost"
+            found = _dropped(rows[0], reason, str(error))
+        found = model.added_to(found)
+        return {"jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": lessons.to_json(found.lesson)}).encode()}
+
+    async def _retold(self, rows: Sequence[Sample], number: int, model: Model) -> Retold:
+        open_rows = [row for row in rows if row.task in RETOLD]
+        if not open_rows:
+            raise Unfit("no-question", f"it has no question of the kinds {', '.join(RETOLD)}")
+        row, problem = open_rows[0], problem_of(open_rows[0])
+        answer, trace = await self._run_again(row, problem)
+        desk = Desk(executor=self.executor, number=number, trace=trace)
+        shown = _shown(problem, answer, await desk.show(self._showing()))
+        return self._judged(open_rows, await self._translated(row, shown, desk, model))
+
+    async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
+        """What the program gives today, and its compressed trace, if both are the row's."""
+        ran = await Runs(problem, problem.cases[0], self.runner, self.patience)(Seeds().traced, traced=True)
+        if ran.trace is None or ran.outcome != row.outcome:
+            raise Unfit("run-differs", f"outcome: {row.outcome} there, {ran.outcome} now")
+        for difference in run_differences(row, ran.trace, ran.answer):
+            raise Unfit("run-differs", f"{difference.what}: {difference.detail}")
+        return ran.answer, await asyncio.to_thread(compressed, ran.trace)
+
+    def _showing(self) -> Showing:
+        return Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
+
+    async def _translated(self, row: Sample, shown: Shown, desk: Desk, model: Model) -> Translation:
+        options = self.options
+        proving = Proving(prover=self.prover, cpu_s=options.proof_cpu_s)
+
+        async def prove(text: str) -> _Judgement:
+            proved = await desk.prove(proving, telling(text, row))
+            return _Judgement(proved=proved, least_coverage=options.least_coverage)
+
+        return await translate(model, shown, prove, style=options.prompt)
+
+    def _judged(self, rows: Sequence[Sample], found: Translation) -> Retold:
+        first, last = _proof(found.first), _proof(found.verdict)
+        if found.ok and last is not None:
+            text = telling(found.text, rows[0])
+            samples = tuple(self._row(row, text, last) for row in rows)
+            lesson = Lesson(item=rows[0].item, samples=samples, claims=last.total, proven=last.proven)
+        else:
+            lesson = Lesson(
+                item=rows[0].item,
+                drop=_drop(rows[0], found, last),
+                claims=last.total if last else 0,
+                proven=last.proven if last else 0,
+            )
+        return Retold(lesson=lesson, first=first, last=last, repaired=found.repaired)
+
+    def _row(self, row: Sample, text: str, proved: Proved) -> Sample:
+        return dataclasses.replace(
+            row,
+            style=self.options.prompt,
+            detail=self.options.model,
+            reply=f"{text}\n\n{MARK} {row.answer}",
+            narration="",
+            claims=proved.total,
+            proven=proved.proven,
+            coverage=proved.coverage,
+        )
+
+
+def read(data: bytes) -> Retold:
+    """What a part holds."""
+    found: dict[str, Any] = json.loads(data)
+    proofs = {name: proved_from_json(found[name]) if found[name] else None for name in ("first", "last")}
+    return Retold(**{**found, **proofs, "lesson": lessons.from_json(found["lesson"])})
+
+
+def telling(text: str, row: Sample) -> str:
+    """A narration without a last line that gives the right answer: each row adds its own."""
+    before, _, last = text.rpartition("\n")
+    check = json.loads(row.check)
+    is_answer = last.strip("*# ").startswith(MARK) and check["kind"] != "call" and right(check, answer_of(last))
+    return before.rstrip() if is_answer else text
+
+
+def _shown(problem: Problem, answer: Answer, trace: str) -> Shown:
+    case = problem.cases[0]
+    given = f"{problem.entry}({case.text()})" if problem.entry else f"standard input: {case.stdin or ''!r}"
+    return Shown(
+        statement=problem.statement,
+        source=problem.source,
+        arguments=given,
+        result=_result(problem.entry, answer),
+        trace=trace,
+    )
+
+
+def _result(entry: str | None, answer: Answer) -> str:
+    name = entry or "the program"
+    if answer.fault is not None:
+        return f"So {name} raises {answer.fault.type}({answer.fault.message!r})."
+    if entry is None:
+        return f"So the output is {answer.stdout!r}."
+    return f"So {name} returns {answer.text}." if answer.text else f"what {name} returns."
+
+
+def _proof(verdict: object) -> Proved | None:
+    return verdict.proved if isinstance(verdict, _Judgement) else None
+
+
+def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
+    reason, detail, facts = found.reason, found.detail, dict[str, Any]()
+    if last is not None:
+        detail = f"{last.proven} of {last.total} claims are proven, {last.coverage:.0%} of the sentences can be checked"
+        facts["failed"] = list(last.failed)
+        if reason == UNPROVEN and last.faithful:
+            reason = "little-checked"
+    if found.text:
+        facts["text"] = found.text
+    return Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail, facts=facts)
+
+
+def _dropped(row: Sample, reason: str, detail: str) -> Retold:
+    drop = Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail)
+    return Retold(lesson=Lesson(item=row.item, drop=drop))
+
+
+def patience_of(arguments: Mapping[str, Any]) -> Patience:
+    """That of the build that a report tells of."""
+    return Patience(**arguments["patience"])

@@ -1,0 +1,354 @@
+"""A dataset told anew: what is written and counted, and that nothing is paid for twice."""
+
+import asyncio
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from dataset_fakes import FakeRunner, prove
+from endpoint_fakes import Narrator, completion, serving
+from test_build import tools
+
+from groundbox.dataset.build import CARD, REPORT, build
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.reproof import reasoning_of
+from groundbox.dataset.stages import write
+from groundbox.dataset.translation.cache import Cache
+from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
+from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed
+from groundbox.dataset.translation.options import TranslateOptions
+from groundbox.dataset.verify import verify
+from groundbox.errors import InvalidArgument, SandboxLost
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "problems"
+KILLED = Path(__file__).parents[1] / "killed_translation.py"
+FINAL = (*write.FILES, CARD)
+WRONG = "nothing becomes 99."
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    out = tmp_path_factory.mktemp("dataset") / "d"
+    problems = (EXAMPLES / "everyday.jsonl", EXAMPLES / "plain.jsonl")
+    asyncio.run(build(BuildOptions(problems=problems), out, tools()))
+    return out
+
+
+def samples(folder):
+    return list(write.read_samples(folder / write.SAMPLES))
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def truth(item, attempt, true):
+    return true
+
+
+def told(dataset, out, says=truth, *, answer=None, limit=8, runner=None, prover=prove, **more):
+    """The report of a translation by a model that says this, or answers so, and the requests that it took."""
+    with serving(answer or Narrator(samples(dataset), says)) as (url, asked):
+
+        def connect(cache):
+            return Endpoint(url, "m", at_once=4, pause_s=0.0, cache=cache)
+
+        options = TranslateOptions(model="m", limit=limit, at_once=4, **more)
+        made = dataclasses.replace(tools(runner=runner), prover=prover)
+        return asyncio.run(translate_dataset(dataset, out, options, made, connect)), asked
+
+
+def contents(out):
+    return {name: (out / name).read_bytes() for name in FINAL}
+
+
+def test_true_narrations_become_a_dataset_that_is_verified(dataset, tmp_path):
+    report, asked = told(dataset, tmp_path / "out", limit=None)
+
+    rows, old = samples(tmp_path / "out"), {row.id: row for row in samples(dataset)}
+    assert {row.task for row in rows} == {"output", "exception"}
+    for row in rows:
+        same = dataclasses.replace(
+            old[row.id],
+            style="grounded",
+            detail="m",
+            narration="",
+            reply=f"{reasoning_of(row)}\n\nAnswer: {row.answer}",
+        )
+        assert row == dataclasses.replace(same, claims=row.claims, proven=row.proven, coverage=row.coverage)
+    assert report["items"] == report["kept"] == len({row.item for row in old.values()}) == len(asked)
+    assert report["translation"]["asked"] == report["translation"]["accepted_at_first"] == len(asked)
+    assert report["translation"]["tokens"] == {"prompt": 7 * len(asked), "completion": 3 * len(asked)}
+    assert report["translation"]["faithfulness"]["accepted"]["least"] == 1.0
+    assert report["samples_by_style"] == {"grounded": len(rows)}
+    found = asyncio.run(verify(tmp_path / "out", tools()))
+    assert (found.differences, found.samples) == ([], len(rows))
+
+
+def test_chats_and_the_card_are_those_of_the_rows(dataset, tmp_path):
+    told(dataset, tmp_path / "out", limit=None)
+
+    rows = samples(tmp_path / "out")
+    assert lines(tmp_path / "out" / "sft.jsonl") == [row.chat() for row in rows if row.split == "train"]
+    card = (tmp_path / "out" / CARD).read_text()
+    assert "The tellings were written by the model m, asked with the prompt `grounded`" in card
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted([".shards", ANSWERS, REPORT, *FINAL])
+
+
+def test_what_is_wrong_is_repaired_once_or_dropped_with_the_claims_and_all_is_counted(dataset, tmp_path):
+    first, second, third, fourth, *_ = dict.fromkeys(row.item for row in samples(dataset))
+
+    def says(item, attempt, true):
+        wrong = {first: attempt == 0, second: True}.get(item, False)
+        return WRONG if wrong else f"<think>hm, {WRONG}</think>\n{true}" if item == third else true
+
+    report, asked = told(dataset, tmp_path / "out", says, limit=4)
+
+    (drop,) = lines(tmp_path / "out" / "dropped.jsonl")
+    assert {row.item for row in samples(tmp_path / "out")} == {first, third, fourth}
+    assert (drop["item"], drop["stage"], drop["reason"]) == (second, "translate", "unproven-claims")
+    assert drop["facts"] == {"failed": ["something differs"], "text": WRONG}
+    assert report["dropped"] == {"unproven-claims": 1}
+    counts = report["translation"]
+    assert (counts["accepted_at_first"], counts["accepted_when_repaired"], counts["rejected_when_repaired"]) == (
+        2,
+        1,
+        1,
+    )
+    assert (counts["asked"], counts["cached"], len(asked)) == (6, 0, 6)
+    repairs = [body["messages"] for _, _, body in asked if len(body["messages"]) == 3]
+    assert [each[1]["content"] for each in repairs] == [WRONG, WRONG]
+    assert all("- something differs" in each[2]["content"] for each in repairs)
+    assert not any("<think>" in row.reply for row in samples(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("<think>so", "unfinished-thinking"),
+        ("<think>so</think>", "empty"),
+        (completion("x becomes", finish="length"), "cut-short"),
+        (completion(None), "empty"),
+    ],
+)
+def test_what_is_no_narration_is_dropped_by_name(dataset, tmp_path, said, reason):
+    report, asked = told(dataset, tmp_path / "out", lambda item, attempt, true: said, limit=2)
+
+    assert (report["dropped"], report["samples"], len(asked)) == ({reason: 2}, 0, 2)
+
+
+def test_a_narration_of_which_little_can_be_checked_is_not_taken(dataset, tmp_path):
+    def half(text, trace):
+        return dataclasses.replace(prove(text, trace), coverage=0.4)
+
+    strict, asked = told(dataset, tmp_path / "strict", limit=2, prover=half)
+    lax, _ = told(dataset, tmp_path / "lax", limit=2, prover=half, least_coverage=0.4)
+
+    assert (strict["dropped"], lax["dropped"]) == ({"little-checked": 2}, {})
+    assert "in words that can be checked" in asked[-1][2]["messages"][2]["content"]
+
+
+def test_a_last_line_with_the_answer_is_not_said_twice(dataset, tmp_path):
+    answers = {row.item: row.answer for row in samples(dataset) if row.task == "output"}
+
+    told(dataset, tmp_path / "out", lambda item, attempt, true: f"{true}\n\n**Answer:** {answers[item]}", limit=2)
+
+    rows = samples(tmp_path / "out")
+    assert [row.reply.count("Answer:") for row in rows] == [1, 1]
+    assert asyncio.run(verify(tmp_path / "out", tools())).differences == []
+
+
+def test_the_paper_is_asked_in_its_own_words_and_with_the_raw_trace(dataset, tmp_path):
+    report, asked = told(dataset, tmp_path / "out", limit=1, prompt="paper")
+
+    question = asked[0][2]["messages"][0]["content"]
+    assert "mention neither the trace nor that one was given" in question
+    assert "state: " in question
+    assert report["samples_by_style"] == {"paper": 1}
+
+
+def test_a_program_that_does_something_else_today_is_not_told(dataset, tmp_path):
+    def other(request, ran):
+        return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, stdout="new"))
+
+    report, asked = told(dataset, tmp_path / "out", limit=2, runner=FakeRunner(other))
+
+    assert (report["dropped"], asked) == ({"run-differs": 2}, [])
+
+
+def test_a_sandbox_that_is_lost_again_and_again_costs_its_item(dataset, tmp_path):
+    def lost(request, ran):
+        raise SandboxLost("gone")
+
+    report, _ = told(dataset, tmp_path / "out", limit=2, runner=FakeRunner(lost))
+
+    assert report["dropped"] == {"sandbox-lost": 2}
+
+
+def test_a_trace_that_is_too_long_is_not_shown(dataset, tmp_path):
+    report, asked = told(dataset, tmp_path / "out", limit=2, max_trace_chars=10)
+
+    assert (report["dropped"], asked) == ({"long-trace": 2}, [])
+
+
+def test_an_item_without_a_question_that_a_whole_telling_leads_to_is_named(tmp_path):
+    options = BuildOptions(problems=(EXAMPLES / "plain.jsonl",), tasks=("next_line",))
+    asyncio.run(build(options, tmp_path / "d", tools()))
+
+    report, asked = told(tmp_path / "d", tmp_path / "out", limit=2)
+
+    assert (report["dropped"], asked) == ({"no-question": 2}, [])
+
+
+def test_a_prover_that_fails_costs_its_item(dataset, tmp_path):
+    def fail(text, trace):
+        raise KeyError("prover")
+
+    report, _ = told(dataset, tmp_path / "out", limit=2, prover=fail)
+
+    assert report["dropped"] == {"prover-failed": 2}
+    assert (report["translation"]["asked"], report["translation"]["tokens"]["prompt"]) == (2, 14)
+
+
+def test_a_request_that_is_refused_costs_its_item_and_an_endpoint_that_refuses_all_ends_the_work(dataset, tmp_path):
+    first = samples(dataset)[0].item
+    too_long = (400, {}, {"error": "maximum context length is 10 tokens"})
+    narrator = Narrator(samples(dataset), lambda item, attempt, true: too_long if item == first else true)
+
+    def answer(body, key):
+        return completion("yes") if body["messages"][0]["content"] == "Say yes." else narrator(body, key)
+
+    report, _ = told(dataset, tmp_path / "out", answer=answer, limit=3)
+    assert report["dropped"] == {"request-refused": 1}
+    assert "maximum context length" in lines(tmp_path / "out" / "dropped.jsonl")[0]["detail"]
+
+    with pytest.raises(EndpointFailed, match="no such option"):
+        told(dataset, tmp_path / "none", answer=lambda body, key: (400, {}, {"error": "no such option"}))
+    assert not (tmp_path / "none" / REPORT).exists()
+
+
+def test_a_finished_translation_asks_nothing_and_a_higher_limit_asks_for_the_rest(dataset, tmp_path):
+    first, asked = told(dataset, tmp_path / "out", limit=3)
+    again, none = told(dataset, tmp_path / "out", limit=3)
+    more, rest = told(dataset, tmp_path / "out", limit=5)
+    told(dataset, tmp_path / "whole", limit=5)
+
+    assert (first, len(asked), len(none), len(rest)) == (again, 3, 0, 2)
+    assert (more["items"], more["translation"]["asked"], more["translation"]["cached"]) == (5, 5, 3)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_file_that_was_damaged_is_made_again_without_asking(dataset, tmp_path):
+    told(dataset, tmp_path / "out", limit=3)
+    before = contents(tmp_path / "out")
+    (tmp_path / "out" / write.SAMPLES).write_bytes(b"damaged")
+
+    _, asked = told(dataset, tmp_path / "out", limit=3)
+
+    assert (contents(tmp_path / "out"), asked) == (before, [])
+
+
+def test_an_endpoint_that_goes_away_loses_nothing(dataset, tmp_path):
+    class Leaving(Narrator):
+        left = 3
+
+        def __call__(self, body, authorization):
+            with self.lock:
+                self.left -= 1
+            return super().__call__(body, authorization) if self.left >= 0 else (401, {}, {"error": "expired"})
+
+    with pytest.raises(EndpointFailed, match=r"status 401.*--api-key-env"):
+        told(dataset, tmp_path / "out", answer=Leaving(samples(dataset)))
+    answered = len(lines(tmp_path / "out" / ANSWERS))
+    _, asked = told(dataset, tmp_path / "out")
+    told(dataset, tmp_path / "whole")
+
+    assert answered + len(asked) == 8
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_kills_at_any_moment_cost_no_answer_and_change_no_byte(dataset, tmp_path):
+    def says(item, attempt, true):
+        return WRONG if len(true) % 3 == attempt else true
+
+    whole, all_asked = told(dataset, tmp_path / "whole", says, limit=None)
+    out, answered = tmp_path / "out", 0
+    for gate in (3, 17, 30):
+        model = Narrator(samples(dataset), says, gate=gate)
+        with serving(model) as (url, _):
+            process = subprocess.Popen([sys.executable, KILLED, dataset, out, url], stderr=subprocess.PIPE)
+            assert model.waits.wait(120)
+            process.kill()
+            _, errors = process.communicate()
+            assert process.returncode == -9, errors.decode()
+        assert len(lines_that_are_whole(out / ANSWERS)) <= answered + gate
+        answered = len(lines_that_are_whole(out / ANSWERS))
+
+    report, rest = told(dataset, out, says, limit=None)
+
+    assert len(rest) == len(all_asked) - answered
+    assert answered >= 3
+    asked_twice = [each for each, count in Counter(json.dumps(body) for _, _, body in rest).items() if count > 1]
+    assert asked_twice == []
+    assert contents(out) == contents(tmp_path / "whole")
+    times = {"seconds", "translation"}
+    assert {key: report[key] for key in report.keys() - times} == {key: whole[key] for key in whole.keys() - times}
+    assert report["translation"] == {**whole["translation"], "cached": answered}
+
+
+def lines_that_are_whole(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda d: {"folder": d.parent}, "holds no finished dataset"),
+        (lambda d: {"out": d}, "is the dataset itself; name another folder"),
+        (lambda d: {"model": "other"}, r"holds a build with other arguments \(model: \"m\" there, \"other\" here\)"),
+    ],
+)
+def test_folders_that_cannot_be_meant_are_refused(dataset, tmp_path, change, complaint):
+    told(dataset, tmp_path / "out", limit=1)
+    given = {"folder": dataset, "out": tmp_path / "out", "model": "m", **change(dataset)}
+    options = TranslateOptions(model=given["model"])
+
+    with pytest.raises(InvalidArgument, match=complaint):
+        asyncio.run(translate_dataset(given["folder"], given["out"], options, tools(), None))
+
+
+def test_rows_that_were_changed_are_refused(dataset, tmp_path):
+    shutil.copytree(dataset, tmp_path / "copy")
+    (tmp_path / "copy" / write.SAMPLES).write_bytes(b"")
+
+    with pytest.raises(InvalidArgument, match="is not as it was written"):
+        told(tmp_path / "copy", tmp_path / "out", answer=truth)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"prompt": "poem"}, "prompt: 'poem' is none of grounded, paper"),
+        ({"least_coverage": 1.5}, "least_coverage: must be from 0 to 1, not 1.5"),
+        ({"limit": 0}, "limit: must be 1 or more, not 0"),
+        ({"request": {"stream": True}}, "request: stream cannot be set"),
+        ({"request": {"top_p": float("nan")}}, "request: it cannot be written as JSON: .*"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(given, complaint):
+    with pytest.raises(InvalidArgument, match=f"^{complaint}"):
+        TranslateOptions(model="m", **given)
+
+
+def test_answers_of_somebody_else_are_not_thrown_away(tmp_path):
+    (tmp_path / ANSWERS).write_text('{"my": "notes"}\n')
+
+    with pytest.raises(InvalidArgument, match=r"line 1 of .* is no answer of ours"):
+        Cache(tmp_path / ANSWERS)
+
+    assert (tmp_path / ANSWERS).read_text() == '{"my": "notes"}\n'
