@@ -53,7 +53,7 @@ from groundbox.template import memory
 memory.settle()
 import decimal, json
 mappings = memory._mappings()
-names = {name for start, end, permissions, name in mappings if permissions == "r-xp" and end - start >= 2 << 20}
+names = {name for start, end, permissions, _, name in mappings if permissions == "r-xp" and end - start >= 2 << 20}
 print(json.dumps({"sum": str(sum(decimal.Decimal(n) for n in range(1000)))}), names == {""})
 """)
 
@@ -61,3 +61,23 @@ print(json.dumps({"sum": str(sum(decimal.Decimal(n) for n in range(1000)))}), na
     assert result == '{"sum": "499500"}'
     if on_huge_pages != "True\n":
         pytest.skip("this kernel gives no huge pages on request, or the interpreter's code fills none")
+
+
+def test_libraries_take_two_mappings_each_and_go_on_working() -> None:
+    out = _python("""
+import ctypes, ctypes.util, decimal, hashlib, json, sqlite3, ssl, zlib
+from groundbox.template import memory
+
+def of_libraries():
+    return [m for m in memory._mappings() if ".so" in m.name]
+
+before = len(of_libraries())
+memory._join_mappings()
+after = of_libraries()
+kinds = {m.permissions for m in after}
+print(len(after) < 0.6 * before, kinds <= {"r-xp", "rw-p", "---p", "r--p"})
+import bz2, lzma
+print(zlib.crc32(b"a"), sqlite3.connect(":memory:").execute("SELECT 1").fetchone())
+""")
+
+    assert out == "True True\n3904355907 (1,)\n"
