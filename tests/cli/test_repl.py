@@ -88,6 +88,14 @@ def test_a_process_that_ended_is_replaced_and_the_files_stay(command):
     assert "NameError: name 'kept' is not defined\n" in ran.stderr
 
 
+def test_options_of_the_language_are_those_of_every_cell(command):
+    cells = b"CREATE TABLE t AS SELECT sqlite_version() > '3' AS s\n\nSELECT s FROM t\n"
+
+    ran = command("repl", "--language", "sql", "--option", "dialect=sqlite", stdin=cells)
+
+    assert (ran.code, ran.stdout.splitlines()[4].strip()) == (0, "1")
+
+
 def test_limits_are_those_of_run(command):
     ran = command("repl", "--wall-s", "0.5", stdin=b"n = 7\nwhile True: pass\n\nn\n")
 
@@ -101,6 +109,10 @@ def test_limits_are_those_of_run(command):
         (
             ["--language", "cobol"],
             "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql",
+        ),
+        (
+            ["--language", "sql", "--option", "dialect=oracle"],
+            "Invalid value for '--option dialect': 'oracle' is none of 'duckdb' and 'sqlite'",
         ),
         (["--waive", "nonsense"], "Invalid value for '--waive': nonsense is no layer; see `groundbox doctor`"),
         (["file.py"], "Got unexpected extra argument (file.py)"),

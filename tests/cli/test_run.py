@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+TABLE = "application/vnd.dataresource+json"
 SUMMARY = re.compile(
     r"groundbox: (?P<end>[^,]+), [\d.]+ m?s(, cpu [\d.]+ m?s)?(, memory [\d.]+ [KMG]?i?B)?, cold start [\d.]+ m?s"
 )
@@ -103,6 +104,72 @@ def test_json_tells_a_failure_by_the_exit_status_too(command):
 
     assert (ran.code, ran.stderr) == (1, "")
     assert json.loads(ran.stdout)["error"]["type"] == "ZeroDivisionError"
+
+
+def test_options_of_the_language_are_given_by_their_names(command):
+    dialect = command(
+        "run", "--language", "sql", "--option", "dialect=sqlite", "-c", "SELECT sqlite_version() > '3' AS s"
+    )
+    tokens = command("run", "--language", "sql", "--option", "max_tokens=300", "-c", "DESCRIBE ALL")
+
+    assert (dialect.code, dialect.stdout.splitlines()[3].strip()) == (0, "1")
+    assert (tokens.code, tokens.stdout) == (0, "There are no tables, no DataFrames and no files of data yet.\n")
+
+
+WITH_A_HOME = """
+import pathlib
+from groundbox.cli.main import main
+from groundbox.databases import database
+
+database._home = lambda: pathlib.Path({folder!r})
+main()
+"""
+
+
+@pytest.fixture
+def with_databases(command, tmp_path):
+    """Runs `groundbox` with a databases.toml of its own; environments are those of the host."""
+
+    def run(text, *arguments, **more):
+        file = tmp_path / "databases.toml"
+        file.write_text(text)
+        file.chmod(0o600)
+        return command(*arguments, prefix=("-c", WITH_A_HOME.format(folder=str(tmp_path))), **more)
+
+    return run
+
+
+def test_a_database_of_the_file_is_asked_by_its_name(with_databases, postgres):
+    file = f'[shop]\nurl = "{postgres.url("reader")}"\n'
+    asked = ("--language", "sql", "--option", "database=shop")
+
+    one = with_databases(file, "run", "--json", *asked, "-c", "SELECT name FROM customers ORDER BY id")
+    broken = with_databases(file, "run", "--json", *asked, "-c", "SELECT nam FROM customers")
+    cells = with_databases(file, "repl", *asked, stdin=b"SELECT 1 AS a\n\nDELETE FROM orders\n")
+
+    assert (one.code, json.loads(one.stdout)["value"][TABLE]["data"]) == (0, [{"name": "Ada"}, {"name": "Grace"}])
+    assert (broken.code, json.loads(broken.stdout)["error"]["type"]) == (1, "UndefinedColumn")
+    assert (cells.code, cells.stdout.splitlines()[0].strip()) == (1, "a")
+    assert "only statements that read are run here" in cells.stderr
+
+
+def test_a_database_that_cannot_be_asked_is_told_by_the_exit_status(with_databases):
+    file = '[shop]\nurl = "postgresql://reader:hidden-word@127.0.0.1:1/shop"\n'
+    asked, other = (
+        ("--language", "sql", "--option", "database=shop"),
+        ("--language", "sql", "--option", "database=other"),
+    )
+
+    run = with_databases(file, "run", "--json", *asked, "-c", "SELECT 1")
+    repl = with_databases(file, "repl", *asked, stdin=b"SELECT 1\n\nSELECT 2\n")
+    unknown = with_databases(file, "run", "--json", *other, "-c", "SELECT 1")
+
+    assert (run.code, run.stdout) == (3, "")
+    assert run.stderr.startswith("groundbox: database 'shop': ")
+    assert (repl.code, repl.stderr.count("groundbox: database 'shop': ")) == (1, 2)
+    assert (unknown.code, unknown.stdout) == (2, "")
+    assert unknown.complaint.startswith("Error: Invalid value for '--option database': 'other' is not described in ")
+    assert not [ran for ran in (run, repl, unknown) if "hidden-word" in ran.stdout + ran.stderr]
 
 
 def test_a_timeout_keeps_what_was_printed(command):
@@ -315,6 +382,24 @@ MESSAGES = {
     ),
     ("-c", "1", "--language", "cobol"): (
         "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql"
+    ),
+    ("-c", "1", "--option", "dialect=sqlite"): (
+        "Invalid value for '--option': 'dialect' is none of python, which takes no options of its own"
+    ),
+    ("-c", "SELECT 1", "--language", "sql", "--option", "colour=red"): (
+        "Invalid value for '--option': 'colour' is none of sql, which takes database, dialect, max_tokens"
+    ),
+    ("-c", "SELECT 1", "--language", "sql", "--option", "dialect"): (
+        "Invalid value for '--option': 'dialect' is no NAME=VALUE"
+    ),
+    ("-c", "SELECT 1", "--language", "sql", "--option", "dialect=duckdb", "--option", "dialect=sqlite"): (
+        "Invalid value for '--option dialect': is given twice"
+    ),
+    ("-c", "SELECT 1", "--language", "sql", "--option", "dialect=oracle"): (
+        "Invalid value for '--option dialect': 'oracle' is none of 'duckdb' and 'sqlite'"
+    ),
+    ("-c", "DESCRIBE ALL", "--language", "sql", "--option", "max_tokens=many"): (
+        "Invalid value for '--option max_tokens': must be a whole number above 0, not 'many'"
     ),
     ("-c", "1", "--backend", "none"): (
         "Invalid value for '--backend': 'none' is not one of 'namespaces', 'landlock', 'bare'."

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import click
 
+from groundbox.cli.own import called
 from groundbox.errors import InvalidArgument
 from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
 from groundbox.limits import KiB, Limits, MiB
@@ -92,15 +93,20 @@ def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def naming_options() -> Iterator[None]:
-    """Turn an InvalidArgument into a complaint about the option that it came from."""
+def naming_options(own: Iterable[str] = ()) -> Iterator[None]:
+    """Turn an InvalidArgument into a complaint about the option that it came from.
+
+    Args:
+        own: The names among `--option NAME=VALUE`.
+    """
+    where = _WHERE | {name: called(name) for name in own}
     try:
         yield
     except InvalidArgument as error:
-        if error.argument not in _WHERE:
+        if error.argument not in where:
             raise
         raise click.BadParameter(
-            error.problem, ctx=click.get_current_context(), param_hint=f"'{_WHERE[error.argument]}'"
+            error.problem, ctx=click.get_current_context(), param_hint=f"'{where[error.argument]}'"
         ) from None
 
 

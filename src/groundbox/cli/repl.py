@@ -13,16 +13,19 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
 
 import click
 
+from groundbox.cli import own as own_options
 from groundbox.cli import report
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.own import takes_own
 from groundbox.cli.terminal import screens
+from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.errors import InvalidArgument, SandboxLost
 from groundbox.execution import Execution
 from groundbox.sandbox import languages
@@ -35,10 +38,11 @@ _GUEST_FAILED: Final = 1
 
 @click.command()
 @click.option("--language", default="python", show_default=True, metavar="L", help="Of every cell.")
+@takes_own
 @takes_sandbox
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per cell on stdout, and nothing else.")
 @ends_tidily
-def repl(language: str, asked: Asked, *, as_json: bool) -> int:
+def repl(language: str, own: tuple[str, ...], asked: Asked, *, as_json: bool) -> int:
     """Runs cells on one sandbox, as they are typed or piped in; variables and files stay.
 
     Ctrl-C interrupts the running cell and keeps its variables; twice ends the sandbox's process.
@@ -48,8 +52,11 @@ def repl(language: str, asked: Asked, *, as_json: bool) -> int:
     """
     typed = sys.stdin.isatty() and not as_json
     with naming_options():
-        languages.find(language)
-        session = _Session(Sandbox(**vars(asked)), language, as_json=as_json)
+        chosen = own_options.read(own, language)
+        databases = own_options.databases(chosen)
+    with naming_options(chosen):
+        _check(language, chosen)
+        session = _Session(Sandbox(databases=databases, **vars(asked)), language, chosen, as_json=as_json)
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"
@@ -59,6 +66,13 @@ def repl(language: str, asked: Asked, *, as_json: bool) -> int:
         for source in cells(_typed_line if typed else _piped_line, language):
             session.run(source)
     return 0 if typed or session.all_ok else _GUEST_FAILED
+
+
+def _check(language: str, chosen: Mapping[str, Any]) -> None:
+    """Refuse values of options before the first cell: with the language's own example as the program."""
+    runtime = languages.find(language)
+    example = runtime.SELF_TEST
+    runtime.order(languages.Program(source=example.source, mode=example.mode, options=chosen))
 
 
 def cells(read_line: Callable[[bool], str], language: str) -> Iterator[str]:
@@ -130,8 +144,8 @@ def _typed_line(goes_on: bool) -> str:
 class _Session:
     """One sandbox and what became of its cells."""
 
-    def __init__(self, box: Sandbox, language: str, *, as_json: bool) -> None:
-        self.box, self._language, self._as_json = box, language, as_json
+    def __init__(self, box: Sandbox, language: str, chosen: Mapping[str, Any], *, as_json: bool) -> None:
+        self.box, self._language, self._chosen, self._as_json = box, language, chosen, as_json
         self._lost = False
         self.all_ok = True
 
@@ -143,7 +157,7 @@ class _Session:
         except KeyboardInterrupt:
             self._lost, execution = True, None
             click.echo("groundbox: given up; the process is gone, its files are kept", err=True)
-        except InvalidArgument as error:
+        except (InvalidArgument, DatabaseUnavailable) as error:
             execution = None
             click.echo(f"groundbox: {error}", err=True)
         finally:
@@ -165,7 +179,7 @@ class _Session:
 
     def _stream(self, source: str) -> Execution:
         streams = None if self._as_json else screens()
-        for event in self.box.stream(source, language=self._language):
+        for event in self.box.stream(source, language=self._language, **self._chosen):
             if event.execution is not None:
                 for screen in streams or ():
                     screen.end_guest()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from groundbox.cli import own as own_options
 from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, Program
 from groundbox.cli.results import Written, check_folder, write
 from groundbox.cli.terminal import Screen, screens
@@ -46,6 +48,7 @@ WE_FAILED = 3
 )
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays it made.")
 @click.option("--trace", type=Path, metavar="F", help="Record what it does, step by step, as JSON Lines.")
+@takes_own
 @takes_sandbox
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, and nothing else there.")
 @ends_tidily
@@ -58,6 +61,7 @@ def run(
     files: tuple[str, ...],
     out: Path | None,
     trace: Path | None,
+    own: tuple[str, ...],
     asked: Asked,
     *,
     as_json: bool,
@@ -74,14 +78,17 @@ def run(
     """
     with naming_options():
         program = programs.find(words, code, language=language, mode=mode, stdin=stdin)
+        chosen = own_options.read(own, program.language)
+        databases = own_options.databases(chosen)
     handed = [programs.hand_over(each, most_bytes=asked.limits.disk_bytes) for each in files]
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
     if trace is not None and (complaint := _check_file(trace)):
         raise programs.bad("--trace", complaint)
-    with naming_options():
+    with naming_options(chosen):
         streams = None if as_json else screens()
-        execution = asyncio.run(_run(program, asked, handed, streams=streams, traced=trace is not None))
+        options = {**_options(program), **chosen, "trace": trace is not None}
+        execution = asyncio.run(_run(program, options, asked, databases, handed, streams=streams))
     if trace is not None:
         trace.write_bytes(execution.trace.dumps())
     written = write(execution, out) if out is not None else None
@@ -96,24 +103,27 @@ def run(
     return 0 if execution.ok else GUEST_FAILED
 
 
-async def _run(
-    program: Program,
-    asked: Asked,
-    handed: Sequence[Handed],
-    *,
-    streams: tuple[Screen, Screen] | None,
-    traced: bool,
-) -> Execution:
-    profile = languages.profile_for(program.language, program.source, program.mode)
-    options: dict[str, Any] = {
+def _options(program: Program) -> dict[str, Any]:
+    return {
         "language": program.language,
         "mode": program.mode,
         "argv": program.argv,
         "stdin": program.stdin,
         "filename": program.filename,
-        "trace": traced,
     }
-    async with AsyncSandbox(profile=profile, **vars(asked)) as box:
+
+
+async def _run(
+    program: Program,
+    options: Mapping[str, Any],
+    asked: Asked,
+    databases: Mapping[str, Any],
+    handed: Sequence[Handed],
+    *,
+    streams: tuple[Screen, Screen] | None,
+) -> Execution:
+    profile = languages.profile_for(program.language, program.source, program.mode)
+    async with AsyncSandbox(profile=profile, databases=databases, **vars(asked)) as box:
         for each in handed:
             await _put(box, each)
         if streams is None:
