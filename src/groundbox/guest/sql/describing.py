@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
+from . import spreadsheets
 from .card import ColumnCard, TableCard, examples_of
 from .hints import files_of
+from .spreadsheets import reference_to
 
 _MOST_FILES: Final = 50
+_MOST_SHEETS: Final = 50
 _COUNTED_BYTES: Final = 64 * 1024 * 1024
 _SAMPLE: Final = 3
 
@@ -25,17 +28,46 @@ def tables_of(engine: Any) -> Iterator[TableCard]:
         ]
         yield TableCard(name, "DataFrame", f"{len(frame)} rows", columns)
     for file in files_of(engine.workdir)[:_MOST_FILES]:
-        if engine.reads(file):
+        if spreadsheets.is_name(file):
+            yield from _sheets(engine, file)
+        elif engine.reads(file):
             yield _file(engine, file)
 
 
-def _file(engine: Any, file: str) -> TableCard:
-    size = os.path.getsize(os.path.join(engine.workdir, file))
-    reference = "'" + file.replace("'", "''") + "'"
+def _sheets(engine: Any, file: str) -> Iterator[TableCard]:
+    """Each sheet by the name that a query has for it; the first one's is the file's."""
     try:
-        return _described(engine, reference, "file", {}, counted=size <= _COUNTED_BYTES)
+        names = spreadsheets.sheets(os.path.join(engine.workdir, file))
+    except spreadsheets.SpreadsheetError as error:
+        yield _broken(engine, file, error)
+        return
+    for position, sheet in enumerate(names[:_MOST_SHEETS]):
+        name = spreadsheets.name_of(file, sheet if position else None)
+        kind = "sheet" if position else f"sheet {sheet}"
+        if not engine.reads(file):
+            yield TableCard(reference_to(name), kind, "not read", ())
+        elif not spreadsheets.read([reference_to(name)], engine.workdir):
+            yield TableCard(reference_to(name), kind, "empty", ())
+        else:
+            yield _file(engine, name, kind)
+    if len(names) > _MOST_SHEETS:
+        yield TableCard(reference_to(f"{file}#…"), "sheets", f"{len(names) - _MOST_SHEETS} more", ())
+
+
+def _file(engine: Any, name: str, kind: str = "file") -> TableCard:
+    path = os.path.join(engine.workdir, name)
+    counted = kind != "file" or os.path.getsize(path) <= _COUNTED_BYTES
+    try:
+        return _described(engine, reference_to(name), kind, {}, counted=counted)
     except Exception as error:  # a broken file ends the card of that file only; engines raise many kinds
-        return TableCard(reference, "file", f"{size} bytes, cannot be read: {str(error).splitlines()[0][:100]}", ())
+        return _broken(engine, name, error, kind)
+
+
+def _broken(engine: Any, name: str, error: Exception, kind: str = "file") -> TableCard:
+    told = f"cannot be read: {str(error).splitlines()[0][:100]}"
+    if kind == "file":
+        told = f"{os.path.getsize(os.path.join(engine.workdir, name))} bytes, {told}"
+    return TableCard(reference_to(name), kind, told, ())
 
 
 def _described(engine: Any, reference: str, kind: str, keys: dict[str, str], *, counted: bool = True) -> TableCard:

@@ -5,7 +5,8 @@ outside of the workdir, secrets that last, spilling to disk (the disk is memory 
 locked. Python code in the same sandbox could undo this, and gain nothing by it.
 
 A DataFrame that a query names is registered under its name, unless a table has it: DuckDB's own way to find
-variables is switched off together with access to files. Spreadsheets become DataFrames the same way.
+variables is switched off together with access to files. Spreadsheets become DataFrames the same way, and a macro
+stands for the function `read_xlsx` of an extension.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _CONFIG: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
+_READ_XLSX: Final = f"""
+CREATE TEMP MACRO {spreadsheets.READER}(path, sheet := NULL) AS TABLE
+FROM query_table('"' || replace(path || coalesce('#' || sheet, ''), '"', '""') || '"')
+"""
 _MEMORY_SHARE: Final = 0.6
 _PROCESSES_PER_THREAD: Final = 4
 _MOST_THREADS: Final = 16
@@ -69,6 +74,7 @@ class DuckDB:
             "lock_configuration = true",
         ):
             self.connection.execute(f"SET {setting}")
+        self.connection.execute(_READ_XLSX)
 
     def interrupt(self) -> None:
         """Stop the query that runs; from another thread."""
@@ -77,6 +83,7 @@ class DuckDB:
     def statements(self, source: str) -> list[Statement]:
         """The statements of a source, all parsed before the first one runs."""
         found, start = [], 0
+        source = self._with_named_sheets(source)
         parsed_at_once = self.connection.extract_statements(source)
         for parsed in parsed_at_once:
             start = max(source.find(parsed.query, start), start)
@@ -90,8 +97,8 @@ class DuckDB:
     def execute(self, statement: Statement) -> Outcome:
         """Carry out one statement."""
         words = list(self.words(statement.text))
-        self._offer(words)
         export = spreadsheets.export_of(words)
+        self._offer(words if export is None else list(self.words(export.query)))
         if export is not None:
             return self._export(export)
         self.connection.execute(statement.parsed)
@@ -102,12 +109,34 @@ class DuckDB:
 
     def words(self, text: str) -> Iterator[str]:
         """The tokens of a statement as they are written, without comments."""
+        return (word for _, word in self._tokens(text))
+
+    def _tokens(self, text: str) -> Iterator[tuple[int, str]]:
+        """Each with its place among the bytes."""
         data = text.encode()
         marks = [*self._duckdb.tokenize(text), (len(data), None)]
         comment = self._duckdb.token_type.comment
         for (start, kind), (end, _) in itertools.pairwise(marks):
             if kind != comment:
-                yield data[start:end].decode().strip()
+                yield start, data[start:end].decode().strip()
+
+    def _with_named_sheets(self, source: str) -> str:
+        """`sheet = 'x'` in calls of `read_xlsx` as `sheet := 'x'`, which macros take; no longer where blanks allow."""
+        if spreadsheets.READER not in source.casefold():
+            return source
+        data, depth, last, equals = bytearray(source.encode()), 0, ["", ""], []
+        for at, word in self._tokens(source):
+            if word == "(":
+                depth = 1 if last[1].casefold() == spreadsheets.READER else depth + bool(depth)
+            elif word == ")":
+                depth -= bool(depth)
+            elif word == "=" and depth == 1 and last[0] in ("(", ","):
+                equals.append(at)
+            last = [last[1], word]
+        for at in reversed(equals):
+            before, after = data[at - 1 : at] == b" ", data[at + 1 : at + 2] == b" "
+            data[at - before : at + 1 + (after and not before)] = b":="
+        return data.decode()
 
     def tables(self) -> dict[str, str]:
         """Names of tables and views to how they are called in a query; those that only stand for DataFrames not."""
@@ -127,6 +156,7 @@ class DuckDB:
 
     def columns(self, table: str) -> list[Column]:
         """Columns of what stands behind FROM, as it is written there."""
+        self._offer([table])
         described = self.connection.execute(f"SELECT * FROM {table} LIMIT 0").description
         return [Column(name, str(kind)) for name, kind, *_ in described]
 
@@ -147,18 +177,24 @@ class DuckDB:
 
     def reads(self, file: str) -> bool:
         """Whether a file is a table of its own; a database has to be attached."""
-        return not file.casefold().endswith((".db", ".sqlite", ".xlsx", ".gz"))
+        if spreadsheets.is_name(file):
+            return os.path.getsize(os.path.join(self.workdir, file)) <= spreadsheets.LOOKED_AT_BYTES
+        return not file.casefold().endswith((".db", ".sqlite", ".gz"))
 
     def _offer(self, words: list[str]) -> None:
         """Make the DataFrames and spreadsheets that a statement may mean known to DuckDB, and keep them up to date."""
         namespace = self.namespace()
-        known = [name for name in self._registered if not name.casefold().endswith(".xlsx")]
+        known = [name for name in self._registered if not spreadsheets.is_name(name)]
         named = [name for name in map(unquoted, words) if is_frame(namespace.get(name))]
         for name in known:
             if not is_frame(namespace.get(name)):
                 self._forget(name)
         wanted = {name: namespace[name] for name in (*known, *named) if is_frame(namespace.get(name))}
-        wanted |= spreadsheets.read(words, self.workdir)
+        sheets = spreadsheets.read(words, self.workdir)
+        for name in spreadsheets.names_in(words):
+            if name not in sheets:
+                self._forget(name)
+        wanted |= sheets
         if all(self._registered.get(name) is frame for name, frame in wanted.items()) and not named:
             return
         taken = self.tables()

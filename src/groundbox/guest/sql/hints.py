@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ..python.fault import either, listing, nearest
+from . import spreadsheets
 from .statement import Statement, unquoted
 
 HINT_COUNT: Final = 5
@@ -29,6 +30,9 @@ def hints_for(message: str, engine: Any, statement: Statement) -> list[str]:
 
 
 def _unknown_table(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    if spreadsheets.is_name(match[1]):
+        yield from _unknown_sheet(match[1], engine)
+        return
     name = match[1].rpartition(".")[2] if not match[1].endswith(_SHOWN) else match[1]
     tables, frames, files = list(engine.tables()), list(engine.frames()), files_of(engine.workdir)
     stems = {os.path.splitext(file)[0]: file for file in files}
@@ -43,6 +47,21 @@ def _unknown_table(match: re.Match[str], engine: Any, statement: Statement) -> I
     yield from _what_there_is(tables, frames, files)
 
 
+def _unknown_sheet(name: str, engine: Any) -> Iterator[str]:
+    place = spreadsheets.place_of(name, engine.workdir)
+    if place is None or place.file not in files_of(engine.workdir):
+        yield from _near_files(place.file if place else name, engine)
+        return
+    names = spreadsheets.sheets(os.path.join(engine.workdir, place.file))
+    written = {each: spreadsheets.reference_to(spreadsheets.name_of(place.file, each)) for each in names}
+    sheet = place.sheet or names[0]
+    if sheet.casefold() in (each.casefold() for each in names):
+        yield f"The sheet {sheet!r} of {place.file} is empty."
+    elif close := nearest(sheet, names):
+        yield f"Did you mean {either([written[each] for each in close])}?"
+    yield f"The sheets of {place.file} are: {listing(names)}; '{place.file}#Name' is one of them."
+
+
 def _what_there_is(tables: list[str], frames: list[str], files: list[str]) -> Iterator[str]:
     kinds = (("tables", tables), ("DataFrames", frames), ("files", files))
     told = [f"{kind} {listing(names)}" for kind, names in kinds if names]
@@ -50,8 +69,12 @@ def _what_there_is(tables: list[str], frames: list[str], files: list[str]) -> It
 
 
 def _unknown_file(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield from _near_files(match[1], engine)
+
+
+def _near_files(name: str, engine: Any) -> Iterator[str]:
     files = files_of(engine.workdir)
-    close = nearest(match[1], files)
+    close = nearest(name, files)
     if close:
         yield f"Did you mean {either([repr(file) for file in close])}?"
     yield (
@@ -99,9 +122,13 @@ def _closed(match: re.Match[str], engine: Any, statement: Statement) -> Iterator
 
 def _extension(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
     if match[1] == "excel":
-        yield "SELECT * FROM 'file.xlsx' reads the first sheet; for others use pandas, then query the DataFrame."
+        yield "FROM 'file.xlsx' reads the first sheet of a file, and FROM 'file.xlsx#Name' the sheet of that name."
     else:
         yield "Extensions cannot be loaded here; a Python cell can read the data into a DataFrame, which SQL can query."
+
+
+def _sheet_arguments(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield "read_xlsx takes the path and sheet = 'Name' here, both as plain texts; for more use pandas in a Python cell."
 
 
 def _out_of_memory(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
@@ -109,7 +136,7 @@ def _out_of_memory(match: re.Match[str], engine: Any, statement: Statement) -> I
 
 
 _RULES: Final[tuple[tuple[str, Rule], ...]] = (
-    (r"Table with name (\S+) does not exist", _unknown_table),
+    (r"Table with name (.+?) does not exist", _unknown_table),
     (r"no such table: (.+)", _unknown_table),
     (r'No files found that match the pattern "(.+?)"', _unknown_file),
     (r'Referenced column "(.+?)" not found', _unknown_column),
@@ -123,6 +150,7 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
         r"configuration has been locked|disabled (?:by|through) configuration|not authorized|authorization denied",
         _closed,
     ),
+    (r"Macro read_xlsx\(\) does not support", _sheet_arguments),
     (r"exists in the (\w+) extension", _extension),
     (r"Out of Memory|out of memory|bad_alloc", _out_of_memory),
 )
@@ -133,7 +161,10 @@ def columns_of(engine: Any, statement: Statement) -> dict[str, list[str]]:
     tables, frames, files = engine.tables(), engine.frames(), set(files_of(engine.workdir))
     folded = {name.casefold(): name for name in (*tables, *frames)}
     found: dict[str, list[str]] = {}
-    for word in engine.words(statement.text):
+    words = list(engine.words(statement.text))
+    for name, frame in spreadsheets.read(words, engine.workdir).items():
+        found[f"'{name}'"] = [str(column) for column in frame.columns]
+    for word in words:
         name = unquoted(word)
         name = folded.get(name.casefold(), name)
         if name in found or len(found) >= _MOST_TABLES:
@@ -142,7 +173,7 @@ def columns_of(engine: Any, statement: Statement) -> dict[str, list[str]]:
             found[name] = [column.name for column in engine.columns(tables[name])]
         elif name in frames:
             found[name] = [str(column) for column in frames[name].columns]
-        elif word[:1] in "'\"" and name in files:
+        elif word[:1] in "'\"" and name in files and not spreadsheets.is_name(name):
             found[f"'{name}'"] = [column.name for column in engine.columns(word)]
     return found
 

@@ -4,7 +4,8 @@ Every action of a statement is judged by an authorizer that knows what is allowe
 VACUUM INTO, which is one) only beneath the workdir, PRAGMAs that tell something, functions but those that reach
 outside. The schema of a file is not trusted (sqlite.org/security.html). The wall holds beside all this.
 
-DataFrames, CSV, JSON, Parquet and XLSX files that a statement names are copied into temporary tables of that name.
+DataFrames, CSV, JSON and Parquet files and the sheets of XLSX files that a statement names are copied into temporary
+tables of that name.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, Final
 
 from .frames import Namespace, frames_in, is_frame
 from .result import MOST_ROWS, Column, Result
-from .spreadsheets import inside
+from .spreadsheets import LOOKED_AT_BYTES, inside, is_name, names_in
+from .spreadsheets import read as sheets_read
 from .statement import Outcome, Statement, quoted, split, unquoted, words_of
 
 _ACTION_NAMES: Final = """
@@ -50,13 +52,11 @@ _LIMITS: Final = {
 _MOST_VALUE_BYTES: Final = 64 * 1024 * 1024
 _MEMORY_SHARE: Final = 0.6
 _CHUNK: Final = 10_000
-_LOOKED_AT_BYTES: Final = 8 * 1024 * 1024
 _READERS: Final = {
     ".csv": "read_csv",
     ".tsv": "read_table",
     ".json": "read_json",
     ".parquet": "read_parquet",
-    ".xlsx": "read_excel",
 }
 
 
@@ -144,8 +144,8 @@ class SQLite:
 
     def reads(self, file: str) -> bool:
         """Whether a file is a table of its own, and small enough to be copied for a look."""
-        known = os.path.splitext(file)[1].casefold() in _READERS
-        return known and os.path.getsize(os.path.join(self.workdir, file)) <= _LOOKED_AT_BYTES
+        known = os.path.splitext(file)[1].casefold() in _READERS or is_name(file)
+        return known and os.path.getsize(os.path.join(self.workdir, file)) <= LOOKED_AT_BYTES
 
     def _judge(self, action: int, first: str | None, second: str | None, *_: object) -> int:
         return sqlite3.SQLITE_OK if self._allows(action, first, second) else sqlite3.SQLITE_DENY
@@ -177,7 +177,10 @@ class SQLite:
     def _offer(self, words: list[str]) -> None:
         """Copy the DataFrames and files that a statement may mean; again when they have changed."""
         namespace = self.namespace()
-        wanted: dict[str, Any] = {}
+        wanted: dict[str, Any] = sheets_read(words, self.workdir)
+        for name in names_in(words):
+            if name not in wanted and self._copied.pop(name, None) is not None:
+                self.connection.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
         for word in words:
             name = unquoted(word)
             if is_frame(namespace.get(name)):

@@ -1,17 +1,30 @@
-"""XLSX for engines that do not know it: read into DataFrames, written from results, by pandas and openpyxl."""
+"""XLSX for engines that do not know it: read into DataFrames, written from results, by pandas and openpyxl.
+
+In a query `'book.xlsx'` is the first sheet and `'book.xlsx#Name'` the sheet of that name. A statement may hold such a
+text without meaning a table, so that a file or a sheet that is not there is no failure here: the engine then misses
+a table, and hints tell the sheets that there are.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from .result import Result
+from .statement import unquoted
 
 MOST_ROWS: Final = 1_048_575
 """A sheet's rows below the names of its columns."""
-_READ: Final[dict[str, tuple[tuple[int, int], Any]]] = {}
+LOOKED_AT_BYTES: Final = 8 * 1024 * 1024
+"""A larger file is not read for a schema card."""
+READER: Final = "read_xlsx"
+"""DuckDB's own function, whose calls are answered without its extension."""
+_SHEET: Final = re.compile(r"\.xlsx#", re.IGNORECASE)
+_READ: Final[dict[tuple[str, str | None], tuple[tuple[int, int], Any]]] = {}
 
 
 class SpreadsheetError(Exception):
@@ -42,15 +55,86 @@ def export_of(words: Sequence[str]) -> Export | None:
     return None
 
 
+class Place(NamedTuple):
+    """What a name in a query means: a sheet of a file of the workdir; None for the first one."""
+
+    file: str
+    sheet: str | None
+
+
+def place_of(name: str, workdir: str) -> Place | None:
+    """The sheet that a name means, whether it is there or not; None when it is no spreadsheet's."""
+    found = _SHEET.search(name)
+    if name.casefold().endswith(".xlsx") and (found is None or os.path.isfile(inside(name, workdir))):
+        return Place(name, None)
+    return None if found is None else Place(name[: found.end() - 1], name[found.end() :])
+
+
+def is_name(name: str) -> bool:
+    """Whether a name is one of a sheet."""
+    return name.casefold().endswith(".xlsx") or _SHEET.search(name) is not None
+
+
+def name_of(file: str, sheet: str | None) -> str:
+    """What a sheet is called in a query."""
+    return file if sheet is None else f"{file}#{sheet}"
+
+
+def reference_to(name: str) -> str:
+    """A name as it is written in a query."""
+    return "'" + name.replace("'", "''") + "'"
+
+
+def names_in(words: Sequence[str]) -> Iterator[str]:
+    """The names of sheets among the tokens of a statement, also those that calls of `read_xlsx` mean."""
+    for position, word in enumerate(words):
+        before = [each.casefold() for each in words[max(0, position - 2) : position]]
+        if before == [READER, "("]:
+            yield from _called(words[position:])
+        elif word[:1] in "'\"`[" and is_name(unquoted(word)):
+            yield unquoted(word)
+
+
+def _called(words: Sequence[str]) -> Iterator[str]:
+    """The name that the arguments of a call mean, if they are plain texts."""
+    if words[0][:1] != "'":
+        return
+    ended = list(words).index(")") if ")" in words else len(words)
+    folded = [word.casefold() for word in words[:ended]]
+    texts = [word for word in words[folded.index("sheet") : ended] if word[:1] == "'"] if "sheet" in folded else []
+    yield name_of(unquoted(words[0]), unquoted(texts[0]) if texts else None)
+
+
 def read(words: Sequence[str], workdir: str) -> dict[str, Any]:
-    """The spreadsheets that a statement names, each as a DataFrame of its first sheet; kept while unchanged."""
+    """The sheets that a statement names and that hold something, each as a DataFrame; kept while unchanged."""
     found = {}
-    for word in words:
-        if word[:1] in "'\"" and word[1:-1].casefold().endswith(".xlsx"):
-            path = inside(word[1:-1], workdir)
-            if os.path.isfile(path):
-                found[word[1:-1]] = _frame(path)
+    for name in names_in(words):
+        place = place_of(name, workdir)
+        if place is None or not os.path.isfile(inside(place.file, workdir)):
+            continue
+        path, sheet = inside(place.file, workdir), place.sheet
+        if sheet is not None:
+            sheet = _spelled(sheet, sheets(path))
+            if sheet is None:
+                continue
+        frame = _frame(path, sheet)
+        if frame.shape[1]:
+            found[name] = frame
     return found
+
+
+def sheets(path: str) -> list[str]:
+    """The names of a file's sheets, in their order; those that only hold a chart are none."""
+    pandas: Any = importlib.import_module("pandas")
+    with _telling(path), pandas.ExcelFile(path, engine="openpyxl") as book:
+        return [str(name) for name in book.sheet_names]
+
+
+def _spelled(sheet: str, names: Sequence[str]) -> str | None:
+    """The sheet's name as the file has it; like in Excel, upper and lower case are the same."""
+    if sheet in names:
+        return sheet
+    return next((name for name in names if name.casefold() == sheet.casefold()), None)
 
 
 def write(result: Result, path: str, workdir: str) -> None:
@@ -72,13 +156,21 @@ def inside(path: str, workdir: str) -> str:
     return real
 
 
-def _frame(path: str) -> Any:
+def _frame(path: str, sheet: str | None) -> Any:
     state = os.stat(path)
     stamp = state.st_mtime_ns, state.st_size
-    if path not in _READ or _READ[path][0] != stamp:
+    known = _READ.get((path, sheet))
+    if known is None or known[0] != stamp:
         pandas: Any = importlib.import_module("pandas")
-        try:
-            _READ[path] = stamp, pandas.read_excel(path)
-        except Exception as error:  # zipfile, openpyxl and pandas raise what they like at a broken file
-            raise SpreadsheetError(f"{os.path.basename(path)}: {error}") from error
-    return _READ[path][1]
+        with _telling(path):
+            wanted = 0 if sheet is None else sheet
+            known = _READ[path, sheet] = stamp, pandas.read_excel(path, sheet_name=wanted, engine="openpyxl")
+    return known[1]
+
+
+@contextlib.contextmanager
+def _telling(path: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # zipfile, openpyxl and pandas raise what they like at a broken file
+        raise SpreadsheetError(f"{os.path.basename(path)}: {error}") from error
