@@ -23,14 +23,37 @@ def pytest_collection_modifyitems(items):
 def postgres():
     """A PostgreSQL server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'groundbox[postgres]'")
-    spec = importlib.util.spec_from_file_location("postgres_for_tests", Path(__file__).with_name("postgres.py"))
-    server = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = server
-    spec.loader.exec_module(server)
+    server = _beside("postgres")
     programs = server.programs()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed: apt-get install postgresql")
-    page = (Path(__file__).parents[1] / "docs" / "sql.md").read_text(encoding="utf-8")
-    script = re.search(r"^```sql role\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
-    with server.running(programs, script.replace("'a long random password'", f"'{server.PASSWORD}'")) as running:
+    with server.running(programs, _role_script("sql role", server.PASSWORD)) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def mariadb():
+    """A MariaDB server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
+    pytest.importorskip("pymysql", reason="PyMySQL is not installed: pip install 'groundbox[mysql]'")
+    server = _beside("mariadb")
+    programs = server.programs()
+    if programs is None:
+        pytest.skip("no MariaDB server is installed: apt-get install mariadb-server")
+    with server.running(programs, _role_script("sql mysql role", server.PASSWORD)) as running:
+        yield running
+
+
+def _beside(name):
+    """A module beside this one."""
+    spec = importlib.util.spec_from_file_location(f"{name}_for_tests", Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _role_script(block, password):
+    """The script of docs/sql.md for a role that only reads."""
+    page = (Path(__file__).parents[1] / "docs" / "sql.md").read_text(encoding="utf-8")
+    script = re.search(rf"^```{block}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    return script.replace("'a long random password'", f"'{password}'")

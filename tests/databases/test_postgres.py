@@ -189,7 +189,7 @@ def test_databases_are_described_in_a_file_of_their_owner(tmp_path, monkeypatch,
             named(name, file=file)
 
 
-@pytest.mark.parametrize("settings", [{"url": "mysql://x"}, {"url": "postgresql://x", "max_rows": 0}])
+@pytest.mark.parametrize("settings", [{"url": "oracle://x"}, {"url": "postgresql://x", "max_rows": 0}])
 def test_settings_that_cannot_be_meant_are_refused(settings):
     with pytest.raises(InvalidArgument):
         Database(**settings)

@@ -11,7 +11,15 @@ from typing import Final
 
 from groundbox.errors import InvalidArgument
 
-SCHEMES: Final = ("postgresql", "postgres")
+SCHEMES: Final = {"postgresql": "postgres", "postgres": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+"""How a URL begins to the module that asks such a server."""
+_NOT_SERVED: Final = {
+    "oracle": "SET TRANSACTION READ ONLY, ALTER SYSTEM CANCEL SQL, a resource plan with a time, DBA_SYS_PRIVS",
+    "mssql": "a read-only transaction, which it has not, KILL, and a look at fn_my_permissions",
+    "sqlite": "nothing: ATTACH the file in the sandbox, with dialect='sqlite'",
+    "duckdb": "nothing: ATTACH the file in the sandbox",
+}
+"""Dialects of SQLAlchemy and others to what groundbox would need of them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,7 +27,8 @@ class Database:
     """One database, with the role that queries run as.
 
     Attributes:
-        url: `postgresql://role:password@host:port/name`; never printed, and in no message.
+        url: `postgresql://role:password@host:port/name`, or the same with `mysql` or `mariadb`; never printed, and in
+            no message.
         timeout_s: What the server gives one query; reached: outcome `timeout`.
         max_rows: Rows that are handed over; the result says when there were more.
         max_bytes: Bytes of text in them. One row that is larger ends the query with an error.
@@ -34,12 +43,24 @@ class Database:
     allow_powerful: bool = False
 
     def __post_init__(self) -> None:
-        if str(self.url).partition("://")[0] not in SCHEMES:
-            raise InvalidArgument("url", "must begin with postgresql://")
+        scheme = str(self.url).partition("://")[0]
+        if scheme not in SCHEMES:
+            raise InvalidArgument("url", _complaint(scheme))
         for name in ("timeout_s", "max_rows", "max_bytes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
                 raise InvalidArgument(name, f"must be above 0, not {value!r}")
+
+
+def _complaint(scheme: str) -> str:
+    """Names a scheme that is known only: what stands before :// may be anything, a password too."""
+    kinds = ", ".join(f"{each}://" for each in SCHEMES)
+    dialect = scheme.partition("+")[0]
+    if dialect in SCHEMES:
+        return f"must begin with {dialect}://, without a driver"
+    if dialect not in _NOT_SERVED:
+        return f"must begin with one of {kinds}; no other server is asked, for want of a guard that the server keeps"
+    return f"{dialect} is not asked, because there is no guard for it; it would need {_NOT_SERVED[dialect]}"
 
 
 def named(name: str, *, file: Path | None = None) -> Database:

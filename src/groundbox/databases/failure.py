@@ -8,9 +8,14 @@ from typing import Any, Final
 
 from groundbox.guest.python.fault import either, listing, nearest
 
-_UNKNOWN_TABLE: Final = re.compile(r'relation "(.+?)" does not exist|missing FROM-clause entry for table "(.+?)"')
-_UNKNOWN_COLUMN: Final = re.compile(r'column "?([\w.]+?)"? does not exist|column (\S+) does not exist')
-_AMBIGUOUS: Final = re.compile(r'column reference "(.+?)" is ambiguous')
+_UNKNOWN_TABLE: Final = re.compile(
+    r"""relation "(.+?)" does not exist|missing FROM-clause entry for table "(.+?)"|Table '(.+?)' doesn't exist"""
+    r"|SELECT command denied for table `.+?`\.`(.+?)`"
+)
+_UNKNOWN_COLUMN: Final = re.compile(
+    r"""column "?([\w.]+?)"? does not exist|column (\S+) does not exist|Unknown column '(.+?)' in"""
+)
+_AMBIGUOUS: Final = re.compile(r"""column reference "(.+?)" is ambiguous|Column '(.+?)' in .+? is ambiguous""")
 _WORD: Final = re.compile(r"\w+")
 _MESSAGE_CHARS: Final = 2000
 _READ_CHARS: Final = 100_000
@@ -57,18 +62,23 @@ def _hints(message: str, sql: str, known: Mapping[str, Sequence[str]]) -> Iterat
     words = set(_WORD.findall(sql[:_READ_CHARS].casefold()))
     named = {table: columns for table, columns in known.items() if _names(words, table)}
     if found := _UNKNOWN_TABLE.search(message):
-        close = nearest((found[1] or found[2]).rpartition(".")[2], known)
+        close = nearest(_named(found).rpartition(".")[2], known)
         yield from [f"Did you mean {either(close)}?"] if close else []
         yield f"The tables are: {listing(known)}." if known else "The role may read no table."
     elif found := _UNKNOWN_COLUMN.search(message):
-        name = (found[1] or found[2]).rpartition(".")[2].strip('"')
+        name = _named(found).rpartition(".")[2].strip('"')
         close = nearest(name, dict.fromkeys(column for columns in named.values() for column in columns))
         owners = [f"{c} of {' and '.join(t for t, columns in named.items() if c in columns)}" for c in close]
         yield from [f"Did you mean {either(owners)}?"] if owners else []
         yield from (f"The columns of {table} are: {listing(columns)}." for table, columns in named.items())
     elif found := _AMBIGUOUS.search(message):
-        owners = [table for table, columns in named.items() if found[1] in columns]
-        yield f"`{found[1]}` is a column of {' and of '.join(owners)}: write it with the table or its alias before it."
+        name = _named(found).rpartition(".")[2]
+        owners = [table for table, columns in named.items() if name in columns]
+        yield f"`{name}` is a column of {' and of '.join(owners)}: write it with the table or its alias before it."
+
+
+def _named(found: re.Match[str]) -> str:
+    return next(group for group in found.groups() if group is not None)
 
 
 def _names(words: set[str], table: str) -> bool:

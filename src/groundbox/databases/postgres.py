@@ -29,6 +29,22 @@ from groundbox.databases.failure import failure_of
 from groundbox.databases.roles import POWERS
 
 CONNECT_S: Final = 10.0
+SCHEMA: Final = """
+SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname) AS reference,
+       CASE WHEN n.nspname = ANY (pg_catalog.current_schemas(false)) THEN '' ELSE n.nspname || '.' END || c.relname,
+       c.relkind IN ('v', 'm'), c.reltuples::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
+       (SELECT string_agg(CASE k.contype WHEN 'p' THEN 'primary key' ELSE
+               '-> ' || k.confrelid::regclass || '.' || (SELECT f.attname FROM pg_catalog.pg_attribute f
+               WHERE f.attrelid = k.confrelid AND f.attnum = k.confkey[array_position(k.conkey, a.attnum)]) END, ', ')
+        FROM pg_catalog.pg_constraint k
+        WHERE k.conrelid = c.oid AND k.contype IN ('p', 'f') AND a.attnum = ANY (k.conkey))
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
+  AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT')
+ORDER BY 1, a.attnum
+"""
 _CANCEL_S: Final = 2.0
 _CLOCK_S: Final = 1.0
 """Our clock ends so much later than the server's."""
@@ -81,6 +97,11 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
     finally:
         await asyncio.shield(_end(connection, database))
     raise DatabaseUnavailable(name, f"the connection was lost ({lost})")
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _first_word(sql: str) -> str:

@@ -65,8 +65,9 @@ async def ahead(program: Program, databases: Mapping[str, Database | None], wall
     """
     if "database" not in program.options:
         return None
-    from groundbox.databases import database, postgres
+    from groundbox.databases import database
     from groundbox.databases.describing import describe
+    from groundbox.databases.servers import server_of
 
     name = program.options["database"]
     if not isinstance(name, str) or name not in databases:
@@ -77,7 +78,7 @@ async def ahead(program: Program, databases: Mapping[str, Database | None], wall
         tables = await describe(name, asked, wall_s=wall_s)
         card = render(tables, program.options.get("max_tokens", MAX_TOKENS))
         return Ahead(data=json.dumps({"text": card}).encode())
-    answer = await postgres.ask(name, asked, program.source, wall_s=wall_s)
+    answer = await server_of(asked).ask(name, asked, program.source, wall_s=wall_s)
     return Ahead(
         data=await asyncio.to_thread(answer.encoded),
         outcome=Outcome.TIMEOUT if answer.timed_out else None,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from typing import Any
+from typing import Any, Final
 
 from .result import Column, Result
+
+_BINARY: Final = frozenset({"bytea", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"})
 
 
 class Given(Exception):
@@ -48,11 +50,11 @@ def _typed(series: Any, kind: str) -> Any:
     """The values as pandas holds them; as texts where it cannot, such as a date of infinity."""
     pandas: Any = importlib.import_module("pandas")
     try:
-        if kind.startswith("numeric"):
+        if kind.startswith(("numeric", "decimal")):
             return series.astype("float64")
-        if kind == "date" or kind.startswith("timestamp"):
+        if kind in ("date", "datetime") or kind.startswith("timestamp"):
             return pandas.to_datetime(series, utc=True if kind.endswith("with time zone") else None, format="ISO8601")
-        if kind == "bytea":
+        if kind in _BINARY:
             return series.map(lambda text: bytes.fromhex(text[2:]), na_action="ignore")
     except (ValueError, OverflowError):
         return series
