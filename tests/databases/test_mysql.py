@@ -355,6 +355,26 @@ def test_a_schema_card_of_a_database(ask):
     ]
 
 
+def test_half_of_a_character_is_refused(mariadb):
+    answer = asyncio.run(mysql.ask("shop", Database(url=mariadb.url("reader")), "SELECT '\udc80'"))
+
+    assert "UTF-8" in answer.failure["message"]
+
+
+def test_more_connections_than_the_role_may_have_are_told(mariadb):
+    async def crowd():
+        database = Database(url=mariadb.url("reader"), timeout_s=10)
+        asked = (mysql.ask("shop", database, "SELECT SLEEP(1)") for _ in range(24))
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    came = asyncio.run(crowd())
+
+    refused = [str(each) for each in came if isinstance(each, DatabaseUnavailable)]
+    assert refused
+    assert set(refused) == {"database 'shop': it takes no more connections now"}
+    assert all(each.rows == [[0]] for each in came if not isinstance(each, DatabaseUnavailable))
+
+
 def test_a_long_statement_is_sent_whole(ask):
     assert ask("SELECT 42 AS x /* " + "x" * 4_000_000 + " */").value[TABLE]["data"] == [{"x": 42}]
 

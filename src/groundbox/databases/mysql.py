@@ -64,6 +64,17 @@ _SHOWN: Final = frozenset(_SHOWN_NAMES.split())
 _SKIPPED: Final = r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"
 """Blanks and comments; not those that a server of some version runs."""
 _FIRST: Final = re.compile(rf"(?:{_SKIPPED}\()*+{_SKIPPED}(\w*)(?:{_SKIPPED}(\w+))?(?:{_SKIPPED}(\w+))?")
+_REFUSED: Final = "it refused the role or its password"
+_FULL: Final = "it takes no more connections now"
+_CONNECTING: Final = {
+    1044: _REFUSED,
+    1045: _REFUSED,
+    1130: _REFUSED,
+    1698: _REFUSED,
+    1040: _FULL,
+    1203: _FULL,
+    1226: _FULL,
+}
 _LOST_CODES: Final = frozenset({1053, 1927})
 """Shutdown, and a connection that was ended."""
 _BROKEN: Final = (RuntimeError, ValueError, IndexError, AssertionError, TypeError, struct.error, OSError)
@@ -123,6 +134,10 @@ def _refusal(sql: str) -> str | None:
     """Why a statement is not sent."""
     if "\0" in sql:
         return "the statement has a NUL character in it"
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        return "the statement has half of a character in it, which UTF-8 cannot write"
     found = _FIRST.match(sql)
     word, *following = (group.casefold() if group else "" for group in (found.groups() if found else ("", "", "")))
     if word not in _FIRST_WORDS:
@@ -147,9 +162,7 @@ async def _connect(name: str, line: Line) -> None:
     except TimeoutError:
         reason = f"it did not answer within {CONNECT_S:g} s"
     except (mysql.Error, *_BROKEN) as error:
-        code = error.args[0] if error.args else None
-        refused = code in (1045, 1698, 1044, 1130)
-        reason = "it refused the role or its password" if refused else "it cannot be reached as configured"
+        reason = _CONNECTING.get(_code(error), "it cannot be reached as configured")
     raise DatabaseUnavailable(name, reason)
 
 
