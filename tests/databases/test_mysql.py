@@ -8,7 +8,7 @@ import time
 import pytest
 
 import groundbox as gb
-from groundbox.databases import mysql
+from groundbox.databases import describing, mysql
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.databases.database import Database
 from groundbox.databases.mysql_grants import powers_of
@@ -353,6 +353,26 @@ def test_a_schema_card_of_a_database(ask):
         "  customer_id int(11) -> customers.id: 1, 2",
         "  amount decimal(9,2): 10.50, 4.25",
     ]
+
+
+@pytest.mark.parametrize("settings", [{"max_rows": 2}, {"max_bytes": 100}])
+def test_a_schema_card_is_whole_where_few_rows_may_be_asked_for(mariadb, settings):
+    with gb.Sandbox(databases={"shop": Database(url=mariadb.url("reader"), **settings)}) as box:
+        card = box.run("DESCRIBE ALL", language="sql", database="shop").text
+
+    assert [line for line in card.splitlines() if not line.startswith(" ")] == [
+        "customers (table, about 2 rows)",
+        "log (table, about 0 rows)",
+        "orders (table, about 3 rows)",
+    ]
+
+
+def test_more_columns_than_a_card_is_made_of_are_told(ask, monkeypatch):
+    monkeypatch.setattr(describing, "_MOST_COLUMNS", 3)
+
+    card = ask("DESCRIBE ALL").text
+
+    assert card.splitlines()[-1] == "… (tables, more than 3 columns in all, the rest left out)"
 
 
 def test_half_of_a_character_is_refused(mariadb):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final
 
 from groundbox.databases.answer import DatabaseUnavailable
@@ -9,6 +10,9 @@ from groundbox.databases.database import Database
 from groundbox.databases.servers import server_of
 from groundbox.guest.sql.card import ColumnCard, TableCard, examples_of
 
+_MOST_COLUMNS: Final = 50_000
+"""The card's own bounds: those of the database are for what a query gives."""
+_SCHEMA_BYTES: Final = 16 * 1024 * 1024
 _MOST_SAMPLED: Final = 40
 _SAMPLE: Final = 3
 
@@ -20,7 +24,8 @@ async def describe(name: str, database: Database, *, wall_s: float | None = None
         DatabaseUnavailable, RoleTooPowerful: As the server's `ask`.
     """
     server = server_of(database)
-    answer = await server.ask(name, database, server.SCHEMA, wall_s=wall_s)
+    room = dataclasses.replace(database, max_rows=_MOST_COLUMNS, max_bytes=max(database.max_bytes, _SCHEMA_BYTES))
+    answer = await server.ask(name, room, server.SCHEMA, wall_s=wall_s)
     if answer.failure is not None:
         raise DatabaseUnavailable(name, f"its schema cannot be read: {answer.failure['message']}")
     tables: dict[str, list[list[object]]] = {}
@@ -39,4 +44,6 @@ async def describe(name: str, database: Database, *, wall_s: float | None = None
         size = f"about {estimate} rows" if isinstance(estimate, int) and estimate >= 0 else "not counted"
         told = [ColumnCard(str(row[4]), str(row[5]), str(row[6] or ""), samples.get(str(row[4]), ())) for row in rows]
         cards.append(TableCard(str(called), "view" if is_view else "table", size, told))
+    if not answer.complete:
+        cards.append(TableCard("…", "tables", f"more than {_MOST_COLUMNS} columns in all, the rest left out", ()))
     return cards
