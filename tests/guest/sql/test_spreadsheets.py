@@ -193,6 +193,13 @@ def test_a_result_replaces_a_spreadsheet_that_cannot_be_read(box, rows):
     assert rows("SELECT * FROM 'broken.xlsx'") == [[1]]
 
 
+def test_a_result_is_not_written_to_a_file_that_is_called_like_a_sheet(box):
+    execution = box.run("COPY (SELECT 1 AS a) TO 'new.xlsx#Two'", language="sql")
+
+    assert execution.error.message == "COPY writes a whole file, not a sheet of one: TO 'new.xlsx'"
+    assert not execution.artifacts
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_sheet_outside_of_the_workdir_is_refused(box, dialect):
     error = box.run("SELECT * FROM '/etc/x.xlsx#a'", language="sql", dialect=dialect).error

@@ -24,6 +24,7 @@ LOOKED_AT_BYTES: Final = 8 * 1024 * 1024
 READER: Final = "read_xlsx"
 """DuckDB's own function, whose calls are answered without its extension."""
 _SHEET: Final = re.compile(r"\.xlsx#", re.IGNORECASE)
+_ONE_SHEET: Final = re.compile(r"'.*\.xlsx#[^.]*'", re.IGNORECASE)
 _READ: Final[dict[tuple[str, str | None], tuple[tuple[int, int], Any]]] = {}
 
 
@@ -39,7 +40,11 @@ class Export(NamedTuple):
 
 
 def export_of(words: Sequence[str]) -> Export | None:
-    """What a statement exports to a spreadsheet, or None when it is no such statement."""
+    """What a statement exports to a spreadsheet, or None when it is no such statement.
+
+    Raises:
+        SpreadsheetError: It names a sheet, where a file would be written that is called so.
+    """
     if not words or words[0].casefold() != "copy":
         return None
     depth = 0
@@ -47,6 +52,8 @@ def export_of(words: Sequence[str]) -> Export | None:
         depth += (word == "(") - (word == ")")
         if depth == 0 and word.casefold() == "to" and position + 1 < len(words):
             target = words[position + 1]
+            if _ONE_SHEET.fullmatch(target):
+                raise SpreadsheetError(f"COPY writes a whole file, not a sheet of one: TO {target.partition('#')[0]}'")
             if target[:1] != "'" or not target[1:-1].casefold().endswith(".xlsx"):
                 return None
             source = " ".join(words[1:position])
