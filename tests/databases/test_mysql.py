@@ -1,7 +1,9 @@
 """A sandbox that asks a real MariaDB server, as the role that docs/sql.md sets up."""
 
 import asyncio
+import os
 import socket
+import sys
 import threading
 import time
 
@@ -235,8 +237,6 @@ def test_a_server_that_refuses_a_bound_is_not_asked(mariadb, monkeypatch):
 
 
 def test_no_thread_and_no_descriptor_is_left(mariadb):
-    import os
-
     database = Database(url=mariadb.url("reader"), timeout_s=5, max_rows=10)
     asyncio.run(mysql.ask("shop", database, "SELECT 1"))
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -269,6 +269,13 @@ def test_what_cannot_be_reached_is_told_without_its_address(mariadb, url, reason
     assert str(refused.value) == f"database 'shop': {reason}"
     assert (refused.value.__cause__, refused.value.__context__) == (None, None)
     assert "hidden" not in repr(database) + repr(refused.value)
+
+
+def test_a_missing_driver_is_told_with_the_way_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+
+    with pytest.raises(DatabaseUnavailable, match=r"PyMySQL is not installed: pip install 'groundbox\[mysql\]'"):
+        asyncio.run(mysql.ask("shop", Database(url="mysql://reader@h/shop"), "SELECT 1"))
 
 
 def test_a_server_that_says_nothing_is_given_up(monkeypatch):
