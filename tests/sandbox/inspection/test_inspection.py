@@ -185,6 +185,19 @@ def test_what_the_reader_says_is_bounded_and_checked(box, monkeypatch, said):
     assert (dict(artifact.facts), artifact.preview) == ({}, None)
 
 
+def test_a_fault_while_looking_loses_no_result(box, monkeypatch):
+    def fault():
+        raise OSError("no descriptors left")
+
+    monkeypatch.setattr(inspector, "_source", fault)
+
+    execution = box.run("open('a.csv', 'w').write('a')\nprint('kept')")
+
+    assert (execution.stdout, execution.artifacts["a.csv"].read()) == ("kept\n", b"a")
+    (warning,) = execution.warnings
+    assert (warning.code, "no descriptors left" in warning.message) == ("artifact.unseen", True)
+
+
 def test_displays_that_are_no_base64_are_left_alone(box):
     execution = box.run("display({'image/png': 'no base64 é', 'text/plain': 'a'}, raw=True)")
 

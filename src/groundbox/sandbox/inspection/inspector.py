@@ -7,6 +7,7 @@ is bounded and checked like anything that a guest says.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import dataclasses
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from groundbox.errors import GroundboxError
+from groundbox.errors import GroundboxError, GuestFileError, SandboxLost
 from groundbox.execution import Artifact, Artifacts, Display, Execution, Warning
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.inspection import kinds
@@ -34,6 +35,7 @@ MOST_BYTES: Final = 64 * MiB
 _ONE_FILE_S: Final = 5.0
 _ALL_FILES_S: Final = 10.0
 _LIMITS: Final = Limits(wall_s=_ONE_FILE_S, cpu_s=_ALL_FILES_S, memory_bytes=1024 * MiB, disk_bytes=2 * MOST_BYTES)
+_READ_AT_ONCE_BYTES: Final = 2 * MiB
 _MOST_ANSWER: Final = 64 * 1024
 _MOST_PREVIEW: Final = 4 * MiB
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -75,28 +77,41 @@ _NOTHING: Final = Seen({})
 
 
 async def inspected(execution: Execution, viewer: Viewer) -> Execution:
-    """The execution with facts and previews of its artifacts and displays, and a warning for each broken file."""
-    seen: dict[str, Seen] = {}
-    tasks: list[_Task] = []
-    for path, artifact in execution.artifacts.items():
-        seen[path] = _by_header(artifact, tasks)
-    pictures: dict[int, _Task] = {}
-    for number, display in enumerate(execution.displays):
-        task = _large_picture(display, f"display-{number}")
-        if task is not None:
-            pictures[number] = task
-    if tasks or pictures:
-        found = await _look([*tasks[:MOST_FILES], *list(pictures.values())[:MOST_FILES]], viewer)
-        for task in tasks:
-            if task.name in found:
-                seen[task.name] = _joined(seen[task.name], found[task.name])
+    """The execution with facts and previews of its artifacts and displays, and a warning for each broken file.
+
+    A fault of ours at that loses no result; it is told as a warning.
+    """
+    try:
+        return await _inspected(execution, viewer)
+    except Exception as error:
+        fault = Warning(
+            code="artifact.unseen",
+            tier="note",
+            message=f"what the files are could not be found out: {type(error).__name__}: {error}"[:500],
+        )
+        return dataclasses.replace(execution, warnings=[*execution.warnings, fault])
+
+
+async def _inspected(execution: Execution, viewer: Viewer) -> Execution:
+    """In a thread when there is much to read, so that other sandboxes do not wait."""
+    if sum(artifact.size_bytes for artifact in execution.artifacts.values()) < _READ_AT_ONCE_BYTES:
+        seen, tasks = _by_headers(execution.artifacts)
     else:
-        found = {}
-    if not any(seen.values()) and not found:
-        return execution
+        seen, tasks = await asyncio.to_thread(_by_headers, execution.artifacts)
+    shown = {
+        _display_name(number): task
+        for number, display in enumerate(execution.displays)
+        if (task := _large_picture(display, _display_name(number))) is not None
+    }
+    found: dict[str, Seen] = {}
+    if tasks or shown:
+        found = await _look([*tasks, *list(shown.values())[:MOST_FILES]], viewer)
+    for task in tasks:
+        if task.name in found:
+            seen[task.name] = _joined(seen[task.name], found[task.name])
     displays = [
-        dataclasses.replace(display, preview=found[pictures[number].name].preview)
-        if number in pictures and pictures[number].name in found
+        dataclasses.replace(display, preview=found[_display_name(number)].preview)
+        if _display_name(number) in found and _display_name(number) in shown
         else display
         for number, display in enumerate(execution.displays)
     ]
@@ -108,11 +123,22 @@ async def inspected(execution: Execution, viewer: Viewer) -> Execution:
     )
 
 
+def _display_name(number: int) -> str:
+    """No path of an artifact begins so."""
+    return f"/display-{number}"
+
+
+def _by_headers(artifacts: Mapping[str, Artifact]) -> tuple[dict[str, Seen], list[_Task]]:
+    """What the first bytes of each tell, and what has to be looked at inside."""
+    tasks: list[_Task] = []
+    return {path: _by_header(artifact, tasks) for path, artifact in artifacts.items()}, tasks
+
+
 def _by_header(artifact: Artifact, tasks: list[_Task]) -> Seen:
     """What the first bytes tell; adds a task where that is not all."""
     wanted = artifact.media_type in _PICTURES or artifact.media_type in _READ_INSIDE
     named = kinds.kind_of(artifact.path, b"").named
-    if not (wanted or named in _CHECKED_NAMES) or artifact.size_bytes > MOST_BYTES:
+    if not (wanted or named in _CHECKED_NAMES) or artifact.size_bytes > MOST_BYTES or len(tasks) == MOST_FILES:
         return _NOTHING
     try:
         data = artifact.read()
@@ -161,7 +187,7 @@ async def _look(tasks: Sequence[_Task], viewer: Viewer) -> dict[str, Seen]:
             box = box or viewer(_LIMITS)
             try:
                 found[task.name] = await _look_at(task, box, source)
-            except GroundboxError:
+            except (SandboxLost, GuestFileError):
                 await box.close()
                 box = None
     finally:
