@@ -28,7 +28,6 @@ _BINARY: Final[dict[str, tuple[int, type[ast.operator]]]] = {
 _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
     "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq, "in": ast.In, "∈": ast.In,
 }  # fmt: skip
-_WORDLIKE: Final = frozenset({"plus", "minus", "times", "mod", "modulo", "in"})
 _CONSTANTS: Final = {"True": True, "False": False, "None": None}
 _NOT_FINITE: Final = {"inf": math.inf, "nan": math.nan}
 _FACTOR: Final = 7

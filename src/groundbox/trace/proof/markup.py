@@ -20,7 +20,6 @@ _COMMANDS: Final = {
     "geq": ">=", "lt": "<", "gt": ">", "ne": "!=", "neq": "!=", "to": "→", "rightarrow": "→", "Rightarrow": "→",
     "implies": "→", "approx": "≈", "in": "in", "land": "and", "lor": "or", "neg": "not", "lnot": "not",
 }  # fmt: skip
-_LONGEST_CODE: Final = 2000
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
 _CODE: Final = re.compile(r"(`{1,2})([^`\n]{1,2000})\1")
 _LATEX: Final = re.compile(r"\\([A-Za-z]{1,20}|[,;:!{}()\[\] %_$])")

@@ -96,11 +96,11 @@ def mutations(text: str, trace: Trace, *, seed: int = 0, most: int = 3) -> list[
     return found
 
 
-def _held(subject: _Subject, *kinds: type[Claim]) -> Iterator[tuple[int, Claim, Placed]]:
+def _held(subject: _Subject, *kinds: type[Claim]) -> Iterator[tuple[Claim, Placed]]:
     """Claims of these kinds that hold and that a record shows."""
-    for index, (claim, place) in enumerate(zip(subject.reading.claims, subject.placed, strict=True)):
+    for claim, place in zip(subject.reading.claims, subject.placed, strict=True):
         if isinstance(claim, kinds) and place.hit is not None and place.hit.step >= 0 and not claim.recap:
-            yield index, claim, place
+            yield claim, place
 
 
 def _scalars(subject: _Subject, claim: Claim) -> Iterator[tuple[int, int, Any]]:
@@ -155,7 +155,7 @@ def _ever(subject: _Subject, node: ast.expr) -> list[Any]:
 
 
 def _values(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Has):
+    for claim, _ in _held(subject, Has):
         assert isinstance(claim, Has)
         scalars = list(_scalars(subject, claim))
         if claim.how is How.IS_NOT or not scalars or not isinstance(claim.value, ast.Constant):
@@ -173,7 +173,7 @@ def _values(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _changes(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Goes):
+    for claim, _ in _held(subject, Goes):
         assert isinstance(claim, Goes)
         scalars = list(_scalars(subject, claim))
         if claim.subject is None or not scalars or isinstance(claim.subject, ast.Tuple):
@@ -192,7 +192,7 @@ def _changes(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _arguments(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Called):
+    for claim, _ in _held(subject, Called):
         assert isinstance(claim, Called)
         scalars = list(_scalars(subject, claim))
         if not scalars or not claim.arguments:
@@ -212,7 +212,7 @@ def _arguments(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _returns(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Returned):
+    for claim, _ in _held(subject, Returned):
         assert isinstance(claim, Returned)
         scalars = list(_scalars(subject, claim))
         if not scalars or not isinstance(claim.value, ast.Constant) or not same(claim.value.value, scalars[-1][2]):
@@ -234,7 +234,7 @@ def _returns(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _arithmetic(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Equal):
+    for claim, _ in _held(subject, Equal):
         assert isinstance(claim, Equal)
         scalars = list(_scalars(subject, claim))
         plain = [part for part in claim.parts if _worked_out(part) is not _NONE]
@@ -262,7 +262,7 @@ def _worked_out(node: ast.expr) -> Any:
 
 def _truths(subject: _Subject) -> Iterator[Mutation]:
     finder = Finder(subject.ledger)
-    for _, claim, _ in _held(subject, Truth):
+    for claim, _ in _held(subject, Truth):
         assert isinstance(claim, Truth)
         if claim.test is None:
             continue
@@ -282,7 +282,7 @@ def _truths(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _names(subject: _Subject) -> Iterator[Mutation]:
-    for _, claim, _ in _held(subject, Has, Goes):
+    for claim, _ in _held(subject, Has, Goes):
         assert isinstance(claim, Has | Goes)
         if not isinstance(claim.subject, ast.Name) or (isinstance(claim, Has) and claim.how is How.IS_NOT):
             continue
@@ -302,7 +302,7 @@ def _names(subject: _Subject) -> Iterator[Mutation]:
 
 def _counts(subject: _Subject) -> Iterator[Mutation]:
     counts = {run.loop.count for run in subject.ledger.loops}
-    for _, claim, _ in _held(subject, Iterated, InIteration):
+    for claim, _ in _held(subject, Iterated, InIteration):
         assert isinstance(claim, Iterated | InIteration)
         quote = subject.text[claim.start : claim.end]
         match = re.search(r"\d+", quote)
@@ -330,11 +330,11 @@ def _free(subject: _Subject, number: int, counts: set[int]) -> int:
 
 def _lines(subject: _Subject) -> Iterator[Mutation]:
     last = subject.ledger.trace.source.count("\n") + 1
-    for _, claim, _ in _held(subject, AtLine):
+    for claim, _ in _held(subject, AtLine):
         assert isinstance(claim, AtLine)
         lines = {
             subject.ledger.line_of(place.hit.step)
-            for _, other, place in _held(subject, Claim)
+            for other, place in _held(subject, Claim)
             if other.sentence == claim.sentence and place.hit
         }
         free = [line for line in range(1, last + 1) if line not in lines and line != claim.line]
@@ -362,7 +362,7 @@ class _Update(NamedTuple):
 
 def _updates(subject: _Subject) -> Iterator[_Update]:
     """Every update of a name that a record tells and that the text tells as a change."""
-    for _, claim, place in _held(subject, Has, Goes):
+    for claim, place in _held(subject, Has, Goes):
         assert isinstance(claim, Has | Goes)
         assert place.hit is not None
         if not isinstance(claim.subject, ast.Name) or (isinstance(claim, Has) and claim.how is not How.BECOMES):

@@ -137,7 +137,7 @@ def _answer(claims: Sequence[Claim], verdicts: Sequence[Verdict], ledger: Ledger
         is_return = (
             isinstance(claim, Returned)
             and entry is not None
-            and ((claim.function == name and not _is_inner(claim, entry.args)) or verdict.step == entry.last)
+            and ((claim.function == name and not _is_inner(claim)) or verdict.step == entry.last)
         )
         if isinstance(claim, Answer) or is_return or (entry is None and verdict.kind is Kind.OUTPUT):
             if verdict.status is Status.UNCHECKABLE:
@@ -150,7 +150,7 @@ def _answer(claims: Sequence[Claim], verdicts: Sequence[Verdict], ledger: Ledger
     return given
 
 
-def _is_inner(claim: Returned, args: Any) -> bool:
+def _is_inner(claim: Returned) -> bool:
     """Whether a return is of a recursive call with other arguments."""
     return claim.arguments is not None and len(claim.arguments) > 0
 

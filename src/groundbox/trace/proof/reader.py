@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from groundbox.trace.proof.claims import Changed, Claim, Goes, Grows, Has, How, Iterated, Returned, Span, Truth
 from groundbox.trace.proof.ledger import names_in
 from groundbox.trace.proof.phrase import Phrase
-from groundbox.trace.proof.sentences import Form
 from groundbox.trace.proof.vocabulary import vocabulary
 
 _GUARDS: Final = vocabulary(
@@ -168,13 +167,3 @@ def cells(phrase: Phrase) -> Iterator[tuple[int, int]]:
             begin = at + 1
     if begin < len(phrase.items):
         yield begin, len(phrase.items)
-
-
-def is_row(phrase: Phrase) -> bool:
-    """Whether it is a row of a table with a header."""
-    return phrase.sentence.form is Form.ROW and phrase.sentence.header is not None
-
-
-def shifted(claim: _C, **fields: Any) -> _C:
-    """The same claim with other fields."""
-    return dataclasses.replace(claim, **fields)

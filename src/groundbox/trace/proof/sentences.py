@@ -34,7 +34,6 @@ class Sentence:
         end: Where it ends.
         tokens: Its words and signs, without a list mark at its beginning.
         header: Of a table row: the header's cells; None for the header itself.
-        paragraph: Counts up at each blank line.
     """
 
     number: int

@@ -245,8 +245,6 @@ def becomes(draft: Draft, at: int) -> bool:
     phrase = draft.phrase
     if phrase.low(at) in ("takes", "take", "goes") and _several(draft, at, phrase.skip(at + 1, _LIST_WORDS, 4)):
         return True
-    if phrase.low(at) in ("turns", "turn") and phrase.low(at + 1) not in ("into", "to", "out"):
-        return has_value(draft, at, How.BECOMES, at + 1)
     return has_value(draft, at, How.BECOMES, at + 1)
 
 
@@ -510,7 +508,7 @@ def arrow(draft: Draft, at: int) -> bool:
     """`x: 0 → 3 → 6`, `x → 5`, `... -> [1, 4]`."""
     phrase = draft.phrase
     if phrase.low(at - 2) == "→" and at - 1 in draft.used:
-        return at - 1 in draft.used
+        return True
     left = phrase.node(at - 1)
     value = phrase.right(at + 1, bare=False, fill=frozenset())
     if value is None or phrase.low(value.end) in (
