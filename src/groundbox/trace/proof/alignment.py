@@ -28,7 +28,7 @@ from groundbox.trace.proof.claims import (
     Span,
 )
 from groundbox.trace.proof.finding import Finder, Hit, Uncheckable
-from groundbox.trace.proof.ledger import shape
+from groundbox.trace.proof.values.code import shape
 
 _MOST_HYPOTHESES: Final = 3
 

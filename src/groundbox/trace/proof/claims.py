@@ -7,7 +7,7 @@ import dataclasses
 from enum import StrEnum
 from typing import Any
 
-from groundbox.trace.proof.things import Part
+from groundbox.trace.proof.values.things import Part
 
 
 class Kind(StrEnum):

@@ -9,8 +9,8 @@ from typing import Any
 
 from groundbox.trace import schema
 from groundbox.trace.proof.ledger import Ledger
-from groundbox.trace.proof.likeness import same
-from groundbox.trace.proof.things import Part
+from groundbox.trace.proof.values.likeness import same
+from groundbox.trace.proof.values.things import Part
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

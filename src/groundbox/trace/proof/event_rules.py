@@ -25,10 +25,8 @@ from groundbox.trace.proof.claims import (
     Span,
 )
 from groundbox.trace.proof.claims import words as words_of
-from groundbox.trace.proof.evaluation import literal
 from groundbox.trace.proof.phrase import ADVERBS, NUMBERS, ORDINALS, Value
 from groundbox.trace.proof.reader import Draft, Rule
-from groundbox.trace.proof.things import Part
 from groundbox.trace.proof.tokens import NUMBER
 from groundbox.trace.proof.value_rules import (
     acceptable,
@@ -40,6 +38,8 @@ from groundbox.trace.proof.value_rules import (
     one,
     one_chain,
 )
+from groundbox.trace.proof.values.evaluation import literal
+from groundbox.trace.proof.values.things import Part
 
 _THE: Final = frozenset(
     ["the", "a", "an", "value", "of", "list", "queue", "stack", "set", "end", "front", "back", "its", "dictionary"]

@@ -24,9 +24,11 @@ from groundbox.trace.proof.claims import (
     value_text,
     words,
 )
-from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names
 from groundbox.trace.proof.finding import Finder, Uncheckable
-from groundbox.trace.proof.ledger import MISSING, Ledger, is_called, names_in
+from groundbox.trace.proof.ledger import MISSING, Ledger, is_called
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import names_in
+from groundbox.trace.proof.values.evaluation import evaluate, no_names
 
 
 class Contrary(NamedTuple):

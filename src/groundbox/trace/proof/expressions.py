@@ -7,18 +7,17 @@ only words that the program uses as names are names, except in code spans and be
 from __future__ import annotations
 
 import ast
-import functools
 import keyword
 import math
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from groundbox.trace.proof.things import Gap, Opaque, Part
 from groundbox.trace.proof.tokens import NUMBER, SIGN, STRING, WORD, Token
+from groundbox.trace.proof.values.code import parse_source
+from groundbox.trace.proof.values.things import Gap, Opaque, Part
 
 _DEEPEST: Final = 24
-_LONGEST_SPAN: Final = 400
+
 _BINARY: Final[dict[str, tuple[int, type[ast.operator]]]] = {
     "|": (1, ast.BitOr), "^": (2, ast.BitXor), "&": (3, ast.BitAnd), "<<": (4, ast.LShift), ">>": (4, ast.RShift),
     "+": (5, ast.Add), "-": (5, ast.Sub), "*": (6, ast.Mult), "/": (6, ast.Div), "//": (6, ast.FloorDiv),
@@ -44,19 +43,6 @@ def parser(tokens: Sequence[Token], names: Collection[str]) -> Callable[[int], P
     """A function that gives the longest expression that begins at a token, or None."""
     made = _Parser(tokens, names)
     return lambda at: made.comparison(at, 0)
-
-
-@functools.lru_cache(maxsize=4096)
-def parse_source(text: str) -> ast.expr | None:
-    """A whole piece of code as an expression, or None if it is none."""
-    if not text.strip() or len(text) > _LONGEST_SPAN:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return None
 
 
 def number(text: str) -> ast.Constant | None:

@@ -34,12 +34,15 @@ from groundbox.trace.proof.claims import (
     Truth,
     Yields,
 )
-from groundbox.trace.proof.comprehensions import Bound, Comprehension, found_in
 from groundbox.trace.proof.deltas import Delta, deltas
-from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names, truth
-from groundbox.trace.proof.ledger import Entry, Ledger, LoopRun, is_called, names_in, shape
-from groundbox.trace.proof.likeness import EMPTY, is_gap, is_written, said_value, same
+from groundbox.trace.proof.ledger import Entry, Ledger, LoopRun, is_called
 from groundbox.trace.proof.matching import Matcher
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import names_in, shape
+from groundbox.trace.proof.values.comprehensions import Bound, Comprehension, found_in
+from groundbox.trace.proof.values.evaluation import evaluate, no_names
+from groundbox.trace.proof.values.likeness import EMPTY, is_gap, is_written, listed, said_value, same
+from groundbox.trace.proof.values.operators import truth
 from groundbox.trace.structure import Activation, Step
 
 
@@ -865,14 +868,9 @@ class Finder:
             raise Uncheckable("the value cannot be worked out")
         return (
             Hit(now, entry.last)
-            if same(said, actual, about=claim.about) or same(_listed(said), _listed(actual), about=claim.about)
+            if same(said, actual, about=claim.about) or same(listed(said), listed(actual), about=claim.about)
             else None
         )
-
-
-def _listed(value: Any) -> Any:
-    """Tuples as lists: an answer may be written as JSON."""
-    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _from(entries: Sequence[Entry], low: int, after: int) -> Iterator[Entry]:

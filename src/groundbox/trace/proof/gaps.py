@@ -17,7 +17,7 @@ from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed
 from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, value_text, words
 from groundbox.trace.proof.ledger import Entry, Ledger
-from groundbox.trace.proof.likeness import same
+from groundbox.trace.proof.values.likeness import same
 
 _PASSES_OVER: Final = re.compile(
     r"\.\.\.|…|\b(?:later|eventually|finally|afterwards|until|iterations \d+ |rest|remaining|similarly|likewise|"

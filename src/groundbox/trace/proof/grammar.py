@@ -7,12 +7,12 @@ from typing import Final, NamedTuple
 
 from groundbox.trace.proof import event_rules, truth_rules, value_rules
 from groundbox.trace.proof.claims import Claim, Has, How, Printed, Row
-from groundbox.trace.proof.ledger import names_in
 from groundbox.trace.proof.markup import Plain, plain
 from groundbox.trace.proof.phrase import Phrase, phrase
 from groundbox.trace.proof.reader import Draft, Rule, cells, read
 from groundbox.trace.proof.sentences import Form, Sentence, split
 from groundbox.trace.proof.tokens import tokenize
+from groundbox.trace.proof.values.code import names_in
 
 MOST_CLAIMS: Final = 20_000
 
@@ -61,7 +61,7 @@ def _row(found: Phrase, names: frozenset[str], functions: frozenset[str]) -> Seq
     header = found.sentence.header
     if header is None:
         return ()
-    from groundbox.trace.proof.expressions import parse_source
+    from groundbox.trace.proof.values.code import parse_source
 
     has: list[Has] = []
     for column, (begin, end) in enumerate(cells(found)):

@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import bisect
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
-from groundbox.trace.proof.evaluation import Unknowable, evaluate
-from groundbox.trace.proof.things import Memory, Thing, refs
+from groundbox.trace.proof.records.memory import Memory, refs
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import names_in, shape
+from groundbox.trace.proof.values.evaluation import evaluate
+from groundbox.trace.proof.values.things import Thing
 from groundbox.trace.reading import Trace
 from groundbox.trace.schema import V
 from groundbox.trace.structure import Activation, Loop, Step
@@ -547,29 +549,6 @@ def is_called(activation: Activation, name: str) -> bool:
     """Whether an activation is one of the function that a text calls `name`."""
     qualname = activation.short_name
     return qualname == name or qualname.endswith(("." + name, name + ".__init__"))
-
-
-def shape(node: ast.AST) -> str:
-    """A text that is equal for equal expressions, whether they are read or assigned."""
-    if type(node) is ast.Name:
-        return f"Name(id={node.id!r})"
-    text = ast.dump(node)
-    return _CONTEXT.sub("", text) if "ctx=" in text else text
-
-
-_CONTEXT: Final = re.compile(r",? ?ctx=(?:Load|Store|Del)\(\)")
-
-
-def names_in(node: ast.AST) -> frozenset[str]:
-    """The names that an expression reads."""
-    if type(node) is ast.Constant:
-        return _NO_NAMES
-    if type(node) is ast.Name:
-        return frozenset((node.id,))
-    return frozenset(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
-
-
-_NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 def _collect(nodes: Sequence[Any], depth: int, last: int, found: list[LoopRun]) -> None:

@@ -10,11 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names, truth
-from groundbox.trace.proof.ledger import MISSING, Condition, Ledger, names_in, shape
-from groundbox.trace.proof.likeness import is_written, said_value, same
+from groundbox.trace.proof.ledger import MISSING, Condition, Ledger
 from groundbox.trace.proof.outcomes import Outcomes
-from groundbox.trace.proof.things import Array, Part, Thing, Written, refs
+from groundbox.trace.proof.records.memory import refs
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import loaded, names_in, shape
+from groundbox.trace.proof.values.evaluation import evaluate, no_names
+from groundbox.trace.proof.values.likeness import is_written, said_value, same
+from groundbox.trace.proof.values.operators import truth
+from groundbox.trace.proof.values.things import Array, Part, Thing, Written
 from groundbox.trace.structure import Step
 
 _ORDER: Final = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq})
@@ -587,7 +591,7 @@ def _pairs(test: ast.Compare) -> Iterator[ast.Compare]:
 def _own(statement: ast.stmt) -> Iterator[ast.expr]:
     """The expressions of a statement's own part, those in blocks left out."""
     if isinstance(statement, ast.AugAssign):
-        yield ast.BinOp(_loaded(statement.target), statement.op, statement.value)
+        yield ast.BinOp(loaded(statement.target), statement.op, statement.value)
     for name, value in ast.iter_fields(statement):
         if name in ("body", "orelse", "handlers", "finalbody", "cases"):
             continue
@@ -601,10 +605,6 @@ def _is_alike(said: ast.expr, source: ast.expr) -> bool:
     if isinstance(said, ast.BinOp):
         return isinstance(source, ast.BinOp) and type(said.op) is type(source.op)
     return isinstance(source, ast.Call | ast.Subscript) and type(said) is type(source)
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(target), mode="eval").body
 
 
 def _unmade(part: ast.expr, value: Any) -> Any:

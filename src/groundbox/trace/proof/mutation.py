@@ -42,11 +42,12 @@ from groundbox.trace.proof.claims import (
     Returned,
     Truth,
 )
-from groundbox.trace.proof.evaluation import Unknowable, evaluate, no_names
 from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.grammar import Reading, claims_of
 from groundbox.trace.proof.ledger import Entry, Ledger, is_called
-from groundbox.trace.proof.likeness import same
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.evaluation import evaluate, no_names
+from groundbox.trace.proof.values.likeness import same
 from groundbox.trace.reading import Trace
 
 _SCALAR: Final = re.compile(

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.trace import schema
-from groundbox.trace.proof.evaluation import Unknowable
 from groundbox.trace.proof.ledger import MISSING, Ledger
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import loaded
 from groundbox.trace.structure import Step
 
 _OVERRIDES: Final = ("__setattr__", "__setitem__")
@@ -99,17 +100,13 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
     if isinstance(target, ast.Name):
         yield target, value
     elif isinstance(target, ast.Attribute | ast.Subscript):
-        yield _loaded(target), value
+        yield loaded(target), value
     elif isinstance(target, rows) and isinstance(value, rows) and len(target.elts) == len(value.elts):
         parts = [*target.elts, *value.elts]
         if all(isinstance(part, ast.Name) for part in target.elts) and not any(
             isinstance(part, ast.Starred) for part in parts
         ):
             yield from zip(target.elts, value.elts, strict=True)
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(target), mode="eval").body
 
 
 def _crowded(tree: ast.Module | None) -> frozenset[int]:

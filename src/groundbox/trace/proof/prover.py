@@ -13,7 +13,7 @@ from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.gaps import gaps
 from groundbox.trace.proof.grammar import Reading, claims_of
 from groundbox.trace.proof.ledger import Exhausted, Ledger
-from groundbox.trace.proof.likeness import said_value, same
+from groundbox.trace.proof.values.likeness import listed, said_value, same
 from groundbox.trace.proof.verdicts import Proof, Status, Told, Verdict
 from groundbox.trace.reading import Trace
 
@@ -145,7 +145,7 @@ def _answer(claims: Sequence[Claim], verdicts: Sequence[Verdict], ledger: Ledger
             right = verdict.status is Status.SUPPORTED
             if right and answer is not None and isinstance(claim, Answer | Returned) and claim.value is not None:
                 known, said = said_value(claim.value)
-                right = known and (same(said, answer) or same(_listed(said), _listed(answer)))
+                right = known and (same(said, answer) or same(listed(said), listed(answer)))
             given = right
     return given
 
@@ -153,10 +153,6 @@ def _answer(claims: Sequence[Claim], verdicts: Sequence[Verdict], ledger: Ledger
 def _is_inner(claim: Returned) -> bool:
     """Whether a return is of a recursive call with other arguments."""
     return claim.arguments is not None and len(claim.arguments) > 0
-
-
-def _listed(value: Any) -> Any:
-    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 _EVENTS: Final = (schema.Call, schema.Set, schema.Mutate, schema.Return, schema.Yield, schema.Raise, schema.Out)

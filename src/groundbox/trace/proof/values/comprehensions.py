@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
-from groundbox.trace.proof.things import Array, Part
-
-_MOST: Final = 10_000
+from groundbox.trace.proof.values.bounds import MOST
+from groundbox.trace.proof.values.things import Array, Part
 
 Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
 Evaluate = Callable[[ast.expr, Any], Any]
@@ -51,7 +50,7 @@ def scopes(generators: Sequence[ast.comprehension], lookup: Any, evaluate: Evalu
         or clause.is_async
         or isinstance(items, Part | Array)
         or not hasattr(items, "__len__")
-        or len(items) > _MOST
+        or len(items) > MOST
     ):
         raise TypeError("the items of a comprehension are not known")
     for item in items:

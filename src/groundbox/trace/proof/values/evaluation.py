@@ -1,4 +1,4 @@
-"""Expressions worked out on recorded values: operators, comparisons, displays, items, attributes, a few builtins.
+"""Expressions worked out on recorded values: operators, comparisons, displays, items, attributes, a few functions.
 
 Nothing of the program is run. Whatever cannot be worked out cheaply and with certainty is `Unknowable`.
 """
@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groundbox.trace.proof.comprehensions import scopes
-from groundbox.trace.proof.things import Array, Gap, Named, Part, Thing, Written
+from groundbox.trace.proof.values.bounds import MOST, Unknowable, size, small
+from groundbox.trace.proof.values.comprehensions import scopes
+from groundbox.trace.proof.values.functions import BUILTINS, MATH, METHODS, ORDERED, PADDING, STEEP
+from groundbox.trace.proof.values.operators import UNARY, arithmetic, compare, truth
+from groundbox.trace.proof.values.things import Array, Gap, Named, Part, Thing, Written
 
-_MOST: Final = 10_000
 _DEEPEST: Final = 40
-
-
-class Unknowable(Exception):
-    """It cannot be worked out; the message says why."""
-
-
 Lookup = Callable[[str], Any]
 """Gives the value of a name, or raises Unknowable."""
 
@@ -71,7 +66,7 @@ def _items(nodes: Sequence[ast.expr], lookup: Lookup, depth: int) -> list[Any]:
     for node in nodes:
         if isinstance(node, ast.Starred):
             spread = evaluate(node.value, lookup, depth)
-            if not isinstance(spread, list | tuple | str | range) or len(spread) > _MOST:
+            if not isinstance(spread, list | tuple | str | range) or len(spread) > MOST:
                 raise Unknowable("no sequence")
             values.extend(spread)
         else:
@@ -90,63 +85,13 @@ def _binary(node: Any, lookup: Lookup, depth: int) -> Any:
     return arithmetic(type(node.op), left, right)
 
 
-def arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
-    """The result of a binary operator, within bounds."""
-    if isinstance(left, Part | Thing | Array) or isinstance(right, Part | Thing | Array):
-        raise Unknowable("not wholly shown")
-    if (
-        kind is ast.Pow
-        and isinstance(left, int)
-        and isinstance(right, int)
-        and (not _small(left, 10**6) or not _small(right, 400))
-    ):
-        raise Unknowable("too large a power")
-    if kind is ast.LShift and not _small(right, 4000):
-        raise Unknowable("too large a shift")
-    if (
-        kind in (ast.Mult, ast.Add)
-        and _size(left) * max(1, _amount(right)) + _size(right) * max(1, _amount(left)) > _MOST
-    ):
-        raise Unknowable("too long")
-    if kind is ast.Mod and isinstance(left, str | bytes):
-        raise Unknowable("formatting")
-    return _BINARY[kind](left, right)
-
-
-def _small(value: Any, bound: int) -> bool:
-    return isinstance(value, int | float) and abs(value) <= bound
-
-
-def _size(value: Any) -> int:
-    return len(value) if hasattr(value, "__len__") else 0
-
-
-def _amount(value: Any) -> int:
-    return value if isinstance(value, int) else 1
-
-
 def _unary(node: Any, lookup: Lookup, depth: int) -> Any:
     value = evaluate(node.operand, lookup, depth)
     if isinstance(node.op, ast.Not):
         return not truth(value)
     if isinstance(value, bool | int | float | complex | Counter):
-        return _UNARY[type(node.op)](value)
+        return UNARY[type(node.op)](value)
     raise Unknowable("no number")
-
-
-def truth(value: Any) -> bool:
-    """Whether a value counts as true.
-
-    Raises:
-        Unknowable: It is an instance, whose class may say.
-    """
-    if isinstance(value, Part):
-        return value.length > 0
-    if isinstance(value, Array):
-        raise Unknowable("the truth of an array")
-    if isinstance(value, Thing) and value.kind not in ("class", "function", "builtin", "method", "module"):
-        raise Unknowable("the truth of an instance")
-    return bool(value)
 
 
 def _compare(node: Any, lookup: Lookup, depth: int) -> Any:
@@ -157,32 +102,6 @@ def _compare(node: Any, lookup: Lookup, depth: int) -> Any:
             return False
         left = right
     return True
-
-
-def compare(kind: type[ast.cmpop], left: Any, right: Any) -> bool:
-    """The result of one comparison."""
-    if kind in (ast.Is, ast.IsNot):
-        return _identical(left, right) == (kind is ast.Is)
-    if isinstance(left, Part | Array) or isinstance(right, Part | Array):
-        raise Unknowable("not wholly shown")
-    if (
-        isinstance(left, Thing)
-        and isinstance(right, Thing)
-        and kind in (ast.Eq, ast.NotEq)
-        and left.label
-        and right.label
-    ):
-        raise Unknowable("the equality of instances")
-    return bool(_COMPARE[kind](left, right))
-
-
-def _identical(left: Any, right: Any) -> bool:
-    for value in (left, right):
-        if value is None or isinstance(value, bool):
-            return left is right
-    if isinstance(left, Thing) and isinstance(right, Thing) and left.label and right.label:
-        return left.label == right.label
-    raise Unknowable("identity")
 
 
 def _bool(node: Any, lookup: Lookup, depth: int) -> Any:
@@ -276,7 +195,7 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     name = getattr(node.func, "id", "")
     if node.keywords or any(isinstance(each, ast.Constant) and _is_gap(each.value) for each in node.args):
         return _instance(node, name or getattr(node.func, "attr", ""), lookup, depth)
-    function = _BUILTINS.get(name)
+    function = BUILTINS.get(name)
     if function is None and not node.args and name[:1].isupper():
         return Thing("object", name)
     if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
@@ -296,11 +215,11 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if function is None:
         raise Unknowable("a call")
     arguments = _items(node.args, lookup, depth)
-    if any(isinstance(argument, Part | Thing | Array) or _size(argument) > _MOST for argument in arguments):
+    if any(isinstance(argument, Part | Thing | Array) or size(argument) > MOST for argument in arguments):
         if len(arguments) == 1 and isinstance(arguments[0], Part | Array) and node.func.id == "len":
             return len(arguments[0]) if isinstance(arguments[0], Array) else arguments[0].length
         raise Unknowable("not wholly shown")
-    if name in _ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
+    if name in ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
         raise Unknowable("the order of a set")
     return function(*arguments)
 
@@ -311,7 +230,7 @@ def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
     given = [each for each in arguments if not (isinstance(each, ast.Constant) and _is_gap(each.value))]
     if given and not node.keywords and name[:1].isupper():
         return Written(name, tuple(_items(node.args, lookup, depth)), name)
-    if given or not name or name in _BUILTINS:
+    if given or not name or name in BUILTINS:
         raise Unknowable("keywords")
     return Thing("object", name, {word.arg: evaluate(word.value, lookup, depth) for word in node.keywords})
 
@@ -322,12 +241,12 @@ def _is_gap(value: object) -> bool:
 
 def _method(node: Any, lookup: Lookup, depth: int) -> Any:
     owner = evaluate(node.func.value, lookup, depth)
-    if node.func.attr not in _METHODS.get(type(owner), ()):
+    if node.func.attr not in METHODS.get(type(owner), ()):
         raise Unknowable(f"a call of {node.func.attr}")
     arguments = _items(node.args, lookup, depth)
     if any(isinstance(argument, set | frozenset | Part | Thing) for argument in arguments) and node.func.attr == "join":
         raise Unknowable("the order of a set")
-    if node.func.attr in _PADDING and not _small(arguments[0], _MOST):
+    if node.func.attr in PADDING and not small(arguments[0], MOST):
         raise Unknowable("too long")
     result = getattr(owner, node.func.attr)(*arguments)
     return list(result) if node.func.attr in ("keys", "values", "items") else result
@@ -344,10 +263,10 @@ def _is_math(node: ast.expr, lookup: Lookup) -> bool:
 
 
 def _of_math(node: Any, lookup: Lookup, depth: int) -> Any:
-    if node.func.attr not in _MATH:
+    if node.func.attr not in MATH:
         raise Unknowable(f"a call of math.{node.func.attr}")
     arguments = _items(node.args, lookup, depth)
-    if not all(_small(argument, 500 if node.func.attr in _STEEP else 10**300) for argument in arguments):
+    if not all(small(argument, 500 if node.func.attr in STEEP else 10**300) for argument in arguments):
         raise Unknowable("too large a number")
     return getattr(math, node.func.attr)(*arguments)
 
@@ -375,11 +294,7 @@ _CONVERSIONS: Final[dict[int, Callable[[Any], Any]]] = {ord("r"): repr, ord("s")
 
 
 def _is_short(value: Any) -> bool:
-    return _size(value) <= _MOST if isinstance(value, str) else not isinstance(value, int) or _small(value, 10**300)
-
-
-def _power(base: Any, exponent: Any) -> Any:
-    return arithmetic(ast.Pow, base, exponent)
+    return size(value) <= MOST if isinstance(value, str) else not isinstance(value, int) or small(value, 10**300)
 
 
 def _comprehension(node: Any, lookup: Lookup, depth: int) -> Any:
@@ -392,28 +307,9 @@ def _comprehension(node: Any, lookup: Lookup, depth: int) -> Any:
     values = []
     for scope in scopes(node.generators, lookup, work, ordered=kind is list):
         values.append(evaluate(node.elt, scope, depth))
-        if len(values) > _MOST:
+        if len(values) > MOST:
             raise Unknowable("too long")
     return kind(values)
-
-
-def _mapping(*values: Any) -> dict[Any, Any]:
-    """A Counter, defaultdict or OrderedDict, whose default does not matter here."""
-    last = values[-1] if values else {}
-    return dict(last) if isinstance(last, dict) else dict(Counter(last))
-
-
-def _range(*bounds: int) -> range:
-    return range(*bounds)
-
-
-def _listed(kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    def make(*values: Any) -> Any:
-        if values and isinstance(values[0], range) and len(values[0]) > _MOST:
-            raise Unknowable("too long")
-        return kind(*values)
-
-    return make
 
 
 _NODES: Final[dict[type[ast.AST], Callable[[Any, Lookup, int], Any]]] = {
@@ -435,50 +331,5 @@ _NODES: Final[dict[type[ast.AST], Callable[[Any, Lookup, int], Any]]] = {
     ast.SetComp: _comprehension,
     ast.GeneratorExp: _comprehension,
 }
-_BINARY: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-}  # fmt: skip
-_UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
-    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
-}  # fmt: skip
-_COMPARE: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge, ast.In: lambda item, owner: item in owner, ast.NotIn: lambda item, owner: item not in owner,
-}  # fmt: skip
-_BUILTINS: Final[dict[str, Callable[..., Any]]] = {
-    "len": len, "abs": abs, "min": min, "max": max, "sum": sum, "round": round, "bool": bool, "int": int,
-    "float": float, "str": str, "ord": ord, "chr": chr, "divmod": divmod, "any": any, "all": all, "repr": repr,
-    "sorted": _listed(sorted), "range": _range, "list": _listed(list), "set": _listed(set), "tuple": _listed(tuple),
-    "deque": _listed(deque), "frozenset": _listed(frozenset), "dict": _listed(dict), "Counter": _mapping,
-    "defaultdict": _mapping,
-    "OrderedDict": _mapping,
-    "reversed": lambda items: list(reversed(items)), "enumerate": lambda *a: list(enumerate(*a)),
-    "zip": lambda *a: list(zip(*a, strict=False)), "bin": bin, "hex": hex, "oct": oct, "pow": _power,
-}  # fmt: skip
 _SHOWN_WITH_MODULE: Final = ("datetime.", "np.")
 """How values of standard types begin that show themselves with their module."""
-_ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "str", "repr", "reversed", "deque", "Counter"})
-_STEEP: Final = frozenset({"factorial", "comb", "perm"})
-"""Functions of `math` whose results are far longer than what they are given."""
-_MATH: Final = _STEEP | {
-    "sqrt", "isqrt", "floor", "ceil", "trunc", "gcd", "lcm", "fabs", "log", "log2", "log10", "pow", "exp", "sin", "cos",
-    "tan", "asin", "acos", "atan", "atan2", "radians", "degrees", "hypot", "copysign", "fmod", "isinf", "isnan",
-    "isfinite",
-}  # fmt: skip
-_PADDING: Final = frozenset({"center", "ljust", "rjust", "zfill"})
-_METHODS: Final[dict[type, frozenset[str]]] = {
-    str: frozenset({
-        "upper", "lower", "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "isdigit",
-        "isalpha", "isalnum", "isupper", "islower", "isspace", "count", "find", "index", "title",
-        "capitalize", "swapcase", "join", "replace", "splitlines", "rfind", "isnumeric", "removeprefix",
-        "removesuffix", "center", "ljust", "rjust", "zfill",
-        "rindex", "rsplit", "partition", "rpartition", "istitle", "isdecimal", "isidentifier",
-    }),
-    list: frozenset({"count", "index", "copy"}),
-    tuple: frozenset({"count", "index"}),
-    dict: frozenset({"get", "keys", "values", "items", "copy"}),
-    Counter: frozenset({"get", "keys", "values", "items"}),
-    set: frozenset({"issubset", "issuperset", "union", "intersection", "difference", "isdisjoint", "copy"}),
-}  # fmt: skip

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from groundbox.trace.proof.evaluation import literal
-from groundbox.trace.proof.expressions import parse_source
-from groundbox.trace.proof.things import Array, Gap, Named, Opaque, Part, Thing, Written
+from groundbox.trace.proof.values.code import parse_source
+from groundbox.trace.proof.values.evaluation import literal
+from groundbox.trace.proof.values.things import Array, Gap, Named, Opaque, Part, Thing, Written
 
 EMPTY: Final = "__empty__"
 """The name that stands for `empty` where the text does not say an empty what."""
@@ -76,6 +76,11 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
     if isinstance(said, Thing):
         return _same_thing(said, actual, about)
     return type(said) is type(actual) and bool(said == actual)
+
+
+def listed(value: Any) -> Any:
+    """Tuples as lists: an answer may be written as JSON."""
+    return [listed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _same_number(said: Any, actual: Any, about: bool) -> bool:
