@@ -74,7 +74,7 @@ class Finder:
         self.ledger = ledger
         self.matcher = Matcher(ledger)
         self._changes: Sequence[Delta] | None = None
-        self._found: dict[tuple[int, int, int, int], Hit | Uncheckable | tuple[()]] = {}
+        self._found: dict[tuple[Claim, int, int, int], Hit | Uncheckable | tuple[()]] = {}
 
     def find(self, claim: Claim, low: int, now: int, after: int) -> Hit | None:
         """The first moment from `low` on.
@@ -88,7 +88,7 @@ class Finder:
             Uncheckable: The trace cannot say.
             Exhausted: Too much work was done already.
         """
-        key = (id(claim), low, now, after)
+        key = (claim, low, now, after)
         found = self._found.get(key)
         if found is None:
             try:
