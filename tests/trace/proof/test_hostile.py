@@ -2,9 +2,9 @@
 
 import pytest
 
-from groundbox.trace.proof.markup import plain
 from groundbox.trace.proof.prover import prove
-from groundbox.trace.proof.tokens import tokenize
+from groundbox.trace.proof.text.markup import plain
+from groundbox.trace.proof.text.tokens import tokenize
 
 SIZE = 100_000
 PIECES = [

@@ -25,9 +25,9 @@ from groundbox.trace.proof.claims import (
     Span,
 )
 from groundbox.trace.proof.claims import words as words_of
-from groundbox.trace.proof.phrase import ADVERBS, NUMBERS, ORDINALS, Value
 from groundbox.trace.proof.reader import Draft, Rule
-from groundbox.trace.proof.tokens import NUMBER
+from groundbox.trace.proof.text.phrase import ADVERBS, NUMBERS, ORDINALS, Value
+from groundbox.trace.proof.text.tokens import NUMBER
 from groundbox.trace.proof.value_rules import (
     acceptable,
     arguments,

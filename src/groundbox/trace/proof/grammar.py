@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from groundbox.trace.proof import event_rules, truth_rules, value_rules
 from groundbox.trace.proof.claims import Claim, Has, How, Printed, Row
-from groundbox.trace.proof.markup import Plain, plain
-from groundbox.trace.proof.phrase import Phrase, phrase
 from groundbox.trace.proof.reader import Draft, Rule, cells, read
-from groundbox.trace.proof.sentences import Form, Sentence, split
-from groundbox.trace.proof.tokens import tokenize
+from groundbox.trace.proof.text.markup import Plain, plain
+from groundbox.trace.proof.text.phrase import Phrase, phrase
+from groundbox.trace.proof.text.sentences import Form, Sentence, split
+from groundbox.trace.proof.text.tokens import tokenize
 from groundbox.trace.proof.values.code import names_in
 
 MOST_CLAIMS: Final = 20_000

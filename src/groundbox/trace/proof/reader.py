@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from groundbox.trace.proof.claims import Changed, Claim, Goes, Grows, Has, How, Iterated, Returned, Span, Truth
-from groundbox.trace.proof.phrase import Phrase
+from groundbox.trace.proof.text.phrase import Phrase
+from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.code import names_in
-from groundbox.trace.proof.vocabulary import vocabulary
 
 _GUARDS: Final = vocabulary(
     """

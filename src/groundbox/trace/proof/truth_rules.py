@@ -8,12 +8,12 @@ from typing import Final
 
 from groundbox.trace.proof.claims import Changed, Has, Held, How, Printed, Raised, Returned, Truth, Yields
 from groundbox.trace.proof.event_rules import called, change_of, message_of
-from groundbox.trace.proof.phrase import ADVERBS
 from groundbox.trace.proof.reader import Draft, Rule
+from groundbox.trace.proof.text.phrase import ADVERBS
+from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.value_rules import arguments, empty_name, from_to, function_name, has_value, is_place, move
 from groundbox.trace.proof.values.evaluation import literal
 from groundbox.trace.proof.values.likeness import EMPTY
-from groundbox.trace.proof.vocabulary import vocabulary
 
 _TRUE: Final = frozenset({"true", "satisfied", "met", "truthy", "yes", "fulfilled"})
 _FALSE: Final = frozenset({"false", "unsatisfied", "falsy", "no", "falsey", "violated"})

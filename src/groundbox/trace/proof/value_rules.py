@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import Changed, Equal, Goes, Grows, Has, How, Returned, Truth, Yields
-from groundbox.trace.proof.phrase import ADVERBS, Phrase, Value
 from groundbox.trace.proof.reader import Draft, Rule
+from groundbox.trace.proof.text.phrase import ADVERBS, Phrase, Value
+from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.evaluation import literal
 from groundbox.trace.proof.values.likeness import EMPTY, is_gap
-from groundbox.trace.proof.vocabulary import vocabulary
 
 _NOT_A_VALUE: Final = vocabulary(
     """

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from groundbox.trace.proof.expressions import Parsed, parser
-from groundbox.trace.proof.sentences import Sentence
-from groundbox.trace.proof.tokens import NUMBER, SIGN, STRING, WORD, Token
+from groundbox.trace.proof.text.expressions import Parsed, parser
+from groundbox.trace.proof.text.sentences import Sentence
+from groundbox.trace.proof.text.tokens import NUMBER, SIGN, STRING, WORD, Token
+from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.code import parse_source
 from groundbox.trace.proof.values.likeness import EMPTY
 from groundbox.trace.proof.values.things import Opaque
-from groundbox.trace.proof.vocabulary import vocabulary
 
 OPERAND: Final = "operand"
 NUMBERS: Final = {

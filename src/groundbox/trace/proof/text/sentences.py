@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from groundbox.trace.proof.markup import Plain
-from groundbox.trace.proof.tokens import BREAK, NUMBER, SIGN, WORD, Token
+from groundbox.trace.proof.text.markup import Plain
+from groundbox.trace.proof.text.tokens import BREAK, NUMBER, SIGN, WORD, Token
 
 _WRAPPED: Final = 55
 _NO_END: Final = frozenset({"e", "g", "i", "etc", "vs", "cf", "resp", "eq", "no"})

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
-from groundbox.trace.proof.tokens import NUMBER, SIGN, STRING, WORD, Token
+from groundbox.trace.proof.text.tokens import NUMBER, SIGN, STRING, WORD, Token
 from groundbox.trace.proof.values.code import parse_source
 from groundbox.trace.proof.values.things import Gap, Opaque, Part
 
