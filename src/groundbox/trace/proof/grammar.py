@@ -1,18 +1,36 @@
-"""The claims of a text: sentences, operands, rules."""
+"""The claims of a text: its sentences, each given to the rules of its words; rows of tables; blocks of output.
+
+What a word can claim is the matter of `rules`, whether it is so that of `moments`.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from groundbox.trace.proof import event_rules, truth_rules, value_rules
 from groundbox.trace.proof.claims import Claim, Has, How, Printed, Row
-from groundbox.trace.proof.reader import Draft, Rule, cells, read
+from groundbox.trace.proof.rules import (
+    being,
+    calls,
+    changes,
+    comparisons,
+    comprehensions,
+    containers,
+    counts,
+    exceptions,
+    notation,
+    output,
+    returns,
+    truths,
+    values,
+)
+from groundbox.trace.proof.rules.reader import Draft, Rule, cells, read
 from groundbox.trace.proof.text.markup import Plain, plain
 from groundbox.trace.proof.text.phrase import Phrase, phrase
 from groundbox.trace.proof.text.sentences import Form, Sentence, split
 from groundbox.trace.proof.text.tokens import tokenize
-from groundbox.trace.proof.values.code import names_in
+from groundbox.trace.proof.values.code import names_in, parse_source
 
 MOST_CLAIMS: Final = 20_000
 
@@ -61,8 +79,6 @@ def _row(found: Phrase, names: frozenset[str], functions: frozenset[str]) -> Seq
     header = found.sentence.header
     if header is None:
         return ()
-    from groundbox.trace.proof.values.code import parse_source
-
     has: list[Has] = []
     for column, (begin, end) in enumerate(cells(found)):
         if column >= len(header) or end - begin < 1:
@@ -85,10 +101,7 @@ def _row(found: Phrase, names: frozenset[str], functions: frozenset[str]) -> Seq
     return [Row(start=has[0].start, end=has[-1].end, sentence=found.sentence.number, cells=tuple(has))]
 
 
-def _speaks_of(node: object, names: frozenset[str]) -> bool:
-    import ast
-
-    assert isinstance(node, ast.AST)
+def _speaks_of(node: ast.expr, names: frozenset[str]) -> bool:
     used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
     return bool(used) and all(name in names for name in used)
 
@@ -119,5 +132,9 @@ def _merged(*tables: dict[str, Sequence[Rule]]) -> dict[str, Sequence[Rule]]:
     return merged
 
 
-_RULES: Final = _merged(event_rules.RULES, truth_rules.RULES, value_rules.RULES)
-_LAST: Final = (*truth_rules.LAST, *event_rules.LAST)
+# Of the rules for one word the first that makes a claim of it ends the search, so the order of the rooms matters.
+_RULES: Final = _merged(
+    comprehensions.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES, output.RULES, exceptions.RULES,
+    comparisons.RULES, truths.RULES, being.RULES, values.RULES, changes.RULES, notation.RULES,
+)  # fmt: skip
+_LAST: Final = (*truths.LAST, *exceptions.LAST)

@@ -1,0 +1,115 @@
+"""Rules for counts and places: so many iterations, calls or levels, `in iteration 3`, `on line 7`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.proof.claims import AtLine, Counted, InIteration, Iterated, Span
+from groundbox.trace.proof.claims import words as words_of
+from groundbox.trace.proof.rules.operands import function_name
+from groundbox.trace.proof.rules.reader import Draft, Rule
+from groundbox.trace.proof.text.phrase import NUMBERS, ORDINALS
+from groundbox.trace.proof.text.tokens import NUMBER
+
+_LOOPS: Final = frozenset(
+    {"loop", "loops", "body", "iteration", "iterations", "while", "for", "iterates", "rounds", "passes"}
+)
+
+
+def counts(draft: Draft, at: int) -> bool:
+    """`3 iterations`, `4 times`, `three passes`; `called 9 times`, `4 levels deep`."""
+    phrase = draft.phrase
+    number = _number(draft, at - 1)
+    if number is None:
+        return _numbered(draft, at)
+    if at in draft.used:
+        return False
+    low = phrase.low(at)
+    around = set(phrase.lows)
+    words = phrase.lows[max(0, at - 9) : at]
+    if low in ("levels", "level", "deep"):
+        draft.add(Counted, at - 1, at, what="depth", count=number)
+    elif low in ("calls",) or ("called" in words or "invoked" in words):
+        draft.add(Counted, at - 1, at, what="calls", count=number, function=_called_name(draft, at))
+    elif low in ("iterations", "iteration", "passes", "rounds") or around & _LOOPS:
+        if low == "passes" and not around & (_LOOPS - {"passes"}) and "after" not in around:
+            return False
+        which = next((word for word in words if word in ("outer", "inner", "for", "while")), "")
+        if "over" in words and (target := phrase.node(at - len(words) + words.index("over") + 1)) is not None:
+            which = words_of(target).strip("()") if isinstance(target, ast.Name | ast.Tuple | ast.Attribute) else which
+        ends = bool(around & {"ends", "done", "left", "finishes"}) and "after" in around
+        draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends)
+    else:
+        return False
+    return True
+
+
+def _number(draft: Draft, at: int) -> int | None:
+    node = draft.phrase.node(at)
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    low = draft.phrase.low(at)
+    return {"once": 1, "twice": 2}.get(low, NUMBERS.get(low)) if node is None else None
+
+
+def _called_name(draft: Draft, at: int) -> str | None:
+    for index in range(at - 1, max(-1, at - 10), -1):
+        node = draft.phrase.node(index)
+        if node is not None and function_name(node) in draft.functions:
+            return function_name(node)
+    return None
+
+
+def _numbered(draft: Draft, at: int) -> bool:
+    """`in iteration 3`, `the loop is left by a break in iteration 2`, `the third iteration`."""
+    phrase = draft.phrase
+    if phrase.low(at) not in ("iteration", "pass", "round") or phrase.low(at - 1) == "goes":
+        return False
+    number = _number(draft, at + 1)
+    if number is None or phrase.items[at + 1].kind == NUMBER:
+        ordinal = ORDINALS.get(phrase.low(at - 1))
+        if ordinal is None or number is not None:
+            return False
+        draft.add(InIteration, at - 1, at, number=ordinal)
+        return True
+    before = set(phrase.lows[max(0, at - 8) : at])
+    exit = bool(before & {"break", "left", "leaves", "exits", "ends", "breaks"}) and "in" in before
+    draft.add(InIteration, at, at + 1, number=number, exit=exit)
+    return True
+
+
+def span(draft: Draft, at: int) -> bool:
+    """`in iterations 2 to 5`, `iterations 3 and 4 are left out here`."""
+    first, last = _number(draft, at + 1), _number(draft, at + 3)
+    if first is None or last is None or draft.phrase.low(at + 2) not in ("to", "and", "through", "-", "–"):
+        return False
+    draft.add(Span, at, at + 3, begin=first, finish=last)
+    return True
+
+
+def depth(draft: Draft, at: int) -> bool:
+    """`the recursion depth is 4`, `a depth of 4`."""
+    phrase = draft.phrase
+    begin = phrase.skip(at + 1, {"is", "of", "reaches", "was", "at", "most"}, 3)
+    number = _number(draft, begin)
+    if number is None or phrase.node(at) is not None:
+        return False
+    draft.add(Counted, at, begin, what="depth", count=number)
+    return True
+
+
+def line(draft: Draft, at: int) -> bool:
+    """`on line 7`, `line 7:`."""
+    number = _number(draft, at + 1)
+    if number is None or draft.phrase.items[at].code or draft.phrase.low(at + 2) == "=":
+        return False
+    draft.add(AtLine, at, at + 1, line=number)
+    return True
+
+
+RULES: Final[dict[str, Sequence[Rule]]] = {
+    **dict.fromkeys(("calls", "iteration", "times", "passes", "pass", "rounds", "round", "levels", "deep"), (counts,)),
+    "iterations": (span, counts), "depth": (depth,), "line": (line,),
+}  # fmt: skip

@@ -1,0 +1,117 @@
+"""Rules for what calls return and generators yield: `f(2) returns 5`, `the value to return is 5`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.proof.claims import Equal, How, Returned
+from groundbox.trace.proof.rules.chains import chain_of
+from groundbox.trace.proof.rules.operands import BEFORE_A_THING, acceptable, arguments, callee, function_name
+from groundbox.trace.proof.rules.reader import Draft, Rule
+from groundbox.trace.proof.rules.values import one
+from groundbox.trace.proof.text.phrase import ADVERBS, Value
+from groundbox.trace.proof.values.evaluation import literal
+
+_RETURNING: Final = (
+    BEFORE_A_THING
+    | ADVERBS
+    | frozenset({"number", "string", "result", "tuple", "with", "us", "index", "final", "back"})
+)
+
+
+def returns(draft: Draft, at: int) -> bool:
+    """`f(2) returns 5`, `we return x = 5`, `it yields 3`."""
+    phrase = draft.phrase
+    yields = phrase.low(at) in ("yields", "yield", "yielding")
+    begin = phrase.skip(at + 1, _RETURNING, 5)
+    value = phrase.right(begin)
+    if phrase.low(at) in ("return",) and phrase.low(at - 1) in ("a", "the", "no", "to"):
+        return False
+    if value is None or not acceptable(draft, value):
+        return False
+    left = _function_left(draft, at)
+    node = phrase.node(left) if left is not None else None
+    function, given = (
+        (callee(draft, node), arguments(node) if isinstance(node, ast.Call) else None)
+        if node is not None
+        else (None, None)
+    )
+    if (
+        left is None
+        and phrase.left(at) is not None
+        and phrase.node(phrase.left(at) or 0) is not None
+        and _is_foreign(draft, at)
+    ):
+        index = phrase.left(at)
+        assert index is not None
+        return one(draft, index, value, How.IS, first=index)
+    return _return(draft, at if left is None else left, value, function, given, yields)
+
+
+def _is_foreign(draft: Draft, at: int) -> bool:
+    """A call of something that is not the program's, such as `stack.pop()`."""
+    left = draft.phrase.left(at)
+    return left is not None and isinstance(draft.phrase.node(left), ast.Call)
+
+
+def _return(
+    draft: Draft, first: int, value: Value, function: str | None,
+    given: tuple[tuple[str | None, ast.expr], ...] | None, yields: bool,
+) -> bool:  # fmt: skip
+    phrase = draft.phrase
+    chain = chain_of(draft, value)
+    if chain is None:
+        return False
+    parts, end, about = chain
+    if len(parts) > 1:
+        draft.add(Equal, first, end - 1, parts=tuple(parts), about=about)
+    draft.add(Returned, first, end - 1, function=function, arguments=given, value=parts[-1], yields=yields, about=about)
+    if phrase.low(end) in (",", "and") and phrase.low(phrase.skip(end, {",", "and"}, 2)) == "then":
+        following = phrase.right(phrase.skip(end, {",", "and", "then"}, 3), bare=False)
+        if following is not None and literal(following.node)[0]:
+            return _return(draft, end + 1, following, function, given, yields)
+    return True
+
+
+def _function_left(draft: Draft, at: int) -> int | None:
+    left = draft.phrase.left(at)
+    if left is None and draft.phrase.low(at - 1) in ("which", "also", "that") and draft.phrase.low(at - 2) == ",":
+        left = at - 3
+    node = draft.phrase.node(left) if left is not None else None
+    if left is None or node is None or function_name(node) not in draft.functions:
+        return None
+    return left if isinstance(node, ast.Call | ast.Name | ast.Attribute) else None
+
+
+def gives_back(draft: Draft, at: int) -> bool:
+    """`f gives back 5`, `f(2) gives 5`, `the generator gives 0`."""
+    phrase = draft.phrase
+    left = _function_left(draft, at)
+    if left is None:
+        return False
+    node = phrase.node(left)
+    value = phrase.right(phrase.skip(at + 1, _RETURNING, 5))
+    if node is None or value is None or not acceptable(draft, value):
+        return False
+    given = arguments(node) if isinstance(node, ast.Call) else None
+    generator = "generator" in phrase.lows[max(0, left - 2) : left]
+    return _return(draft, left, value, callee(draft, node), given, generator)
+
+
+def value_to_return(draft: Draft, at: int) -> bool:
+    """`the value to return is 5`, `its return value is 5`."""
+    phrase = draft.phrase
+    words = phrase.lows[max(0, at - 5) : at]
+    if ("return" not in words and "returned" not in words) or not {"value", "what"} & set(words):
+        return False
+    value = phrase.right(phrase.skip(at + 1, _RETURNING, 5))
+    return value is not None and _return(draft, at, value, None, None, False)
+
+
+RULES: Final[dict[str, Sequence[Rule]]] = {
+    **dict.fromkeys(("returns", "return", "returning", "yields", "yield", "returned", "yielding"), (returns,)),
+    **dict.fromkeys(("gives", "give", "produces"), (gives_back,)),
+    "is": (value_to_return,),
+}  # fmt: skip
