@@ -2,7 +2,7 @@
 
 from groundbox.trace.proof.claims import Printed
 from groundbox.trace.proof.finding import Finder
-from groundbox.trace.proof.ledger import Ledger
+from groundbox.trace.proof.records.ledger import Ledger
 
 
 def test_what_was_found_for_a_claim_is_not_said_of_a_later_one_at_its_place_in_memory(stored):

@@ -31,7 +31,7 @@ def test_plain_text_is_as_long_as_the_text_and_its_tokens_stand_where_they_say(p
 
 
 def test_work_without_end_is_given_up_and_said(stored, monkeypatch):
-    monkeypatch.setattr("groundbox.trace.proof.ledger._BUDGET", 10)
+    monkeypatch.setattr("groundbox.trace.proof.records.ledger._BUDGET", 10)
     monkeypatch.setattr("groundbox.trace.proof.prover._WORK_PER_CLAIM", 0)
 
     proof = prove("a becomes 18. b becomes 12.", stored("gcd"))

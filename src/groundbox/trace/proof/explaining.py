@@ -25,7 +25,9 @@ from groundbox.trace.proof.claims import (
     words,
 )
 from groundbox.trace.proof.finding import Finder, Uncheckable
-from groundbox.trace.proof.ledger import MISSING, Ledger, is_called
+from groundbox.trace.proof.records.frames import MISSING
+from groundbox.trace.proof.records.ledger import Ledger
+from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in
 from groundbox.trace.proof.values.evaluation import evaluate, no_names
@@ -112,7 +114,7 @@ class Explainer:
         return Contrary(low, value_text(actual), f"{words(claim.subject)} is {value_text(actual)} here")
 
     def _of_change(self, subject: ast.expr, low: int) -> Contrary | None:
-        for entry in self.ledger.history(subject):
+        for entry in self.ledger.histories.of(subject):
             if entry.t >= low:
                 old = "" if entry.old is MISSING else f" from {value_text(entry.old)}"
                 text = f"the next change of {words(subject)} is{old} to {value_text(entry.new)}"
@@ -121,10 +123,10 @@ class Explainer:
 
     def _of_truth(self, claim: Truth, low: int) -> Contrary | None:
         if claim.test is None:
-            at = bisect.bisect_left(self.ledger.condition_times, low)
-            if at >= len(self.ledger.conditions):
+            at = bisect.bisect_left(self.ledger.course.condition_times, low)
+            if at >= len(self.ledger.course.conditions):
                 return None
-            condition = self.ledger.conditions[at]
+            condition = self.ledger.course.conditions[at]
             return Contrary(condition.t, str(condition.truth), f"{words(condition.test)} is {condition.truth} here")
         if not names_in(claim.test):
             return self._of_plain_truth(claim.test)
@@ -148,7 +150,7 @@ class Explainer:
         return Contrary(None, str(actual), f"{words(test)} is {actual}, and the run compares no such values here")
 
     def _of_return(self, claim: Returned, low: int) -> Contrary | None:
-        for activation in self.ledger.returns:
+        for activation in self.ledger.course.returns:
             if activation.last < low or (claim.function is not None and not is_called(activation, claim.function)):
                 continue
             if claim.arguments is not None and not self.finder._given(claim, activation):
@@ -201,8 +203,8 @@ class Explainer:
 
     def _of_the_rest(self, claim: Claim, low: int) -> Contrary | None:
         if isinstance(claim, Iterated):
-            counts = sorted({run.loop.count for run in self.ledger.loops if run.end >= low}) or [
-                run.loop.count for run in self.ledger.loops
+            counts = sorted({run.loop.count for run in self.ledger.course.loops if run.end >= low}) or [
+                run.loop.count for run in self.ledger.course.loops
             ]
             text = ", ".join(map(str, counts[:4]))
             return Contrary(None, text, f"the loops from here on have {text} iterations") if counts else None
@@ -230,7 +232,7 @@ class Explainer:
         return None
 
     def _of_call(self, claim: Called, low: int) -> Contrary | None:
-        for activation in self.ledger.activations:
+        for activation in self.ledger.course.activations:
             if activation.first >= low and is_called(activation, claim.function):
                 given = ", ".join(
                     f"{name}={value_text(self.ledger.memory.read(value, activation.first), 60)}"

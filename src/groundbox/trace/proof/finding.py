@@ -34,9 +34,12 @@ from groundbox.trace.proof.claims import (
     Truth,
     Yields,
 )
-from groundbox.trace.proof.deltas import Delta, deltas
-from groundbox.trace.proof.ledger import Entry, Ledger, LoopRun, is_called
 from groundbox.trace.proof.matching import Matcher
+from groundbox.trace.proof.records.course import LoopRun
+from groundbox.trace.proof.records.deltas import Delta, deltas
+from groundbox.trace.proof.records.histories import Entry
+from groundbox.trace.proof.records.ledger import Ledger
+from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in, shape
 from groundbox.trace.proof.values.comprehensions import Bound, Comprehension, found_in
@@ -112,7 +115,7 @@ class Finder:
         record = self._record(t)
         if not isinstance(record, schema.Set | schema.Mutate | schema.Return | schema.Yield):
             return t
-        step = self.ledger.step_of(t)
+        step = self.ledger.course.step_of(t)
         return step.step if step is not None and step.step <= t <= step.last else t
 
     def _has(self, claim: Has, low: int, now: int, after: int) -> Hit | None:
@@ -176,7 +179,7 @@ class Finder:
         self, claim: Claim, holds: Callable[[Comprehension, ast.comprehension, Step], bool | None], low: int, now: int
     ) -> Hit | None:
         unknown = ""
-        for step in self.ledger.steps if claim.recap else self._told_now(low, now):
+        for step in self.ledger.course.steps if claim.recap else self._told_now(low, now):
             for holder, clause in found_in(step.statement):
                 try:
                     if holds(holder, clause, step):
@@ -189,10 +192,10 @@ class Finder:
 
     def _told_now(self, low: int, now: int) -> Iterator[Step]:
         """The steps that a sentence may tell that has come to `now`: those that go on, and the next ones."""
-        yield from self.ledger.open_steps(now)
+        yield from self.ledger.course.open_steps(now)
         for t in dict.fromkeys((low, now)):
-            at = bisect.bisect_left(self.ledger.step_times, t)
-            yield from self.ledger.steps[at : at + _FEW]
+            at = bisect.bisect_left(self.ledger.course.step_times, t)
+            yield from self.ledger.course.steps[at : at + _FEW]
 
     def _for_item(self, code: ast.expr, clause: ast.comprehension, item: Any, step: Step) -> Any:
         assert isinstance(clause.target, ast.Name)
@@ -212,7 +215,7 @@ class Finder:
 
     def _first(self, names: frozenset[str], low: int, holds: Callable[[int], bool]) -> Hit | None:
         """The first moment from `low` on at which something over these names holds."""
-        times = self.ledger.moments(names - {EMPTY})
+        times = self.ledger.histories.moments(names - {EMPTY})
         knowable = False
         for t in (low, *times[bisect.bisect_right(times, low) :]):
             self.ledger.spend()
@@ -239,13 +242,13 @@ class Finder:
         return False
 
     def _shown(self, names: frozenset[str], t: int) -> int:
-        times = self.ledger.moments(names)
+        times = self.ledger.histories.moments(names)
         at = bisect.bisect_right(times, t) - 1
         return times[at] if at >= 0 else t
 
     def _becomes(self, claim: Has, low: int, after: int) -> Hit | None:
         says = self._sayer(claim.value, about=claim.about)
-        entries = self.ledger.history(claim.subject)
+        entries = self.ledger.histories.of(claim.subject)
         if not entries and not self._exists(claim.subject):
             raise Uncheckable("it cannot be worked out from the trace")
         for entry in _from(entries, low, after):
@@ -259,7 +262,7 @@ class Finder:
 
     def _exists(self, subject: ast.expr) -> bool:
         """Whether the text may speak of it: a name that the program has, or a thing that could be worked out."""
-        return isinstance(subject, ast.Name) or bool(self.ledger.moments(names_in(subject)))
+        return isinstance(subject, ast.Name) or bool(self.ledger.histories.moments(names_in(subject)))
 
     def _goes(self, claim: Goes, low: int, now: int, after: int) -> Hit | None:
         if claim.subject is None:
@@ -267,7 +270,7 @@ class Finder:
         values = [said_value(value) for value in claim.values]
         if isinstance(claim.subject, ast.Tuple):
             return self._tuple_goes(claim, [value for _, value in values], low)
-        entries = self.ledger.history(claim.subject)
+        entries = self.ledger.histories.of(claim.subject)
         for at, entry in enumerate(entries):
             if entry.t < low or entry.t <= after:
                 continue
@@ -316,7 +319,7 @@ class Finder:
         """Whether the last change is as large as the text says."""
         if claim.by is None:
             return True
-        step = self.ledger.step_of(entry.t)
+        step = self.ledger.course.step_of(entry.t)
         for t in (entry.t - 1, step.step if step is not None else entry.t):
             try:
                 amount = self.ledger.value(claim.by, t)
@@ -354,7 +357,7 @@ class Finder:
     def _some_name_goes(self, claim: Goes, low: int) -> Hit | None:
         values = [said_value(value)[1] for value in claim.values]
         for name in sorted(self.ledger.names - self.ledger.functions):
-            entries = [entry for entry in self.ledger.history(ast.Name(name)) if entry.told and entry.t >= low]
+            entries = [entry for entry in self.ledger.histories.of(ast.Name(name)) if entry.told and entry.t >= low]
             for at in range(len(entries) - len(values) + 1):
                 self.ledger.spend()
                 run = entries[at : at + len(values)]
@@ -363,7 +366,7 @@ class Finder:
         return None
 
     def _grows(self, claim: Grows, low: int, now: int, after: int) -> Hit | None:
-        for entry in _from(self.ledger.history(claim.subject), low, after):
+        for entry in _from(self.ledger.histories.of(claim.subject), low, after):
             self.ledger.spend()
             try:
                 amount = self.ledger.value(claim.amount, entry.t - 1)
@@ -379,8 +382,10 @@ class Finder:
 
     def _fits(self, claim: Truth, t: int) -> bool:
         """Whether the values that the sentence said before are there at `t`, or after the calls of a test at `t`."""
-        at = bisect.bisect_left(self.ledger.condition_times, t)
-        test = self.ledger.conditions[at : at + 1] if t in self.ledger.condition_times[at : at + 1] else ()
+        at = bisect.bisect_left(self.ledger.course.condition_times, t)
+        test = (
+            self.ledger.course.conditions[at : at + 1] if t in self.ledger.course.condition_times[at : at + 1] else ()
+        )
         over = max((call.last for condition in test for call in condition.calls), default=t)
         return all(self._still(given, t) or (over > t and self._still(given, over)) for given in claim.given)
 
@@ -412,7 +417,7 @@ class Finder:
 
     def _is_same_object(self, claim: Truth, test: ast.Compare, low: int) -> Hit | None:
         wanted = claim.truth
-        times = self.ledger.moments(names_in(test))
+        times = self.ledger.histories.moments(names_in(test))
         for t in (low, *times[bisect.bisect_right(times, low) :]):
             self.ledger.spend()
             if not self._fits(claim, t):
@@ -432,12 +437,12 @@ class Finder:
         going_on = self.matcher.going_on(now)
         if going_on and going_on[0].truth is claim.truth:
             return Hit(now, going_on[0].t)
-        times = self.ledger.condition_times
+        times = self.ledger.course.condition_times
         at = bisect.bisect_left(times, now)
-        step = self.ledger.step_of(now)
+        step = self.ledger.course.step_of(now)
         if step is not None and step.step in times[max(0, at - 1) : at]:
             at -= 1
-        if at < len(times) and self.ledger.conditions[at].truth is claim.truth:
+        if at < len(times) and self.ledger.course.conditions[at].truth is claim.truth:
             return Hit(times[at], times[at])
         return None
 
@@ -461,7 +466,7 @@ class Finder:
         return Hit(now, -1) if fits else None
 
     def _called(self, claim: Called, low: int, now: int, after: int) -> Hit | None:
-        for activation in self.ledger.activations:
+        for activation in self.ledger.course.activations:
             if (
                 activation.first >= low
                 and activation.first > after
@@ -508,7 +513,7 @@ class Finder:
             if found is not None:
                 return found
         says = self._sayer(claim.value, about=claim.about)
-        for activation in self.ledger.returns:
+        for activation in self.ledger.course.returns:
             if activation.last < low or not self._may_return(claim, activation):
                 continue
             if activation.last <= after and activation is not self.ledger.entry:  # the result may be told twice
@@ -548,7 +553,7 @@ class Finder:
         return None
 
     def _iterated(self, claim: Iterated, low: int, now: int, after: int) -> Hit | None:
-        fitting = self.ledger.loops if claim.recap else self._loops_at(claim, low, now, after)
+        fitting = self.ledger.course.loops if claim.recap else self._loops_at(claim, low, now, after)
         for run in fitting:
             if claim.recap and not _is_meant(claim, run):
                 continue
@@ -558,7 +563,7 @@ class Finder:
 
     def _loops_at(self, claim: Iterated, low: int, now: int, after: int) -> Iterator[LoopRun]:
         """The loops that a text may mean: the one that ends next, or else those around, before and after."""
-        fitting = [run for run in self.ledger.loops if _is_meant(claim, run)]
+        fitting = [run for run in self.ledger.course.loops if _is_meant(claim, run)]
         if claim.ends:
             ending = sorted(
                 (run for run in fitting if run.start <= now <= run.end and run.end > after),
@@ -575,12 +580,12 @@ class Finder:
 
     def _in_iteration(self, claim: InIteration, low: int, now: int, after: int) -> Hit | None:
         if claim.exit:
-            for run in self.ledger.loops:
+            for run in self.ledger.course.loops:
                 if run.end >= low and run.loop.exit in ("break", "return", "raise") and run.loop.count == claim.number:
                     return Hit(max(now, low), run.end)
             return None
-        going_on = {step.step for step in self.ledger.open_steps(now) if step.calls}
-        for run in self.ledger.loops:  # its test called a function, which was told first
+        going_on = {step.step for step in self.ledger.course.open_steps(now) if step.calls}
+        for run in self.ledger.course.loops:  # its test called a function, which was told first
             if self.begins(run, claim.number) in going_on:
                 return Hit(now, run.start)
         begins = [
@@ -590,8 +595,8 @@ class Finder:
         ]
         if begins:
             return Hit(min(begins), min(begins))
-        at = bisect.bisect_left(self.ledger.iterations, (low, -1))
-        for t, number in self.ledger.iterations[at:]:
+        at = bisect.bisect_left(self.ledger.course.iterations, (low, -1))
+        for t, number in self.ledger.course.iterations[at:]:
             if number == claim.number and t > after:
                 return Hit(t, t)
         return self._around_iteration(claim.number, now)
@@ -602,7 +607,7 @@ class Finder:
         begins_ = [t for run in fitting if (t := self.begins(run, claim.begin)) is not None and t >= low]
         if begins_:
             return Hit(min(begins_), min(begins_))
-        for run in self.ledger.loops:
+        for run in self.ledger.course.loops:
             begins = self.begins(run, claim.begin)
             if begins is not None and begins >= low and run.loop.count >= claim.finish:
                 return Hit(begins, begins)
@@ -612,14 +617,14 @@ class Finder:
 
     def spans(self, claim: Span) -> Iterator[tuple[int, int]]:
         """Beginning and end of every run of iterations that a text which looks back may mean."""
-        for run in self.ledger.loops:
+        for run in self.ledger.course.loops:
             begins = self.begins(run, claim.begin)
             if begins is not None and run.loop.count >= claim.finish:
                 yield begins, self.span_end(claim, begins)
 
     def _around(self, now: int) -> list[LoopRun]:
         """The loops that are going on."""
-        return [run for run in self.ledger.loops if run.start <= now <= run.end]
+        return [run for run in self.ledger.course.loops if run.start <= now <= run.end]
 
     def end_of(self, claim: Claim, hit: Hit, low: int) -> int:
         """When what a claim tells as a whole is over: a loop that begins from `low` on, a call; else -1."""
@@ -627,11 +632,11 @@ class Finder:
             return hit.t
         if not isinstance(claim, Iterated) or hit.step < low:
             return -1
-        return max((run.end for run in self.ledger.loops if run.start == hit.step), default=-1)
+        return max((run.end for run in self.ledger.course.loops if run.start == hit.step), default=-1)
 
     def span_end(self, claim: Span, start: int) -> int:
         """The last record of the last iteration of a span that begins at `start`."""
-        for run in self.ledger.loops:
+        for run in self.ledger.course.loops:
             if self.begins(run, claim.begin) == start:
                 following = self.begins(run, claim.finish + 1)
                 return following if following is not None else run.end
@@ -639,7 +644,7 @@ class Finder:
 
     def iteration_at(self, t: int) -> tuple[int, int] | None:
         """Beginning and end of the iteration that begins at `t`."""
-        for run in self.ledger.loops:
+        for run in self.ledger.course.loops:
             if run.start <= t <= run.end:
                 for iteration in run.loop.iterations:
                     if self.begins(run, iteration.number) == t:
@@ -661,7 +666,7 @@ class Finder:
         end = after if after > low else len(self.ledger.records)
         found: dict[int, list[bool]] = {}
         frame = getattr(self._record(low), "f", None)
-        for condition in self.ledger.conditions:
+        for condition in self.ledger.course.conditions:
             if low <= condition.t < end and condition.frame == frame:
                 held = self.matcher.tested(claim.test, condition)
                 if held is not None:
@@ -676,7 +681,7 @@ class Finder:
 
     def _around_iteration(self, number: int, now: int) -> Hit | None:
         """The iteration that is going on already."""
-        for run in self.ledger.loops:
+        for run in self.ledger.course.loops:
             if run.start <= now <= run.end:
                 begun = [i for i in run.loop.iterations if i.header is not None and i.header.step <= now]
                 if begun and begun[-1].number == number:
@@ -684,7 +689,7 @@ class Finder:
         return None
 
     def _counted(self, claim: Counted, low: int, now: int, after: int) -> Hit | None:
-        calls = [a for a in self.ledger.activations if a.name != "<module>" and not a.class_body]
+        calls = [a for a in self.ledger.course.activations if a.name != "<module>" and not a.class_body]
         if claim.what == "calls":
             name = claim.function
             fitting = [a for a in calls if name is None or is_called(a, name)]
@@ -699,9 +704,9 @@ class Finder:
         return Hit(now, 0) if claim.count in deepest.values() else None
 
     def _at_line(self, claim: AtLine, low: int, now: int, after: int) -> Hit | None:
-        at = bisect.bisect_right(self.ledger.step_times, low)
-        around = self.ledger.step_of(low)
-        for step in (*([around] if around is not None else []), *self.ledger.steps[at:]):
+        at = bisect.bisect_right(self.ledger.course.step_times, low)
+        around = self.ledger.course.step_of(low)
+        for step in (*([around] if around is not None else []), *self.ledger.course.steps[at:]):
             if _is_line(step, self.ledger, claim.line):
                 return Hit(now, step.step)
         return None
@@ -716,7 +721,7 @@ class Finder:
         ):
             return hit
         checked = False
-        open_ = self.ledger.open_steps(now)[:1]
+        open_ = self.ledger.course.open_steps(now)[:1]
         if open_ and open_[0].calls:  # what this line changed before it called a function, which was told first
             low = min(low, open_[0].step)
         for change in self._changes:
@@ -738,7 +743,7 @@ class Finder:
         """An item of an object that was made in this very line, so that no record tells its change."""
         if claim.action != "add" or claim.target is None or claim.item is None:
             return None
-        for entry in _from(self.ledger.history(claim.target), low, -1):
+        for entry in _from(self.ledger.histories.of(claim.target), low, -1):
             if isinstance(entry.new, list | dict | set | deque):
                 old = entry.old if isinstance(entry.old, list | dict | set | deque) else ()
                 item = self._item(claim.item, entry.t)
@@ -751,7 +756,9 @@ class Finder:
         if claim.action not in ("add",) or claim.target is None or claim.item is None:
             return None
         known = any(self._is_number(claim.target, t) for t in (low, now))
-        if not known and not (claim.recap and any(_is_number(each.new) for each in self.ledger.history(claim.target))):
+        if not known and not (
+            claim.recap and any(_is_number(each.new) for each in self.ledger.histories.of(claim.target))
+        ):
             return None
         grows = Grows(
             start=claim.start, end=claim.end, sentence=claim.sentence, subject=claim.target, amount=claim.item
@@ -835,7 +842,9 @@ class Finder:
             if claim.by is not None and not self._by(record.f, claim.by):
                 continue
             if claim.handled and not any(
-                step.handled is not None and step.step >= 0 for step in self.ledger.steps if step.raised is not None
+                step.handled is not None and step.step >= 0
+                for step in self.ledger.course.steps
+                if step.raised is not None
             ):
                 continue
             return Hit(t, t)

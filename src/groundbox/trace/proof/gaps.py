@@ -16,7 +16,8 @@ from typing import Final
 from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed
 from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, value_text, words
-from groundbox.trace.proof.ledger import Entry, Ledger
+from groundbox.trace.proof.records.histories import Entry
+from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.likeness import same
 
 _PASSES_OVER: Final = re.compile(
@@ -71,7 +72,7 @@ class _Histories:
         found = self._by_name.get(subject.id)
         if found is None:
             found = self._by_name[subject.id] = {}
-            for entry in self._ledger.history(subject):
+            for entry in self._ledger.histories.of(subject):
                 frame = getattr(self._ledger.records[entry.t], "f", 0)
                 found.setdefault(f"{frame} {subject.id}", []).append(entry)
         return found

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from groundbox.trace.proof.ledger import MISSING, Condition, Ledger
-from groundbox.trace.proof.outcomes import Outcomes
+from groundbox.trace.proof.records.course import Condition
+from groundbox.trace.proof.records.frames import MISSING
+from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.memory import refs
+from groundbox.trace.proof.records.outcomes import Outcomes
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import loaded, names_in, shape
 from groundbox.trace.proof.values.evaluation import evaluate, no_names
@@ -54,9 +56,9 @@ class Matcher:
         grounded = False
         text = self._dump(test)
         named = bool(self.names(test))
-        at = bisect.bisect_left(self.ledger.condition_times, low)
+        at = bisect.bisect_left(self.ledger.course.condition_times, low)
         going_on = [condition for condition in self.going_on(low) if fits(condition.t)]
-        for condition in (*going_on, *self.ledger.conditions[at:]):
+        for condition in (*going_on, *self.ledger.course.conditions[at:]):
             found = self._tested(test, text, condition, named=named)
             if found is None:
                 continue
@@ -70,7 +72,7 @@ class Matcher:
     def is_unknown(self, test: ast.expr) -> bool:
         """Whether the program tests this as a part of something, and it cannot be worked out."""
         text = self._dump(test)
-        inside = [condition for condition in self.ledger.conditions if text in self._dump(condition.test)]
+        inside = [condition for condition in self.ledger.course.conditions if text in self._dump(condition.test)]
         return bool(inside) and all(self.tested(test, condition) is None for condition in inside[:50])
 
     def tested(self, test: ast.expr, condition: Condition) -> bool | None:
@@ -81,7 +83,7 @@ class Matcher:
         """A comparison that is part of another statement, such as `return a == b`."""
         if not isinstance(test, ast.Compare) or len(test.ops) != 1:
             return False, None
-        for step in (*self.ledger.open_steps(low), *self._steps(low)):
+        for step in (*self.ledger.course.open_steps(low), *self._steps(low)):
             for part in self._expressions(step):
                 if isinstance(part, ast.Compare) and len(part.ops) == 1 and step.test is None:
                     self.ledger.spend()
@@ -92,15 +94,15 @@ class Matcher:
     def going_on(self, t: int) -> list[Condition]:
         """Tests that began before `t` and go on: a function that they call is running, or has just returned."""
         found = []
-        for step in self.ledger.open_steps(t):
-            at = bisect.bisect_left(self.ledger.condition_times, step.step)
+        for step in self.ledger.course.open_steps(t):
+            at = bisect.bisect_left(self.ledger.course.condition_times, step.step)
             if (
                 step.step < t
                 and step.calls
-                and at < len(self.ledger.conditions)
-                and self.ledger.conditions[at].t == step.step
+                and at < len(self.ledger.course.conditions)
+                and self.ledger.course.conditions[at].t == step.step
             ):
-                found.append(self.ledger.conditions[at])
+                found.append(self.ledger.course.conditions[at])
         return found
 
     def _dump(self, node: ast.expr) -> str:
@@ -194,9 +196,9 @@ class Matcher:
         """Whether the program compares one of the two values here, and with another one."""
         if not isinstance(test, ast.Compare) or len(test.ops) != 1:
             return False
-        at = bisect.bisect_left(self.ledger.condition_times, now)
+        at = bisect.bisect_left(self.ledger.course.condition_times, now)
         halves = set()
-        for condition in self.ledger.conditions[max(0, at - 1) : at + 2]:
+        for condition in self.ledger.course.conditions[max(0, at - 1) : at + 2]:
             for part in self._subexpressions(condition.test):
                 if isinstance(part, ast.Compare) and len(part.ops) == 1:
                     halves.add(self._sides(test, part, condition.t, condition.frame))
@@ -268,7 +270,7 @@ class Matcher:
         if any(not _alike(values[0], value, about=about) for value in values[1:]):
             return ()
         known = False
-        going_on = self.ledger.open_steps(low)
+        going_on = self.ledger.course.open_steps(low)
         for step in itertools.chain(going_on, (None,), self.working_out(parts[0], low, far=far)):
             if step is None:
                 if len(plain) < len(parts) and self._are_equal_at(parts, now, about=about):
@@ -293,8 +295,8 @@ class Matcher:
             return MISSING
 
     def _steps(self, low: int) -> Iterator[Step]:
-        steps = self.ledger.steps
-        at = bisect.bisect_left(self.ledger.step_times, low)
+        steps = self.ledger.course.steps
+        at = bisect.bisect_left(self.ledger.course.step_times, low)
         yield from steps[at : at + _FAR]
 
     def working_out(self, said: ast.expr, low: int, *, far: bool) -> Iterator[Step]:
@@ -319,7 +321,7 @@ class Matcher:
     def _by_statement(self) -> dict[int, tuple[ast.stmt, list[Step]]]:
         """The steps of each statement, in order."""
         found: dict[int, tuple[ast.stmt, list[Step]]] = {}
-        for step in self.ledger.steps:
+        for step in self.ledger.course.steps:
             if step.statement is not None:
                 found.setdefault(id(step.statement), (step.statement, []))[1].append(step)
         return found
@@ -484,7 +486,7 @@ class Matcher:
     ) -> tuple[int, int] | tuple[()] | None:
         """Where the parts are equal as a state, whatever statement ran."""
         names = frozenset[str]().union(*(self.names(part) for part in parts))
-        times = self.ledger.moments(names)
+        times = self.ledger.histories.moments(names)
         known = False
         begin = bisect.bisect_right(times, low)
         for t in (low, *times[begin : begin + _NEAR]):
@@ -525,13 +527,13 @@ class Matcher:
                 have |= {part.value, -part.value}  # type: ignore[arg-type,operator]
         for moment in (t, max(0, t - 1), *self._near(t)):
             for name in self.ledger.names:
-                value = self.ledger.visible(name, moment)
+                value = self.ledger.frames.visible(name, moment)
                 _gather(self.ledger.memory.read(value, moment) if not isinstance(value, Thing) else value, have, 0)
         return have
 
     def _near(self, t: int) -> list[int]:
-        at = bisect.bisect_right(self.ledger.step_times, t)
-        return self.ledger.step_times[max(0, at - 3) : at + 3]
+        at = bisect.bisect_right(self.ledger.course.step_times, t)
+        return self.ledger.course.step_times[max(0, at - 3) : at + 3]
 
     def is_target(self, node: ast.expr, t: int, label: int) -> bool:
         """Whether the object that changed at `t` is the one that a text names."""
@@ -542,7 +544,7 @@ class Matcher:
 
     def is_a_container(self, node: ast.expr) -> bool:
         """Whether a name ever stands for an object."""
-        return any(self.label(node, t) is not None for t in self.ledger.moments(names_in(node)))
+        return any(self.label(node, t) is not None for t in self.ledger.histories.moments(names_in(node)))
 
     def label(self, node: ast.expr, t: int) -> int | None:
         """The label of the object that an expression stands for."""
@@ -552,7 +554,7 @@ class Matcher:
 
     def _value(self, node: ast.expr, t: int) -> Any:
         if isinstance(node, ast.Name):
-            value = self.ledger.visible(node.id, t)
+            value = self.ledger.frames.visible(node.id, t)
             return None if isinstance(value, Thing) else value
         if not isinstance(node, ast.Attribute | ast.Subscript):
             return None

@@ -44,7 +44,9 @@ from groundbox.trace.proof.claims import (
 )
 from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.grammar import Reading, claims_of
-from groundbox.trace.proof.ledger import Entry, Ledger, is_called
+from groundbox.trace.proof.records.histories import Entry
+from groundbox.trace.proof.records.ledger import Ledger
+from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.evaluation import evaluate, no_names
 from groundbox.trace.proof.values.likeness import same
@@ -150,7 +152,7 @@ class _Raw(str):
 def _ever(subject: _Subject, node: ast.expr) -> list[Any]:
     """Every value that a name, item or attribute has in the run."""
     values: list[Any] = []
-    for entry in subject.ledger.history(node):
+    for entry in subject.ledger.histories.of(node):
         values.extend((entry.old, entry.new))
     return values
 
@@ -201,7 +203,7 @@ def _arguments(subject: _Subject) -> Iterator[Mutation]:
         start, end, value = subject.random.choice(scalars)
         if not any(isinstance(node, ast.Constant) and same(node.value, value) for _, node in claim.arguments):
             continue
-        taken = [subject.ledger.memory.read(each, activation.first) for activation in subject.ledger.activations
+        taken = [subject.ledger.memory.read(each, activation.first) for activation in subject.ledger.course.activations
                  if is_called(activation, claim.function) for each in activation.args.values()]  # fmt: skip
         other = _another(subject, value, taken)
         if other is not _NONE:
@@ -221,7 +223,10 @@ def _returns(subject: _Subject) -> Iterator[Mutation]:
         start, end, value = scalars[-1]
         if subject.text[end : claim.end].strip(" `"):
             continue
-        taken = [subject.ledger.memory.read(activation.value, activation.last) for activation in subject.ledger.returns]
+        taken = [
+            subject.ledger.memory.read(activation.value, activation.last)
+            for activation in subject.ledger.course.returns
+        ]
         taken += [
             subject.ledger.memory.read(getattr(subject.ledger.records[t], "v", None), t) for t in subject.ledger.yields
         ]
@@ -267,7 +272,7 @@ def _truths(subject: _Subject) -> Iterator[Mutation]:
         assert isinstance(claim, Truth)
         if claim.test is None:
             continue
-        found = [finder.matcher.tested(claim.test, condition) for condition in subject.ledger.conditions]
+        found = [finder.matcher.tested(claim.test, condition) for condition in subject.ledger.course.conditions]
         results = {result for result in found if result is not None}
         if len(results) != 1 or claim.truth not in results:
             continue
@@ -302,7 +307,7 @@ def _names(subject: _Subject) -> Iterator[Mutation]:
 
 
 def _counts(subject: _Subject) -> Iterator[Mutation]:
-    counts = {run.loop.count for run in subject.ledger.loops}
+    counts = {run.loop.count for run in subject.ledger.course.loops}
     for claim, _ in _held(subject, Iterated, InIteration):
         assert isinstance(claim, Iterated | InIteration)
         quote = subject.text[claim.start : claim.end]
@@ -334,7 +339,7 @@ def _lines(subject: _Subject) -> Iterator[Mutation]:
     for claim, _ in _held(subject, AtLine):
         assert isinstance(claim, AtLine)
         lines = {
-            subject.ledger.line_of(place.hit.step)
+            subject.ledger.course.line_of(place.hit.step)
             for other, place in _held(subject, Claim)
             if other.sentence == claim.sentence and place.hit
         }
@@ -357,6 +362,7 @@ class _Update(NamedTuple):
     """
 
     claim: Claim
+    name: str
     entries: Sequence[Entry]
     number: int
 
@@ -375,19 +381,19 @@ def _updates(subject: _Subject) -> Iterator[_Update]:
             continue
         entries = [
             entry
-            for entry in subject.ledger.history(claim.subject)
+            for entry in subject.ledger.histories.of(claim.subject)
             if getattr(subject.ledger.records[entry.t], "f", 0) == record.f and entry.told
         ]
         numbers = [number for number, entry in enumerate(entries) if entry.t == place.hit.step]
         if numbers:
-            yield _Update(claim, entries, numbers[0])
+            yield _Update(claim, claim.subject.id, entries, numbers[0])
 
 
 def _by_frame(subject: _Subject) -> dict[tuple[int, str], list[_Update]]:
     found: dict[tuple[int, str], list[_Update]] = {}
     for update in _updates(subject):
         frame = getattr(subject.ledger.records[update.entries[update.number].t], "f", 0)
-        found.setdefault((frame, update.claim.subject.id), []).append(update)  # type: ignore[attr-defined]
+        found.setdefault((frame, update.name), []).append(update)
     return found
 
 
@@ -436,7 +442,7 @@ def _duplicates(subject: _Subject) -> Iterator[Mutation]:
     for updates in _by_frame(subject).values():
         for update in updates:
             entry = update.entries[update.number]
-            again = [e for e in subject.ledger.history(ast.Name(update.claim.subject.id)) if same(e.new, entry.new)]  # type: ignore[attr-defined]
+            again = [e for e in subject.ledger.histories.of(ast.Name(update.name)) if same(e.new, entry.new)]
             if len(again) != 1:
                 continue
             sentence = subject.reading.sentences[update.claim.sentence]

@@ -12,7 +12,7 @@ from groundbox.trace.proof.explaining import Explainer
 from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.gaps import gaps
 from groundbox.trace.proof.grammar import Reading, claims_of
-from groundbox.trace.proof.ledger import Exhausted, Ledger
+from groundbox.trace.proof.records.ledger import Exhausted, Ledger
 from groundbox.trace.proof.values.likeness import listed, said_value, same
 from groundbox.trace.proof.verdicts import Proof, Status, Told, Verdict
 from groundbox.trace.reading import Trace
@@ -90,7 +90,7 @@ def _line_verdict(index: int, claims: Sequence[Claim], placed: Sequence[Placed],
             and place.hit is not None
             and place.hit.step >= 0
         ):
-            lines.add(ledger.line_of(place.hit.step))
+            lines.add(ledger.course.line_of(place.hit.step))
     if not lines or claim.line in lines:
         return Status.SUPPORTED, ""
     told = ", ".join(str(line) for line in sorted(line for line in lines if line is not None))
@@ -162,7 +162,7 @@ def _event_coverage(supported: Sequence[Verdict], ledger: Ledger) -> float:
     events = {
         t for t, record in enumerate(ledger.records) if isinstance(record, _EVENTS) and not _is_definition(record)
     }
-    events |= set(ledger.condition_times)
+    events |= set(ledger.course.condition_times)
     told = {verdict.step for verdict in supported if verdict.step is not None}
     return len(events & told) / len(events) if events else 1.0
 

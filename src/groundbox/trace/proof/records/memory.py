@@ -192,3 +192,18 @@ def refs(value: V) -> list[int]:
     for part in (*value.get("tuple", ()), *value.get("tail", ())):
         found.extend(refs(part))
     return found
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Whether two recorded values are the same, of the same types, with the same attributes."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, Thing):
+        return bool(left == right) and equal(left.attrs, right.attrs)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(equal, left, right))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
+    return bool(left == right)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.trace import schema
-from groundbox.trace.proof.ledger import MISSING, Ledger
+from groundbox.trace.proof.records.frames import MISSING
+from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import loaded
 from groundbox.trace.structure import Step
@@ -49,7 +50,7 @@ class Outcomes:
     def _returned(self, step: Step) -> Any:
         ledger = self._ledger
         activation = ledger.structure.activations.get(step.frame)
-        if activation is None or activation.outcome != "return" or ledger.step_of(activation.last) is not step:
+        if activation is None or activation.outcome != "return" or ledger.course.step_of(activation.last) is not step:
             return MISSING  # a `finally` may return something else
         return ledger.memory.read(activation.value, activation.last)
 
@@ -68,7 +69,7 @@ class Outcomes:
 
     def _kept(self, target: ast.expr, step: Step) -> Any:
         if isinstance(target, ast.Name):
-            value = self._ledger.raw(target.id, step.frame, step.last)
+            value = self._ledger.frames.raw(target.id, step.frame, step.last)
             return value if value is MISSING else self._ledger.memory.read(value, step.last)
         if any(call.name.endswith(_OVERRIDES) for call in step.calls):
             return MISSING

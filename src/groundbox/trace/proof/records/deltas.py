@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from groundbox.trace import schema
-from groundbox.trace.proof.ledger import Ledger
+from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.likeness import same
 from groundbox.trace.proof.values.things import Part
 

@@ -1,0 +1,198 @@
+"""The changes of each name, item and attribute, and the moments at which anything may change."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from groundbox.trace import schema
+from groundbox.trace.proof.records.frames import MISSING, Frames
+from groundbox.trace.proof.records.memory import Memory, equal, refs
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import names_in, shape
+from groundbox.trace.schema import Record
+from groundbox.trace.structure import Structure
+
+_MOST_REACHED: Final = 2000
+
+
+class Entry(NamedTuple):
+    """A change of something: at record `t`, in `frame`, from `old` to `new`. `told`: the trace has a record of it."""
+
+    t: int
+    frame: int
+    old: Any
+    new: Any
+    told: bool = True
+
+
+class Histories:
+    """The histories of one trace, each made when it is asked for."""
+
+    def __init__(
+        self, records: Sequence[Record], structure: Structure, frames: Frames, memory: Memory,
+        *, value: Callable[[ast.expr, int, int | None], Any], spend: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        """What they are made of.
+
+        Args:
+            value: Works out an expression at a moment in a frame.
+            spend: Counts work.
+        """
+        self._records = records
+        self._structure = structure
+        self._frames = frames
+        self._memory = memory
+        self._value = value
+        self._spend = spend
+        self._histories: dict[str, Sequence[Entry]] = {}
+        self._history_of: dict[int, tuple[ast.expr, Sequence[Entry]]] = {}
+        self._moments: dict[frozenset[str], list[int]] = {}
+        self._assigned: dict[int, frozenset[str]] = {}
+
+    def moments(self, names: Iterable[str]) -> list[int]:
+        """When the value of an expression over these names may change, in order."""
+        key = frozenset(names)
+        found = self._moments.get(key)
+        if found is None:
+            times = set(self._frames.switches)
+            for name in key:
+                times.update(t for t, _ in self._frames.sets.get(name, ()))
+                times.update(self._frames.attrs.get(name, ()))
+                times.update(self._object_times(name))
+            found = self._moments[key] = sorted(times)
+        return found
+
+    def _object_times(self, name: str) -> set[int]:
+        """When objects changed that a name led to at some moment."""
+        waiting = [label for value in self._frames.ever(name) for label in refs(value)]
+        seen: set[int] = set()
+        times: set[int] = set()
+        while waiting and len(seen) < _MOST_REACHED:
+            label = waiting.pop()
+            if label in seen:
+                continue
+            seen.add(label)
+            for t in self._memory.times(label):
+                times.add(t)
+                obj = self._memory.object(label, t)
+                if obj is not None:
+                    for part in obj.parts():
+                        waiting.extend(refs(part))
+        return times
+
+    def of(self, subject: ast.expr) -> Sequence[Entry]:
+        """Every change of a name, item or attribute, in order."""
+        known = self._history_of.get(id(subject))
+        if known is not None:
+            return known[1]
+        found = self._made(subject)
+        self._history_of[id(subject)] = (subject, found)
+        return found
+
+    def _made(self, subject: ast.expr) -> Sequence[Entry]:
+        key = shape(subject)
+        found = self._histories.get(key)
+        if found is None:
+            entries = self._name_history(subject.id) if isinstance(subject, ast.Name) else self._place_history(subject)
+            found = self._histories[key] = sorted(entries, key=lambda entry: entry.t)
+        return found
+
+    def _name_history(self, name: str) -> list[Entry]:
+        entries = []
+        told = set()
+        for t, number in self._frames.sets.get(name, ()):
+            self._spend(1)
+            told.add(t)
+            before = self._frames.own(name, number, t - 1)
+            old = MISSING if before is MISSING else self._memory.read(before, t - 1)
+            entries.append(Entry(t, number, old, self._memory.read(self._frames.own(name, number, t), t)))
+        entries.extend(self._attribute_entries(name))
+        for t in sorted(self._object_times(name) - told):
+            entries.extend(self._change_at(ast.Name(name), t))
+        entries.extend(self._silent_entries(name, told))
+        return entries
+
+    def _attribute_entries(self, name: str) -> Iterator[Entry]:
+        for t in self._frames.attrs.get(name, ()):
+            label = getattr(self._records[t], "id", 0)
+            old, new = self._memory.read({"ref": label}, t - 1), self._memory.read({"ref": label}, t)
+            yield Entry(t, self._frames.running(t), old.attrs.get(name, MISSING), new.attrs.get(name, MISSING))
+
+    def _change_at(self, node: ast.expr, t: int) -> Iterator[Entry]:
+        self._spend(2)
+        old, new = self._value_or_missing(node, t - 1), self._value_or_missing(node, t)
+        if new is not MISSING and old is not MISSING and not equal(old, new):
+            yield Entry(t, self._frames.running(t), old, new)
+
+    def _value_or_missing(self, node: ast.expr, t: int, frame: int | None = None) -> Any:
+        try:
+            return self._value(node, t, frame)
+        except Unknowable:
+            return MISSING
+
+    def _silent_entries(self, name: str, told: set[int]) -> Iterator[Entry]:
+        """Assignments of the value that a name had already, which no record tells."""
+        times = sorted(told)
+        for step in self._structure.steps:
+            if step.statement is None or name not in self._targets(step.statement):
+                continue
+            if (
+                step.part == "loop"
+                and self._structure.loops_of(step)[-1:]
+                and self._structure.loops_of(step)[-1][1] is None
+            ):
+                continue
+            after = bisect.bisect_right(times, step.step)
+            if after < len(times) and times[after] <= step.last:
+                continue
+            value = self._frames.raw(name, step.frame, step.last)
+            if value is not MISSING and step.raised is None:
+                seen = self._memory.read(value, step.last)
+                yield Entry(step.last, step.frame, seen, seen, told=False)
+
+    def _targets(self, statement: ast.stmt) -> frozenset[str]:
+        """The names that a statement's own part assigns."""
+        found = self._assigned.get(id(statement))
+        if found is None:
+            targets: list[ast.expr] = []
+            if isinstance(statement, ast.Assign):
+                targets = statement.targets
+            elif isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor):
+                targets = [statement.target]
+            parts = [part for target in targets for part in ast.walk(target)]
+            stored = [part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)]
+            found = self._assigned[id(statement)] = frozenset(stored)
+        return found
+
+    def _silent_place_entries(self, subject: ast.expr, told: set[int]) -> Iterator[Entry]:
+        """Assignments to an item or attribute of the value that it had already."""
+        key = shape(subject)
+        times = sorted(told)
+        for step in self._structure.steps:
+            targets = getattr(step.statement, "targets", None) or [getattr(step.statement, "target", None)]
+            if not any(isinstance(part, ast.Attribute | ast.Subscript) and shape(part) == key for part in targets):
+                continue
+            after = bisect.bisect_right(times, step.step)
+            if step.raised is None and not (after < len(times) and times[after] <= step.last):
+                value = self._value_or_missing(subject, step.last)
+                if value is not MISSING:
+                    yield Entry(step.last, step.frame, value, value, told=False)
+
+    def _place_history(self, subject: ast.expr) -> list[Entry]:
+        entries: list[Entry] = []
+        for t in self.moments(names_in(subject)):
+            if not isinstance(self._records[t], schema.Mutate | schema.Set):
+                continue
+            self._spend(4)
+            frame = self._frames.running(t)
+            now = self._value_or_missing(subject, t, frame)
+            if now is MISSING:
+                continue
+            old = self._value_or_missing(subject, t - 1, frame)
+            if old is MISSING or not equal(old, now):
+                entries.append(Entry(t, frame, old, now))
+        entries.extend(self._silent_place_entries(subject, {entry.t for entry in entries}))
+        return entries

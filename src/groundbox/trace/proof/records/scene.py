@@ -1,0 +1,67 @@
+"""The names of one moment, as `evaluate` asks for them: variables, bare attributes, calls that were made there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from groundbox.trace.proof.records.frames import MISSING, Frames
+from groundbox.trace.proof.records.memory import Memory, equal
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.things import Thing
+from groundbox.trace.structure import Activation
+
+
+class Scene:
+    """The names of a moment, as `evaluate` asks for them."""
+
+    def __init__(self, frames: Frames, memory: Memory, t: int, frame: int | None, calls: Sequence[Activation]) -> None:
+        self.frames = frames
+        self.memory = memory
+        self.t = t
+        self.frame = frame
+        self.calls = calls
+
+    def __call__(self, name: str) -> Any:
+        value = self.frames.visible(name, self.t, self.frame)
+        if value is MISSING:
+            found = self._attribute(name)
+            if found is MISSING:
+                raise Unknowable(f"{name} has no value")
+            return found
+        return self.memory.read(value, self.t)
+
+    def _attribute(self, name: str) -> Any:
+        """A bare attribute: `balance` for `self.balance`, where only one object can be meant."""
+        label = self.frames.last_owner(name, self.t)
+        if label is None:
+            return MISSING
+        owner = self.memory.read({"ref": label}, self.t)
+        return owner.attrs.get(name, MISSING) if isinstance(owner, Thing) else MISSING
+
+    def object(self, label: int) -> Any:
+        """An object at this moment."""
+        return self.memory.read({"ref": label}, self.t)
+
+    def call(self, name: str, arguments: list[Any]) -> Any:
+        """What a call of the program's own function gave in this step."""
+        for activation in self.calls:
+            if (
+                is_called(activation, name)
+                and activation.outcome == "return"
+                and not activation.name.endswith("__init__")
+            ):
+                given = [
+                    self.memory.read(value, activation.first)
+                    for key, value in activation.args.items()
+                    if key not in ("self", "cls")
+                ]
+                if equal(given, arguments):
+                    return self.memory.read(activation.value, activation.last)
+        raise Unknowable(f"a call of {name}")
+
+
+def is_called(activation: Activation, name: str) -> bool:
+    """Whether an activation is one of the function that a text calls `name`."""
+    qualname = activation.short_name
+    return qualname == name or qualname.endswith(("." + name, name + ".__init__"))
