@@ -131,7 +131,7 @@ class Explainer:
         if not names_in(claim.test):
             return self._of_plain_truth(claim.test)
         text = f"{words(claim.test)} is {not claim.truth} here"
-        _, hit = self.finder.matcher.condition(claim.test, not claim.truth, low)
+        _, hit = self.finder.conditions.first(claim.test, not claim.truth, low)
         if hit is not None:
             return Contrary(hit, str(not claim.truth), text)
         try:

@@ -34,7 +34,12 @@ from groundbox.trace.proof.claims import (
     Truth,
     Yields,
 )
-from groundbox.trace.proof.matching import Matcher
+from groundbox.trace.proof.moments.code import Code
+from groundbox.trace.proof.moments.conditions import Conditions
+from groundbox.trace.proof.moments.equations import Equations
+from groundbox.trace.proof.moments.identity import is_a_container, is_target, label_of
+from groundbox.trace.proof.moments.numbers import is_known
+from groundbox.trace.proof.moments.standing import Standing
 from groundbox.trace.proof.records.course import LoopRun
 from groundbox.trace.proof.records.deltas import Delta, deltas
 from groundbox.trace.proof.records.histories import Entry
@@ -75,7 +80,10 @@ class Finder:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.matcher = Matcher(ledger)
+        self.code = Code(ledger)
+        standing = Standing(ledger, self.code)
+        self.conditions = Conditions(ledger, self.code, standing)
+        self.equations = Equations(ledger, self.code, standing)
         self._changes: Sequence[Delta] | None = None
         self._found: dict[tuple[Claim, int, int, int], Hit | Uncheckable | tuple[()]] = {}
 
@@ -138,10 +146,10 @@ class Finder:
 
     def _called_value(self, claim: Has, says: Callable[[Any, int], bool], low: int, now: int) -> Hit | None:
         """What a call gave in a step that goes on, or in the next one."""
-        steps = self.matcher.working_out(claim.subject, 0, far=True) if claim.recap else self._told_now(low, now)
+        steps = self.code.working_out(claim.subject, 0, far=True) if claim.recap else self._told_now(low, now)
         for step in steps:
             try:
-                actual = self.matcher.given(claim.subject, step)
+                actual = self.equations.given(claim.subject, step)
                 if says(actual, step.step) is (claim.how is not How.IS_NOT):
                     return Hit(max(now, step.step), step.step)
             except Unknowable:
@@ -398,7 +406,7 @@ class Finder:
     def _found_truth(self, claim: Truth, low: int, now: int) -> Hit | None:
         if claim.test is None:
             return self._next_condition(claim, now)
-        grounded, hit = self.matcher.condition(claim.test, claim.truth, low, lambda t: self._fits(claim, t))
+        grounded, hit = self.conditions.first(claim.test, claim.truth, low, lambda t: self._fits(claim, t))
         if grounded:
             return Hit(hit, hit) if hit is not None else None
         names = names_in(claim.test)
@@ -406,7 +414,7 @@ class Finder:
             return self._is_same_object(claim, claim.test, low)
         if not names:
             return self._plain_truth(claim.test, claim.truth, low, now)
-        if self.matcher.is_unknown(claim.test):
+        if self.conditions.is_unknown(claim.test):
             raise Uncheckable("a part of a condition that cannot be worked out")
 
         def holds(t: int) -> bool:
@@ -422,7 +430,7 @@ class Finder:
             self.ledger.spend()
             if not self._fits(claim, t):
                 continue
-            labels = [self.matcher.label(node, t) for node in (test.left, test.comparators[0])]
+            labels = [label_of(self.ledger, node, t) for node in (test.left, test.comparators[0])]
             if None in labels:
                 try:
                     if truth(self.ledger.value(test, t)) is wanted:
@@ -434,7 +442,7 @@ class Finder:
         return None
 
     def _next_condition(self, claim: Truth, now: int) -> Hit | None:
-        going_on = self.matcher.going_on(now)
+        going_on = self.conditions.going_on(now)
         if going_on and going_on[0].truth is claim.truth:
             return Hit(now, going_on[0].t)
         times = self.ledger.course.condition_times
@@ -462,7 +470,7 @@ class Finder:
             raise Uncheckable("it cannot be worked out") from None
         if actual is wanted and isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return self._all_true(test, low, now)
-        fits = actual is wanted and self.matcher.is_known(test, now) and not self.matcher.is_near_miss(test, now)
+        fits = actual is wanted and is_known(self.ledger, test, now) and not self.conditions.is_near_miss(test, now)
         return Hit(now, -1) if fits else None
 
     def _called(self, claim: Called, low: int, now: int, after: int) -> Hit | None:
@@ -668,7 +676,7 @@ class Finder:
         frame = getattr(self._record(low), "f", None)
         for condition in self.ledger.course.conditions:
             if low <= condition.t < end and condition.frame == frame:
-                held = self.matcher.tested(claim.test, condition)
+                held = self.conditions.tested(claim.test, condition)
                 if held is not None:
                     found.setdefault(id(condition.test), []).append(held)
         if not found:
@@ -728,14 +736,14 @@ class Finder:
             if change.t < low or change.t <= after:
                 continue
             self.ledger.spend()
-            if claim.target is not None and not self.matcher.is_target(claim.target, change.t, change.label):
+            if claim.target is not None and not is_target(self.ledger, claim.target, change.t, change.label):
                 continue
             checked = True
             if self._is_change(claim, change):
                 return Hit(change.t, change.t)
         if claim.target is not None and (hit := self._in_a_new_one(claim, low)) is not None:
             return hit
-        if not checked and claim.target is not None and not self.matcher.is_a_container(claim.target):
+        if not checked and claim.target is not None and not is_a_container(self.ledger, claim.target):
             raise Uncheckable("no object is known by that name")
         return None
 
@@ -859,7 +867,7 @@ class Finder:
         return activation is not None and is_called(activation, name)
 
     def _equal(self, claim: Equal, low: int, now: int, after: int) -> Hit | None:
-        found = self.matcher.equation(claim.parts, low, now, about=claim.about, far=claim.recap)
+        found = self.equations.first(claim.parts, low, now, about=claim.about, far=claim.recap)
         if found is None:
             raise Uncheckable("it cannot be worked out from the trace")
         return Hit(*found) if found else None

@@ -272,7 +272,7 @@ def _truths(subject: _Subject) -> Iterator[Mutation]:
         assert isinstance(claim, Truth)
         if claim.test is None:
             continue
-        found = [finder.matcher.tested(claim.test, condition) for condition in subject.ledger.course.conditions]
+        found = [finder.conditions.tested(claim.test, condition) for condition in subject.ledger.course.conditions]
         results = {result for result in found if result is not None}
         if len(results) != 1 or claim.truth not in results:
             continue
