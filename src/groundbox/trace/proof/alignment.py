@@ -27,7 +27,9 @@ from groundbox.trace.proof.claims import (
     Returned,
     Span,
 )
-from groundbox.trace.proof.finding import Finder, Hit, Uncheckable
+from groundbox.trace.proof.moments.finder import Finder
+from groundbox.trace.proof.moments.hit import Hit, Uncheckable
+from groundbox.trace.proof.moments.loops import end_of, iteration_at, span_end, spans
 from groundbox.trace.proof.values.code import shape
 
 _MOST_HYPOTHESES: Final = 3
@@ -104,7 +106,7 @@ def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
 
 def _begun(hypothesis: _Hypothesis, finder: Finder) -> _Hypothesis:
     """The hypothesis at the beginning of another sentence."""
-    following = finder.iteration_at(hypothesis.span[1]) if hypothesis.span is not None else None
+    following = iteration_at(finder.search, hypothesis.span[1]) if hypothesis.span is not None else None
     return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, next=following, back=None)
 
 
@@ -147,7 +149,7 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_H
     if claim.recap:
         return [_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)]
     if isinstance(claim, Span):
-        span = (hit.step, finder.span_end(claim, hit.step))
+        span = (hit.step, span_end(finder.search, claim, hit.step))
         return [
             dataclasses.replace(
                 _next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), span=span, end=span[1]
@@ -158,7 +160,7 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_H
         {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
     )
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken)
-    found = dataclasses.replace(found, end=max(hypothesis.end, finder.end_of(claim, hit, low)))
+    found = dataclasses.replace(found, end=max(hypothesis.end, end_of(finder.search, claim, hit, low)))
     return [found] if hit.t <= hypothesis.now else [found, given_up]
 
 
@@ -179,7 +181,7 @@ def _place_in_span(claim: Claim, hypothesis: _Hypothesis, span: tuple[int, int],
 def _place_in_the_past(claim: Claim, hypothesis: _Hypothesis, back: Span, finder: Finder) -> list[_Hypothesis]:
     """A claim about several iterations together that lie behind, in any of the loops that have them."""
     why = ""
-    for begin, end in finder.spans(back):
+    for begin, end in spans(finder.search, back):
         try:
             hit = finder.find(claim, begin, begin, end if isinstance(claim, Held) else -1)
         except Uncheckable as error:

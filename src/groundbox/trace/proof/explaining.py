@@ -24,7 +24,9 @@ from groundbox.trace.proof.claims import (
     value_text,
     words,
 )
-from groundbox.trace.proof.finding import Finder, Uncheckable
+from groundbox.trace.proof.moments.calls import is_given
+from groundbox.trace.proof.moments.finder import Finder
+from groundbox.trace.proof.moments.hit import Uncheckable
 from groundbox.trace.proof.records.frames import MISSING
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.scene import is_called
@@ -131,7 +133,7 @@ class Explainer:
         if not names_in(claim.test):
             return self._of_plain_truth(claim.test)
         text = f"{words(claim.test)} is {not claim.truth} here"
-        _, hit = self.finder.conditions.first(claim.test, not claim.truth, low)
+        _, hit = self.finder.search.conditions.first(claim.test, not claim.truth, low)
         if hit is not None:
             return Contrary(hit, str(not claim.truth), text)
         try:
@@ -153,7 +155,7 @@ class Explainer:
         for activation in self.ledger.course.returns:
             if activation.last < low or (claim.function is not None and not is_called(activation, claim.function)):
                 continue
-            if claim.arguments is not None and not self.finder._given(claim, activation):
+            if claim.arguments is not None and not is_given(self.finder.search, claim, activation):
                 continue
             actual = value_text(self.ledger.memory.read(activation.value, activation.last))
             return Contrary(activation.last, actual, f"{activation.short_name} returns {actual} here")

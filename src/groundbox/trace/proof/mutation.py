@@ -42,8 +42,8 @@ from groundbox.trace.proof.claims import (
     Returned,
     Truth,
 )
-from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.grammar import Reading, claims_of
+from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.scene import is_called
@@ -272,7 +272,9 @@ def _truths(subject: _Subject) -> Iterator[Mutation]:
         assert isinstance(claim, Truth)
         if claim.test is None:
             continue
-        found = [finder.conditions.tested(claim.test, condition) for condition in subject.ledger.course.conditions]
+        found = [
+            finder.search.conditions.tested(claim.test, condition) for condition in subject.ledger.course.conditions
+        ]
         results = {result for result in found if result is not None}
         if len(results) != 1 or claim.truth not in results:
             continue

@@ -9,9 +9,9 @@ from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed, align
 from groundbox.trace.proof.claims import Answer, AtLine, Claim, Kind, Returned
 from groundbox.trace.proof.explaining import Explainer
-from groundbox.trace.proof.finding import Finder
 from groundbox.trace.proof.gaps import gaps
 from groundbox.trace.proof.grammar import Reading, claims_of
+from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.ledger import Exhausted, Ledger
 from groundbox.trace.proof.values.likeness import listed, said_value, same
 from groundbox.trace.proof.verdicts import Proof, Status, Told, Verdict

@@ -1,7 +1,7 @@
 """Looking for the moment of a claim."""
 
 from groundbox.trace.proof.claims import Printed
-from groundbox.trace.proof.finding import Finder
+from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.ledger import Ledger
 
 

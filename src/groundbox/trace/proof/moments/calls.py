@@ -1,0 +1,56 @@
+"""Where a function is called with these arguments."""
+
+from __future__ import annotations
+
+import ast
+
+from groundbox.trace.proof.claims import Called, Returned
+from groundbox.trace.proof.moments.hit import Hit
+from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.records.scene import is_called
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.likeness import is_gap, said_value, same
+from groundbox.trace.structure import Activation
+
+
+def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit | None:
+    """The function begins with these arguments."""
+    for activation in search.ledger.course.activations:
+        if (
+            activation.first >= low
+            and activation.first > after
+            and is_called(activation, claim.function)
+            and is_given(search, claim, activation)
+        ):
+            return Hit(activation.first, activation.first)
+    return None
+
+
+def is_given(search: Search, claim: Called | Returned, activation: Activation) -> bool:
+    """Whether the arguments are those of an activation."""
+    if claim.arguments is None:
+        return True
+    search.ledger.spend()
+    params = [name for name in activation.args if not (name in ("self", "cls") and next(iter(activation.args)) == name)]
+    if len([name for name, _ in claim.arguments if name is None]) == len(activation.args):
+        params = list(activation.args)  # a method called with its object, as `Node.show(node)`
+    if isinstance(claim, Called) and not claim.whole:
+        pass
+    elif len([name for name, _ in claim.arguments if name is None]) > len(params):
+        return False
+    positional = iter(params)
+    for name, node in claim.arguments:
+        key = name if name is not None else next(positional, None)
+        if key is None or key not in activation.args:
+            return False
+        actual = search.ledger.memory.read(activation.args[key], activation.first)
+        if (isinstance(node, ast.Name) and node.id == key) or is_gap(node):
+            continue  # `f(graph, 1)`, where the value is too long to be shown
+        known, said = said_value(node)
+        try:
+            value = said if known else search.ledger.value(node, activation.first - 1)
+        except Unknowable:
+            continue
+        if not same(value, actual):
+            return False
+    return True

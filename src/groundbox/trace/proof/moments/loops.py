@@ -1,0 +1,156 @@
+"""Where a loop has so many iterations, where an iteration begins, and where what is told of several ends."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+from collections.abc import Iterator
+
+from groundbox.trace.proof.claims import Claim, InIteration, Iterated, Returned, Span
+from groundbox.trace.proof.moments.hit import Hit
+from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.records.course import LoopRun
+from groundbox.trace.structure import Step
+
+
+def iterated(search: Search, claim: Iterated, low: int, now: int, after: int) -> Hit | None:
+    """A loop that may be meant has so many iterations."""
+    fitting = search.ledger.course.loops if claim.recap else _loops_at(search, claim, low, now, after)
+    for run in fitting:
+        if claim.recap and not _is_meant(claim, run):
+            continue
+        if run.loop.count == claim.count:
+            return Hit(max(now, run.end) if claim.ends else now, run.start)
+    return None
+
+
+def _loops_at(search: Search, claim: Iterated, low: int, now: int, after: int) -> Iterator[LoopRun]:
+    """The loops that a text may mean: the one that ends next, or else those around, before and after."""
+    fitting = [run for run in search.ledger.course.loops if _is_meant(claim, run)]
+    if claim.ends:
+        ending = sorted(
+            (run for run in fitting if run.start <= now <= run.end and run.end > after),
+            key=lambda run: (run.end, -run.depth),
+        )
+        coming = sorted((run for run in fitting if run.end >= max(low, after + 1)), key=lambda run: run.end)
+        yield from (*ending, *coming[:1])
+        return
+    around = [run for run in fitting if run.start <= now and run.end >= low]
+    before = [run for run in fitting if run.end <= now][-1:]
+    coming = [run for run in fitting if run.start >= now and run not in around][:2]
+    following = [run for run in fitting if run.start >= low][:1]
+    yield from (*reversed(around), *coming, *following, *before)
+
+
+def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: int) -> Hit | None:
+    """The iteration begins, or goes on."""
+    if claim.exit:
+        for run in search.ledger.course.loops:
+            if run.end >= low and run.loop.exit in ("break", "return", "raise") and run.loop.count == claim.number:
+                return Hit(max(now, low), run.end)
+        return None
+    going_on = {step.step for step in search.ledger.course.open_steps(now) if step.calls}
+    for run in search.ledger.course.loops:  # its test called a function, which was told first
+        if begin_of(search, run, claim.number) in going_on:
+            return Hit(now, run.start)
+    begins = [
+        t
+        for run in _around(search, now)
+        if (t := begin_of(search, run, claim.number)) is not None and t >= low and t > after
+    ]
+    if begins:
+        return Hit(min(begins), min(begins))
+    at = bisect.bisect_left(search.ledger.course.iterations, (low, -1))
+    for t, number in search.ledger.course.iterations[at:]:
+        if number == claim.number and t > after:
+            return Hit(t, t)
+    return _around_iteration(search, claim.number, now)
+
+
+def in_span(search: Search, claim: Span, low: int, now: int, after: int) -> Hit | None:
+    """The loop whose iterations these are: hit at the first of them."""
+    fitting = [run for run in _around(search, now) if run.loop.count >= claim.finish]
+    begin = [t for run in fitting if (t := begin_of(search, run, claim.begin)) is not None and t >= low]
+    if begin:
+        return Hit(min(begin), min(begin))
+    for run in search.ledger.course.loops:
+        begins = begin_of(search, run, claim.begin)
+        if begins is not None and begins >= low and run.loop.count >= claim.finish:
+            return Hit(begins, begins)
+        if begins is not None and run.start <= now <= run.end and run.loop.count >= claim.finish:
+            return Hit(now, begins)
+    return None
+
+
+def spans(search: Search, claim: Span) -> Iterator[tuple[int, int]]:
+    """Beginning and end of every run of iterations that a text which looks back may mean."""
+    for run in search.ledger.course.loops:
+        begins = begin_of(search, run, claim.begin)
+        if begins is not None and run.loop.count >= claim.finish:
+            yield begins, span_end(search, claim, begins)
+
+
+def _around(search: Search, now: int) -> list[LoopRun]:
+    """The loops that are going on."""
+    return [run for run in search.ledger.course.loops if run.start <= now <= run.end]
+
+
+def _around_iteration(search: Search, number: int, now: int) -> Hit | None:
+    """The iteration that is going on already."""
+    for run in search.ledger.course.loops:
+        if run.start <= now <= run.end:
+            begun = [i for i in run.loop.iterations if i.header is not None and i.header.step <= now]
+            if begun and begun[-1].number == number:
+                return Hit(now, run.start)
+    return None
+
+
+def end_of(search: Search, claim: Claim, hit: Hit, low: int) -> int:
+    """When what a claim tells as a whole is over: a loop that begins from `low` on, a call; else -1."""
+    if isinstance(claim, Returned):
+        return hit.t
+    if not isinstance(claim, Iterated) or hit.step < low:
+        return -1
+    return max((run.end for run in search.ledger.course.loops if run.start == hit.step), default=-1)
+
+
+def span_end(search: Search, claim: Span, start: int) -> int:
+    """The last record of the last iteration of a span that begins at `start`."""
+    for run in search.ledger.course.loops:
+        if begin_of(search, run, claim.begin) == start:
+            following = begin_of(search, run, claim.finish + 1)
+            return following if following is not None else run.end
+    return len(search.ledger.records)
+
+
+def iteration_at(search: Search, t: int) -> tuple[int, int] | None:
+    """Beginning and end of the iteration that begins at `t`."""
+    for run in search.ledger.course.loops:
+        if run.start <= t <= run.end:
+            for iteration in run.loop.iterations:
+                if begin_of(search, run, iteration.number) == t:
+                    following = begin_of(search, run, iteration.number + 1)
+                    return t, run.end if following is None else following
+    return None
+
+
+def begin_of(search: Search, run: LoopRun, number: int) -> int | None:
+    """When an iteration began; of one that ran without records, where that is said."""
+    for iteration in run.loop.iterations:
+        if iteration.number == number:
+            first = iteration.header or next((node for node in iteration.body if isinstance(node, Step)), None)
+            return first.step if first is not None else None
+    folds = (fold for fold in run.loop.folds if fold.after < number <= fold.after + fold.iterations)
+    return next((fold.record for fold in folds), None)
+
+
+def _is_meant(claim: Iterated, run: LoopRun) -> bool:
+    if claim.which in ("for", "while"):
+        return run.loop.kind == claim.which
+    if claim.which in ("outer", "inner"):
+        return (run.depth == 0) == (claim.which == "outer")
+    if not claim.which:
+        return True
+    loop = run.loop.statement
+    over = (loop.target, loop.iter) if isinstance(loop, ast.For | ast.AsyncFor) else ()
+    return any(ast.unparse(part).strip("()") == claim.which for part in over)
