@@ -68,13 +68,13 @@ def _claims(
 ) -> Sequence[Claim]:
     found = phrase(sentence, bare.text, bare.code, names)
     if sentence.form is Form.ROW:
-        return _row(found, names, functions)
+        return _row(found, names)
     if sentence.form is Form.FENCED and _prints_before(sentence, bare, sentences):
         return ()
     return read(Draft(found, functions), _RULES, _LAST)
 
 
-def _row(found: Phrase, names: frozenset[str], functions: frozenset[str]) -> Sequence[Claim]:
+def _row(found: Phrase, names: frozenset[str]) -> Sequence[Claim]:
     """A row of a table: the columns whose heads are expressions of the program."""
     header = found.sentence.header
     if header is None:

@@ -51,12 +51,10 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
         return None
     going_on = {step.step for step in search.ledger.course.open_steps(now) if step.calls}
     for run in search.ledger.course.loops:  # its test called a function, which was told first
-        if begin_of(search, run, claim.number) in going_on:
+        if begin_of(run, claim.number) in going_on:
             return Hit(now, run.start)
     begins = [
-        t
-        for run in _around(search, now)
-        if (t := begin_of(search, run, claim.number)) is not None and t >= low and t > after
+        t for run in _around(search, now) if (t := begin_of(run, claim.number)) is not None and t >= low and t > after
     ]
     if begins:
         return Hit(min(begins), min(begins))
@@ -70,11 +68,11 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
 def in_span(search: Search, claim: Span, low: int, now: int, after: int) -> Hit | None:
     """The loop whose iterations these are: hit at the first of them."""
     fitting = [run for run in _around(search, now) if run.loop.count >= claim.finish]
-    begin = [t for run in fitting if (t := begin_of(search, run, claim.begin)) is not None and t >= low]
+    begin = [t for run in fitting if (t := begin_of(run, claim.begin)) is not None and t >= low]
     if begin:
         return Hit(min(begin), min(begin))
     for run in search.ledger.course.loops:
-        begins = begin_of(search, run, claim.begin)
+        begins = begin_of(run, claim.begin)
         if begins is not None and begins >= low and run.loop.count >= claim.finish:
             return Hit(begins, begins)
         if begins is not None and run.start <= now <= run.end and run.loop.count >= claim.finish:
@@ -85,7 +83,7 @@ def in_span(search: Search, claim: Span, low: int, now: int, after: int) -> Hit 
 def spans(search: Search, claim: Span) -> Iterator[tuple[int, int]]:
     """Beginning and end of every run of iterations that a text which looks back may mean."""
     for run in search.ledger.course.loops:
-        begins = begin_of(search, run, claim.begin)
+        begins = begin_of(run, claim.begin)
         if begins is not None and run.loop.count >= claim.finish:
             yield begins, span_end(search, claim, begins)
 
@@ -117,8 +115,8 @@ def end_of(search: Search, claim: Claim, hit: Hit, low: int) -> int:
 def span_end(search: Search, claim: Span, start: int) -> int:
     """The last record of the last iteration of a span that begins at `start`."""
     for run in search.ledger.course.loops:
-        if begin_of(search, run, claim.begin) == start:
-            following = begin_of(search, run, claim.finish + 1)
+        if begin_of(run, claim.begin) == start:
+            following = begin_of(run, claim.finish + 1)
             return following if following is not None else run.end
     return len(search.ledger.records)
 
@@ -128,13 +126,13 @@ def iteration_at(search: Search, t: int) -> tuple[int, int] | None:
     for run in search.ledger.course.loops:
         if run.start <= t <= run.end:
             for iteration in run.loop.iterations:
-                if begin_of(search, run, iteration.number) == t:
-                    following = begin_of(search, run, iteration.number + 1)
+                if begin_of(run, iteration.number) == t:
+                    following = begin_of(run, iteration.number + 1)
                     return t, run.end if following is None else following
     return None
 
 
-def begin_of(search: Search, run: LoopRun, number: int) -> int | None:
+def begin_of(run: LoopRun, number: int) -> int | None:
     """When an iteration began; of one that ran without records, where that is said."""
     for iteration in run.loop.iterations:
         if iteration.number == number:

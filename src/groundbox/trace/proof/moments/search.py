@@ -65,13 +65,11 @@ class Search:
                 knowable = True
             except Unknowable:
                 continue
-        if not knowable and not self._known_anywhere(names, holds, times, low):
+        if not knowable and not self._known_anywhere(holds, times, low):
             raise Uncheckable("it cannot be worked out from the trace")
         return None
 
-    def _known_anywhere(
-        self, names: frozenset[str], holds: Callable[[int], bool], times: Sequence[int], low: int
-    ) -> bool:
+    def _known_anywhere(self, holds: Callable[[int], bool], times: Sequence[int], low: int) -> bool:
         for t in times[: bisect.bisect_right(times, low)]:
             self.ledger.spend()
             try:

@@ -79,7 +79,7 @@ def _lines(text: str, tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     for at, token in enumerate(tokens):
         if token.kind is not BREAK and token.kind != BREAK:
             continue
-        if at > begin and _is_wrapped(text, tokens, begin, at):
+        if at > begin and _is_wrapped(text, tokens, at):
             continue
         if at > begin:
             yield [token for token in tokens[begin:at] if token.kind != BREAK]
@@ -88,7 +88,7 @@ def _lines(text: str, tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
         yield [token for token in tokens[begin:] if token.kind != BREAK]
 
 
-def _is_wrapped(text: str, tokens: Sequence[Token], begin: int, at: int) -> bool:
+def _is_wrapped(text: str, tokens: Sequence[Token], at: int) -> bool:
     """Whether the line break at `at` only wraps a long line of prose."""
     if tokens[at].text.count("\n") > 1 or at + 1 >= len(tokens):
         return False
