@@ -118,7 +118,7 @@ class SandboxRunner:
             output_bytes=OUTPUT_BYTES,
         )
         trace = self._options if request.traced else False
-        return {**how, "hash_seed": request.hash_seed, "limits": limits, "trace": trace}
+        return {**how, "hash_seed": request.hash_seed, "limits": limits, "trace": trace, "inspect": False}
 
 
 def _ran(execution: Execution) -> Ran:
