@@ -159,8 +159,8 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_H
     taken = (
         {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
     )
-    found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken)
-    found = dataclasses.replace(found, end=max(hypothesis.end, end_of(finder.search, claim, hit, low)))
+    end = max(hypothesis.end, end_of(finder.search, claim, hit, low))
+    found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken, end)
     return [found] if hit.t <= hypothesis.now else [found, given_up]
 
 
@@ -192,10 +192,12 @@ def _place_in_the_past(claim: Claim, hypothesis: _Hypothesis, back: Span, finder
     return [_next(hypothesis, hypothesis.now, 0 if why else 1, Placed(None, 0, why), hypothesis.taken)]
 
 
-def _next(hypothesis: _Hypothesis, now: int, lost: int, placed: Placed, taken: dict[str, int]) -> _Hypothesis:
+def _next(
+    hypothesis: _Hypothesis, now: int, lost: int, placed: Placed, taken: dict[str, int], end: int | None = None
+) -> _Hypothesis:
     return _Hypothesis(
-        now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span, hypothesis.end,
-        back=hypothesis.back,
+        now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span,
+        hypothesis.end if end is None else end, back=hypothesis.back,
     )  # fmt: skip
 
 
