@@ -203,16 +203,19 @@ def _is_refused(url, power):
 
 def test_the_override_says_so_in_every_result_and_still_writes_nothing(strong, postgres):
     """The control for attacks that only the role holds off: a superuser reads the server's files."""
-    database = Database(url=strong("SUPERUSER"), allow_powerful=True)
+    database = Database(url=strong("SUPERUSER"), allow_powerful=True, timeout_s=2, max_bytes=100_000)
     before = state(postgres)
 
     with gb.Sandbox(databases={"shop": database}) as box:
         read = box.run("SELECT pg_read_file('PG_VERSION') AS v", language="sql", database="shop")
         written = box.run("SELECT lo_from_bytea(0, 'x')", language="sql", database="shop")
         deleted = box.run("WITH x AS (DELETE FROM orders RETURNING 1) TABLE x", language="sql", database="shop")
+        late = box.run("SELECT pg_sleep(60)", language="sql", database="shop")
+        wide = box.run("SELECT repeat('x', 1000000)", language="sql", database="shop")
 
     assert read.ok
-    for execution in (read, written, deleted):
+    assert (late.outcome, wide.error.type) == (gb.Outcome.TIMEOUT, "RowTooLarge")
+    for execution in (read, written, deleted, late, wide):
         assert [warning.code for warning in execution.warnings] == ["sql.powerful_role"]
         assert execution.warnings[0].tier == "error"
         assert "is a superuser" in execution.warnings[0].message

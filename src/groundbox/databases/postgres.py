@@ -81,6 +81,7 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
         return Answer(failure=failure_of("ReadOnly", message))
     time_s = min(database.timeout_s, wall_s or database.timeout_s)
     connection = await _connected(name, database)
+    powers: list[str] = []
     try:
         async with asyncio.timeout(time_s + _CLOCK_S):
             powers = await _prepared(connection, time_s)
@@ -89,9 +90,10 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
         async with asyncio.timeout(time_s + _CLOCK_S):
             return await _answer(connection, database, sql, powers)
     except _NotDrained:
-        return _too_wide(database)
+        return _too_wide(database, powers)
     except TimeoutError:
-        return Answer(failure=failure_of("Timeout", f"the query was stopped at {time_s:g} s"), timed_out=True)
+        failure = failure_of("Timeout", f"the query was stopped at {time_s:g} s")
+        return Answer(failure=failure, timed_out=True, powers=powers)
     except _psycopg().Error as error:
         lost = type(error).__name__
     finally:
@@ -163,7 +165,7 @@ async def _answer(connection: Any, database: Database, sql: str, powers: Sequenc
     async with contextlib.aclosing(results):
         async for result in results:
             if isinstance(result, _TooWide):
-                return _too_wide(database)
+                return _too_wide(database, powers)
             if _failed(result):
                 failure = await _told(connection, result, sql)
                 return Answer(failure=failure, timed_out=_state(result) == _TIMED_OUT, powers=powers)
@@ -172,7 +174,7 @@ async def _answer(connection: Any, database: Database, sql: str, powers: Sequenc
                 values = [result.get_value(row, column) for column in range(result.nfields)]
                 held_bytes += sum(_CELL_BYTES + len(value or b"") for value in values)
                 if not rows and held_bytes > database.max_bytes:
-                    return _too_wide(database)
+                    return _too_wide(database, powers)
                 if len(rows) >= database.max_rows or held_bytes > database.max_bytes:
                     await connection.cancel_safe(timeout=_CANCEL_S)
                     await _drained(connection, database.max_bytes + _READ_AHEAD_BYTES)
@@ -183,9 +185,9 @@ async def _answer(connection: Any, database: Database, sql: str, powers: Sequenc
     return Answer(fields=await _type_names(connection, fields), rows=rows, powers=powers)
 
 
-def _too_wide(database: Database) -> Answer:
+def _too_wide(database: Database, powers: Sequence[str]) -> Answer:
     message = f"one row is larger than max_bytes={database.max_bytes}; select less of it"
-    return Answer(failure=failure_of("RowTooLarge", message))
+    return Answer(failure=failure_of("RowTooLarge", message), powers=powers)
 
 
 class _RawField(NamedTuple):
