@@ -46,12 +46,14 @@ def draw(box: gb.Sandbox) -> None:
 
 
 def tell(name: str, execution: gb.Execution) -> None:
-    """What a cell printed and gave."""
+    """What a cell printed, gave and left."""
     print(f"\n{name} ({execution.language}): {execution.outcome.value}")
     said = execution.stdout + (execution.text or "")
     if execution.error is not None:
         said += execution.error.traceback
     print(textwrap.indent(plain(said.rstrip()), "    "))
+    for artifact in execution.artifacts.values():
+        print(f"    {artifact.path}: {artifact.about or artifact.media_type}")
     if not execution.ok:
         raise SystemExit(1)
 

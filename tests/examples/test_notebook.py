@@ -20,6 +20,8 @@ def test_the_notebook_leaves_a_chart_a_diagram_a_spreadsheet_and_a_report(tmp_pa
     cells = ["1_orders.py", "2_look.sh", "3_revenue.sql", "4_together.js", "together.dot", "6_report.py"]
     assert [line.split(" ")[0] for line in ran.stdout.splitlines() if line.endswith("): ok")] == cells
     assert "6000 lines of 2885 orders" in ran.stdout
+    assert "report.pdf: 2 pages" in ran.stdout
+    assert "revenue.xlsx: 1 sheet: " in ran.stdout
     assert (tmp_path / "revenue.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "revenue.xlsx").read_bytes().startswith(b"PK")
