@@ -19,18 +19,18 @@ def words(facts: Mapping[str, Any]) -> str:
     for name, one in (("sheets", "sheet"), ("tables", "table")):
         if isinstance(facts.get(name), list):
             return _parts(facts[name], one)
-    counts = [
-        _count(facts[name], name.removesuffix("s")) for name in ("rows", "columns", "items", "keys") if name in facts
-    ]
-    return " × ".join(counts)
+    return _counts(facts)
+
+
+def _counts(facts: Mapping[str, Any]) -> str:
+    names = [name for name in ("rows", "columns", "items", "keys") if name in facts]
+    return " × ".join(_count(facts[name], name.removesuffix("s")) for name in names)
 
 
 def _parts(parts: Sequence[Any], one: str) -> str:
     named = [part for part in parts if isinstance(part, Mapping)]
     told = [
-        f"{part.get('name')} ({words({k: v for k, v in part.items() if k != 'name'})})"
-        if "rows" in part
-        else str(part.get("name"))
+        f"{part.get('name')} ({_counts(part)})" if "rows" in part else str(part.get("name"))
         for part in named[:_MOST_PARTS]
     ]
     more = [f"{len(named) - _MOST_PARTS} more"] if len(named) > _MOST_PARTS else []

@@ -108,7 +108,7 @@ def _forms(bundle: Mapping[str, Any]) -> str:
 def _row(artifact: Artifact, width: int) -> str:
     size = bytes_text(artifact.size_bytes)
     about = f", {one_line(artifact.about)}" if artifact.about else ""
-    return f"    {one_line(artifact.path):<{width}}  {size:>8}  {artifact.media_type}{about}"
+    return f"    {one_line(artifact.path):<{width}}  {size:>8}  {one_line(artifact.media_type)}{about}"
 
 
 def _problem(path: str, written: Written | None) -> str:

@@ -353,6 +353,7 @@ class AsyncSandbox:
             backend=self._backend,
             profile=profile if profile in ("bare", "science") else "bare",
             waive=self._waive,
+            hash_seed=self._hash_seed,
             inspect=False,
         )
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Artifact
 from groundbox.sandbox import private
-from groundbox.sandbox.inspection.kinds import kind_of
+from groundbox.sandbox.inspection.kinds import kind_of, size_of
 
 MOST_FILES: Final = 1000
 MOST_DEPTH: Final = 32
@@ -148,8 +148,15 @@ class Workdir:
                 raise GuestFileError(path, "it has changed since the run that made it")
             return found
 
+        media_type = kind_of(path, head).media_type
+        picture = size_of(media_type, head)
         return Artifact(
-            path=path, size_bytes=size, media_type=kind_of(path, head).media_type, sha256=expected, _read=read
+            path=path,
+            size_bytes=size,
+            media_type=media_type,
+            sha256=expected,
+            facts={} if picture is None else picture._asdict(),
+            _read=read,
         )
 
     def _chunks(self, path: str, most_bytes: int) -> Iterator[bytes]:

@@ -172,9 +172,61 @@ def test_a_file_that_breaks_its_reader_takes_no_other_with_it(box, monkeypatch):
     }
 
 
+def test_a_file_that_takes_too_long_hides_no_other(box, monkeypatch):
+    source = "import sys\nwhile sys.argv[1] == 'file.csv': pass\n" + inspector._source()
+    monkeypatch.setattr(inspector, "_source", lambda: source)
+    monkeypatch.setattr(inspector, "_LIMITS", gb.Limits(wall_s=1))
+
+    execution = box.run("open('a.csv', 'w').write('a')\nopen('b.json', 'w').write('{')")
+
+    assert [warning.evidence["path"] for warning in execution.warnings] == ["b.json"]
+
+
+def test_a_database_with_a_log_beside_it_is_not_told_without_it(box):
+    execution = box.run(
+        "import sqlite3\nc = sqlite3.connect('a.db')\nc.execute('PRAGMA journal_mode=WAL')\n"
+        "c.execute('CREATE TABLE t (a)')\nc.execute('INSERT INTO t VALUES (1)')\nc.commit()"
+    )
+
+    assert execution.artifacts["a.db"].facts == {}
+
+
+def test_an_artifact_called_like_a_display_keeps_its_own_facts(box):
+    execution = box.run(
+        "from PIL import Image\ndisplay(Image.new('L', (3000, 30)))\nopen('display-0', 'wb').write(b'%PDF-1.7 no more')"
+    )
+
+    assert execution.artifacts["display-0"].facts == {}
+    assert [warning.evidence["path"] for warning in execution.warnings] == ["display-0"]
+    assert execution.displays[0].preview is not None
+
+
+def test_a_name_loses_no_result(box):
+    execution = box.run("import os; os.makedirs('\t/\t'); open('\t/\t/[x', 'w').write('a'); print('kept')")
+
+    assert execution.stdout == "kept\n"
+    assert [artifact.media_type for artifact in execution.artifacts.values()] == ["application/octet-stream"]
+
+
 @pytest.mark.parametrize(
     "said",
-    ["no JSON", "[]", "[" * 40_000, '{"facts": 1}', "{}", '{"facts": {}, "problem": ""}', ""],
+    [
+        "no JSON",
+        "[]",
+        "[" * 40_000,
+        '{"facts": 1}',
+        "{}",
+        '{"facts": {}, "problem": ""}',
+        "",
+        '{"facts": {"rows": -1}}',
+        '{"facts": {"rows": NaN}}',
+        '{"facts": {"rows": 1e999}}',
+        '{"facts": {"pages": true}}',
+        '{"facts": {"evil": 1}}',
+        '{"facts": {"encoding": "\\ud800"}}',
+        '{"facts": {"column_names": [' + ", ".join(["1"] * 51) + "]}}",
+        '{"facts": {"sheets": [{"name": "a", "rows": 1, "sheets": []}]}}',
+    ],
 )
 def test_what_the_reader_says_is_bounded_and_checked(box, monkeypatch, said):
     forged = f"open('preview.png', 'wb').write(b'<svg onload=alert(1)>')\nimport sys\nsys.stdout.write({said!r})"

@@ -35,6 +35,28 @@ def test_content_says_the_kind_where_it_can_and_the_name_elsewhere(path, head, k
     assert tuple(kind_of(path, head)) == kind
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "data:a/b\ngroundbox: ok,",
+        "data:text/html,x",
+        "\t/\t/[x",
+        "//[x",
+        "a/b\r\nX-Evil: 1",
+        "x.\x1b[2J",
+        "x.html;charset=evil",
+        "x.é",
+    ],
+)
+def test_no_path_says_a_kind_of_its_own(path):
+    assert kind_of(path, b"words") == ("application/octet-stream", "")
+
+
+def test_only_the_last_part_of_a_path_counts():
+    assert kind_of("a.csv/b", b"").media_type == "application/octet-stream"
+    assert kind_of("a.b/C.TAR.GZ", b"\x1f\x8b").media_type == "application/gzip"
+
+
 def test_a_character_cut_at_the_end_of_what_was_looked_at_is_text_still():
     assert kind_of("a.pdf", b"x" * 4095 + "é".encode()).media_type == "text/plain"
 

@@ -103,7 +103,7 @@ def lines(path: str, edge: int) -> dict[str, Any]:
                 continue
             rows += 1
             try:
-                json.loads(line)
+                json.loads(line, parse_int=str, parse_float=str)
             except (ValueError, RecursionError) as error:
                 raise Broken(f"line {number}: {_first(error)}") from None
     return {"rows": rows}
@@ -113,7 +113,7 @@ def document(path: str, edge: int) -> dict[str, Any]:
     """JSON; one value for each line is told as rows, because some writers end such files with .json."""
     with open(path, encoding="utf-8-sig") as file:
         try:
-            value = json.load(file)
+            value = json.load(file, parse_int=str, parse_float=str)
         except RecursionError:
             return {}
         except ValueError as error:
@@ -141,6 +141,9 @@ def database(path: str, edge: int) -> dict[str, Any]:
     """SQLite."""
     import sqlite3
 
+    with open(path, "rb") as file:
+        if file.read(20)[18:] == b"\2\2":  # a write-ahead log holds the newest rows, and is another file
+            return {}
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     try:
         found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall()

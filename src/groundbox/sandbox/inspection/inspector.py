@@ -13,16 +13,16 @@ import contextlib
 import dataclasses
 import functools
 import importlib.resources
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from groundbox.errors import GroundboxError, GuestFileError, SandboxLost
 from groundbox.execution import Artifact, Artifacts, Display, Execution, Warning
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.inspection import kinds
+from groundbox.sandbox.inspection.answer import DECODER
 
 if TYPE_CHECKING:
     from groundbox.sandbox.sandbox import AsyncSandbox
@@ -31,12 +31,16 @@ WINDOW_EDGE: Final = 1568
 """Pixels of the longer edge; above it the narrowest of the common interfaces to models scales a picture down."""
 PREVIEW_EDGE: Final = 1024
 MOST_FILES: Final = 16
-MOST_BYTES: Final = 64 * MiB
+MOST_BYTES: Final = 32 * MiB
 _ONE_FILE_S: Final = 5.0
 _ALL_FILES_S: Final = 10.0
-_LIMITS: Final = Limits(wall_s=_ONE_FILE_S, cpu_s=_ALL_FILES_S, memory_bytes=1024 * MiB, disk_bytes=2 * MOST_BYTES)
-_READ_AT_ONCE_BYTES: Final = 2 * MiB
-_MOST_ANSWER: Final = 64 * 1024
+_LIMITS: Final = Limits(
+    wall_s=_ONE_FILE_S,
+    cpu_s=_ALL_FILES_S,
+    output_bytes=64 * 1024,
+    memory_bytes=1024 * MiB,
+    disk_bytes=2 * MOST_BYTES,
+)
 _MOST_PREVIEW: Final = 4 * MiB
 _PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _DISPLAYED: Final = ("image/png", "image/jpeg")
@@ -68,9 +72,11 @@ class Seen(NamedTuple):
 
 
 class _Task(NamedTuple):
+    """A file to look at. Its bytes are read when its turn comes, so that only one is in memory."""
+
     name: str
     media_type: str
-    data: bytes
+    read: Callable[[], bytes]
 
 
 _NOTHING: Final = Seen({})
@@ -93,103 +99,76 @@ async def inspected(execution: Execution, viewer: Viewer) -> Execution:
 
 
 async def _inspected(execution: Execution, viewer: Viewer) -> Execution:
-    """In a thread when there is much to read, so that other sandboxes do not wait."""
-    if sum(artifact.size_bytes for artifact in execution.artifacts.values()) < _READ_AT_ONCE_BYTES:
-        seen, tasks = _by_headers(execution.artifacts)
-    else:
-        seen, tasks = await asyncio.to_thread(_by_headers, execution.artifacts)
-    shown = {
-        _display_name(number): task
-        for number, display in enumerate(execution.displays)
-        if (task := _large_picture(display, _display_name(number))) is not None
-    }
-    found: dict[str, Seen] = {}
-    if tasks or shown:
-        found = await _look([*tasks, *list(shown.values())[:MOST_FILES]], viewer)
-    for task in tasks:
-        if task.name in found:
-            seen[task.name] = _joined(seen[task.name], found[task.name])
-    displays = [
-        dataclasses.replace(display, preview=found[_display_name(number)].preview)
-        if _display_name(number) in found and _display_name(number) in shown
-        else display
-        for number, display in enumerate(execution.displays)
-    ]
+    tasks = [task for artifact in execution.artifacts.values() if (task := _task(artifact)) is not None]
+    pictures = {number: task for number, one in enumerate(execution.displays) if (task := _large_picture(one))}
+    found = await _look([*tasks[:MOST_FILES], *list(pictures.values())[:MOST_FILES]], viewer)
+    by_path = {task.name: seen for task, seen in zip(tasks, found[: len(tasks)], strict=False)}
+    by_number = dict(zip(pictures, found[min(len(tasks), MOST_FILES) :], strict=False))
+    seen = {path: by_path.get(path) or Seen({}, None, _misnamed(one)) for path, one in execution.artifacts.items()}
     return dataclasses.replace(
         execution,
         artifacts=Artifacts([_with(artifact, seen[path]) for path, artifact in execution.artifacts.items()]),
-        displays=displays,
+        displays=[
+            dataclasses.replace(display, preview=by_number[number].preview) if number in by_number else display
+            for number, display in enumerate(execution.displays)
+        ],
         warnings=[*execution.warnings, *_warnings(execution.artifacts, seen)],
     )
 
 
-def _display_name(number: int) -> str:
-    """No path of an artifact begins so."""
-    return f"/display-{number}"
+def _task(artifact: Artifact) -> _Task | None:
+    """What there is to be found out inside of a file."""
+    large = max(artifact.facts.get("width", 0), artifact.facts.get("height", 0)) > WINDOW_EDGE
+    if artifact.size_bytes > MOST_BYTES or _misnamed(artifact):
+        return None
+    if artifact.media_type in _READ_INSIDE or (artifact.media_type in _PICTURES and large):
+        return _Task(artifact.path, artifact.media_type, artifact.read)
+    return None
 
 
-def _by_headers(artifacts: Mapping[str, Artifact]) -> tuple[dict[str, Seen], list[_Task]]:
-    """What the first bytes of each tell, and what has to be looked at inside."""
-    tasks: list[_Task] = []
-    return {path: _by_header(artifact, tasks) for path, artifact in artifacts.items()}, tasks
-
-
-def _by_header(artifact: Artifact, tasks: list[_Task]) -> Seen:
-    """What the first bytes tell; adds a task where that is not all."""
-    wanted = artifact.media_type in _PICTURES or artifact.media_type in _READ_INSIDE
+def _misnamed(artifact: Artifact) -> str:
+    """What is wrong with a file by its first bytes, which say its media type."""
     named = kinds.kind_of(artifact.path, b"").named
-    if not (wanted or named in _CHECKED_NAMES) or artifact.size_bytes > MOST_BYTES or len(tasks) == MOST_FILES:
-        return _NOTHING
-    try:
-        data = artifact.read()
-    except GroundboxError:
-        return _NOTHING
-    kind = kinds.kind_of(artifact.path, data[: kinds.HEAD_BYTES])
-    if kind.named in _CHECKED_NAMES and (kind.media_type not in _PICTURES or kind.named not in _PICTURES):
-        what = "it is empty" if not data else f"its content is {kind.media_type}"
-        return Seen({}, problem=f"{what}, and its name says {kind.named}")
-    if kind.media_type in _READ_INSIDE:
-        tasks.append(_Task(artifact.path, kind.media_type, data))
-        return _NOTHING
-    if kind.media_type not in _PICTURES:
-        return _NOTHING
-    size = kinds.size_of(kind.media_type, data[: kinds.HEAD_BYTES])
-    if size is None:
-        return Seen({}, problem="it ends before its size is told")
-    if max(size) > WINDOW_EDGE:
-        tasks.append(_Task(artifact.path, kind.media_type, data))
-    return Seen({"width": size.width, "height": size.height})
+    is_picture = artifact.media_type in _PICTURES
+    if named in _CHECKED_NAMES and artifact.media_type != named and not (is_picture and named in _PICTURES):
+        what = f"its content is {artifact.media_type}" if artifact.size_bytes else "it is empty"
+        return f"{what}, and its name says {named}"
+    return "it ends before its size is told" if is_picture and "width" not in artifact.facts else ""
 
 
-def _large_picture(display: Display, name: str) -> _Task | None:
+def _large_picture(display: Display) -> _Task | None:
     for media_type in _DISPLAYED:
         content = display.data.get(media_type)
         if isinstance(content, str):
             try:
-                data = base64.b64decode(content)
+                size = kinds.size_of(media_type, base64.b64decode(content[: kinds.HEAD_BYTES]))
             except ValueError:  # a guest may show what it likes
                 return None
-            size = kinds.size_of(media_type, data[: kinds.HEAD_BYTES])
-            return _Task(name, media_type, data) if size is not None and max(size) > WINDOW_EDGE else None
+            if size is None or max(size) <= WINDOW_EDGE:
+                return None
+            return _Task("", media_type, functools.partial(base64.b64decode, content))
     return None
 
 
-async def _look(tasks: Sequence[_Task], viewer: Viewer) -> dict[str, Seen]:
-    """Each file in its turn; one that breaks the sandbox costs a new one, and takes no other file with it."""
-    found: dict[str, Seen] = {}
-    until = time.monotonic() + _ALL_FILES_S
-    source = _source()
+async def _look(tasks: Sequence[_Task], viewer: Viewer) -> list[Seen]:
+    """Each file in its turn; one that breaks the sandbox costs a new one, and takes no other file with it.
+
+    Returns:
+        As many as there are tasks, or fewer when the time is over.
+    """
+    found: list[Seen] = []
     box: AsyncSandbox | None = None
     try:
-        for task in tasks:
-            if time.monotonic() > until:
-                break
-            box = box or viewer(_LIMITS)
-            try:
-                found[task.name] = await _look_at(task, box, source)
-            except (SandboxLost, GuestFileError):
-                await box.close()
-                box = None
+        async with asyncio.timeout(_ALL_FILES_S):
+            for task in tasks:
+                box = box or viewer(_LIMITS)
+                kept, seen = await _look_at(task, box)
+                found.append(seen)
+                if not kept:
+                    await box.close()
+                    box = None
+    except TimeoutError:
+        pass
     finally:
         if box is not None:
             await box.close()
@@ -201,19 +180,28 @@ def _source() -> str:
     return importlib.resources.files(__package__).joinpath("inside.py").read_text(encoding="utf-8")
 
 
-async def _look_at(task: _Task, box: AsyncSandbox, source: str) -> Seen:
+async def _look_at(task: _Task, box: AsyncSandbox) -> tuple[bool, Seen]:
+    """Whether the sandbox can be used again, and what was seen."""
     name = "file" + _ending(task.name)
-    await box.files.write(name, task.data)
-    execution = await box.run(source, mode="script", argv=[name, task.media_type, str(PREVIEW_EDGE)])
     try:
-        answer = json.loads(execution.stdout[:_MOST_ANSWER])
-        facts, problem = dict(answer["facts"]), str(answer.get("problem", ""))[:300]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return _NOTHING
-    finally:
+        await box.files.write(name, await asyncio.to_thread(task.read))
+        execution = await box.run(_source(), mode="script", argv=[name, task.media_type, str(PREVIEW_EDGE)])
         if execution.state == "kept":
             await box.files.remove(name)
-    return Seen(MappingProxyType(facts), _checked_preview(execution), problem)
+    except (SandboxLost, GuestFileError, ValueError):
+        return False, _NOTHING
+    return execution.state == "kept", _seen(execution)
+
+
+def _seen(execution: Execution) -> Seen:
+    """What the reader said, as far as it keeps to what a reader can say."""
+    try:
+        answer = DECODER.decode(execution.stdout.encode())
+        facts = msgspec.to_builtins(answer.facts)
+        msgspec.json.encode([facts, answer.problem])  # refuses half characters
+    except (ValueError, RecursionError):
+        return _NOTHING
+    return Seen(facts, _checked_preview(execution), answer.problem[:300])
 
 
 def _ending(name: str) -> str:
@@ -233,15 +221,9 @@ def _checked_preview(execution: Execution) -> bytes | None:
     return None
 
 
-def _joined(header: Seen, inside: Seen) -> Seen:
-    """What the header told stays as it is; the rest is the viewer's."""
-    return Seen({**inside.facts, **header.facts}, inside.preview, inside.problem)
-
-
 def _with(artifact: Artifact, seen: Seen) -> Artifact:
-    if seen is _NOTHING:
-        return artifact
-    return dataclasses.replace(artifact, facts=dict(seen.facts), preview=seen.preview)
+    """What the header told stays as it is."""
+    return dataclasses.replace(artifact, facts={**seen.facts, **artifact.facts}, preview=seen.preview)
 
 
 def _warnings(artifacts: Mapping[str, Artifact], seen: Mapping[str, Seen]) -> list[Warning]:

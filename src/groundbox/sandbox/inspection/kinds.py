@@ -96,10 +96,16 @@ def size_of(media_type: str, head: bytes) -> Size | None:
 
 
 def _by_name(path: str) -> str:
-    kind, packed = mimetypes.guess_type(path)
+    """By its endings alone: `mimetypes` takes a path for an address, whose other parts could say any kind."""
+    stem, ending = os.path.splitext(path.rpartition("/")[2].lower())
+    kind, packed = mimetypes.guess_type(f"x{_plain(os.path.splitext(stem)[1])}{_plain(ending)}")
     if packed == "gzip":
         return _GZIP
-    return _BY_ENDING.get(os.path.splitext(path)[1].lower()) or kind or _UNKNOWN
+    return _BY_ENDING.get(ending) or kind or _UNKNOWN
+
+
+def _plain(ending: str) -> str:
+    return ending if ending[1:].isascii() and ending[1:].replace("-", "").isalnum() else ""
 
 
 def _by_content(head: bytes) -> str:
