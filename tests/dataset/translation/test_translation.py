@@ -3,10 +3,14 @@
 import asyncio
 import contextlib
 import dataclasses
+import itertools
+import re
+import time
 
 import pytest
 from endpoint_fakes import completion, serving
 
+from groundbox.dataset.translation import translator
 from groundbox.dataset.translation.cache import Cache, Reply
 from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed, RequestRefused
 from groundbox.dataset.translation.prompts import Shown, repair, request
@@ -106,11 +110,38 @@ def test_what_is_no_narration_is_named_and_not_proven(text, finish, reason):
         ("<THINK>x\n</THINK>a<think>y</think>b", "ab"),
         ("```text\na\nb\n```", "a\nb"),
         ("<think>x", None),
+        ("<think>x</think>a<think>y", None),
+        ("<think>x<think>y</think>z</think>a", "a"),
+        ("<think>x<reasoning>y</think>z</reasoning>a", "a"),
+        ("<reasoning><think>x</reasoning>a", "a"),
+        ("<THINK>x", "<THINK>x"),
         ("1 < 2 and 3 > 2", "1 < 2 and 3 > 2"),
     ],
 )
 def test_thinking_is_stripped(text, left):
     assert without_thinking(text) == left
+
+
+def test_thinking_is_taken_out_like_by_a_search_for_the_end_from_each_tag(monkeypatch):
+    pieces = ("<think>", "</think>", "<Reasoning>", "</reasoning>", "a")
+    texts = ["".join(parts) for count in range(7) for parts in itertools.product(pieces, repeat=count)]
+
+    found = [without_thinking(text) for text in texts]
+
+    slow = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+    monkeypatch.setattr(translator, "_outside", lambda text: [slow.sub("", text)])
+    assert found == [without_thinking(text) for text in texts]
+
+
+def test_tags_that_nothing_ends_take_time_like_their_number():
+    def seconds(count):
+        started = time.process_time()
+        without_thinking("<think>" * count)
+        return time.process_time() - started
+
+    few, many = (min(seconds(count) for _ in range(3)) for count in (500, 8_000))
+
+    assert many < 100 * few  # 16 times as many; the square would be 256
 
 
 @contextlib.contextmanager

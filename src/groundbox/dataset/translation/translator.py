@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from groundbox.dataset.translation import prompts
@@ -15,7 +15,7 @@ from groundbox.dataset.translation.prompts import Shown
 MOST_FAILED: Final = 12
 """A repair quotes so many failed claims; a text with more is beyond it and told the first ones."""
 UNPROVEN: Final = "unproven-claims"
-_THINKING: Final = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_TAG: Final = re.compile(r"<(/?)(think|thinking|reasoning)>", re.ASCII | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -93,7 +93,7 @@ def without_thinking(text: str) -> str | None:
 
     Some servers put the opening tag into the prompt, so that only the closing one comes back.
     """
-    text = _THINKING.sub("", text)
+    text = "".join(_outside(text))
     for tag in ("think", "thinking", "reasoning"):
         before, closing, after = text.rpartition(f"</{tag}>")
         text = after if closing else before + after
@@ -102,6 +102,23 @@ def without_thinking(text: str) -> str | None:
     text = text.strip()
     fenced = _FENCE.match(text)
     return fenced[1].strip() if fenced else text
+
+
+def _outside(text: str) -> Iterator[str]:
+    """The pieces around thinking, which goes from a tag to the first that ends it; a tag that nothing ends stays.
+
+    A search for the end from each tag would take the square of their number where nothing ends them.
+    """
+    last_end = {tag[2].lower(): tag.start() for tag in _TAG.finditer(text) if tag[1]}
+    thinking, place = "", 0
+    for tag in _TAG.finditer(text):
+        name = tag[2].lower()
+        if tag[1] and name == thinking:
+            thinking, place = "", tag.end()
+        elif not (tag[1] or thinking) and last_end.get(name, -1) > tag.start():
+            yield text[place : tag.start()]
+            thinking = name
+    yield text[place:]
 
 
 async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: Prove) -> Translation:
