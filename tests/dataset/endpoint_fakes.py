@@ -38,15 +38,44 @@ def serving(answer):
         def log_message(self, *arguments):
             pass
 
-    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with _running(Handler) as url:
+        yield url, asked
+
+
+@contextlib.contextmanager
+def _running(handler):
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     httpd.daemon_threads = True
     httpd.block_on_close = False
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{httpd.server_address[1]}/v1", asked
+        yield f"http://127.0.0.1:{httpd.server_address[1]}/v1"
     finally:
         httpd.shutdown()
         httpd.server_close()
+
+
+@contextlib.contextmanager
+def endless(status=200):
+    """Yields the URL of an endpoint whose answer goes on, for 64 MiB, and an event that is set if nobody reads on."""
+    left = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.end_headers()
+            try:
+                for _ in range(1024):
+                    self.wfile.write(b"x" * 65536)
+            except (BrokenPipeError, ConnectionResetError):
+                left.set()
+
+        def log_message(self, *arguments):
+            pass
+
+    with _running(Handler) as url:
+        yield url, left
 
 
 class Narrator:

@@ -18,6 +18,7 @@ from groundbox.dataset.build import CARD, REPORT, build
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.reproof import reasoning_of
 from groundbox.dataset.stages import write
+from groundbox.dataset.translation.answer import MOST_BYTES
 from groundbox.dataset.translation.cache import Cache
 from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
 from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed
@@ -134,6 +135,7 @@ def test_what_is_wrong_is_repaired_once_or_dropped_with_the_claims_and_all_is_co
         ("<think>so</think>", "empty"),
         (completion("x becomes", finish="length"), "cut-short"),
         (completion(None), "empty"),
+        (completion("x" * MOST_BYTES), "answer-too-large"),
     ],
 )
 def test_what_is_no_narration_is_dropped_by_name(dataset, tmp_path, said, reason):

@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import dataclasses
+import gzip
 import itertools
+import json
 import re
 import time
 
 import pytest
-from endpoint_fakes import completion, serving
+from endpoint_fakes import completion, endless, serving
 
 from groundbox.dataset.translation import translator
-from groundbox.dataset.translation.cache import Cache, Reply
+from groundbox.dataset.translation.answer import MOST_BYTES
+from groundbox.dataset.translation.cache import TOO_LARGE, Cache, Reply
 from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed, RequestRefused
 from groundbox.dataset.translation.prompts import Shown, repair, request
-from groundbox.dataset.translation.translator import translate, without_thinking
+from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate, without_thinking
 
 SHOWN = Shown(
     statement="Double a number.",
@@ -79,6 +82,15 @@ def test_a_narration_that_fails_is_repaired_once_with_the_failed_claims_quoted()
     assert (done.prompt_tokens, done.completion_tokens) == (20, 10)
 
 
+def test_a_narration_that_is_too_long_is_not_sent_back_to_be_repaired():
+    longest, longer = Script("7" * MOST_REPAIRED_CHARS, "6"), Script("7" * (MOST_REPAIRED_CHARS + 1), "6")
+
+    done, left = translated(longest), translated(longer)
+
+    assert (done.ok, done.repaired, len(longest.asked)) == (True, True, 2)
+    assert (left.reason, left.repaired, len(longer.asked)) == ("unproven-claims", False, 1)
+
+
 def test_a_second_failure_is_the_last():
     model = Script("7", "7 again")
 
@@ -93,6 +105,7 @@ def test_a_second_failure_is_the_last():
         ("So double returns 6", "length", "cut-short"),
         ("<think>2 times", "length", "unfinished-thinking"),
         ("<think>6</think>", "stop", "empty"),
+        ("", TOO_LARGE, "answer-too-large"),
     ],
 )
 def test_what_is_no_narration_is_named_and_not_proven(text, finish, reason):
@@ -201,6 +214,100 @@ def test_what_is_no_completion_is_refused(answer):
 
     assert isinstance(failed, EndpointFailed)
     assert str(failed).startswith(f"{url}/chat/completions: this is no chat completion: ")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, {}, b"<p>Bearer secret-key</p>"),
+        (200, {"content-encoding": "secret-key"}, b"{}x"),
+        (401, {}, b"Bearer secret-key"),
+        (500, {}, b"Bearer secret-key"),
+    ],
+)
+def test_no_message_repeats_the_key(answer):
+    with server(answer) as (url, asked):
+        (failed,) = ask(url, "hi", api_key="secret-key", attempts=2)
+
+    assert asked[0][1] == "Bearer secret-key"
+    assert isinstance(failed, EndpointFailed)
+    assert "…" in str(failed)
+    assert "secret-key" not in str(failed)
+
+
+def sized(size):
+    """A completion whose body has so many bytes."""
+    spare = size - len(json.dumps(completion("")[2]))
+    return completion("x" * spare)
+
+
+def test_an_answer_is_read_up_to_a_size_and_one_above_is_dropped_and_not_asked_for_again(tmp_path):
+    with server(sized(MOST_BYTES)) as (url, _):
+        (largest,) = ask(url, "a", cache=tmp_path / "answers.jsonl")
+    with server(sized(MOST_BYTES + 1)) as (url, asked):
+        (first,) = ask(url, "b", cache=tmp_path / "answers.jsonl")
+        (again,) = ask(url, "b", cache=tmp_path / "answers.jsonl")
+
+    assert len(largest.text) > MOST_BYTES - 500
+    assert first == Reply(text="", finish=TOO_LARGE, prompt_tokens=0, completion_tokens=0)
+    assert (again, len(asked)) == (dataclasses.replace(first, cached=True), 1)
+
+
+def test_an_answer_without_end_is_not_waited_for():
+    with endless() as (url, left):
+        (reply,) = ask(url, "a")
+
+        assert reply.finish == TOO_LARGE
+        assert left.wait(30)
+
+
+def test_a_complaint_without_end_is_told_from_its_beginning():
+    with endless(status=400) as (url, left):
+        (failed,) = ask(url, "a")
+
+        assert str(failed) == f"{url}/chat/completions: status 400: {'x' * 500}"
+        assert left.wait(30)
+
+
+def test_compressed_answers_are_not_asked_for_and_not_unpacked():
+    bomb = gzip.compress(bytes(10 * MOST_BYTES))
+    with server((200, {"content-encoding": "gzip"}, bomb)) as (url, _):
+        (failed,) = ask(url, "a")
+
+    assert "this is no chat completion: gzip data, which were not asked for; the URL" in str(failed)
+
+
+def told(finish, usage):
+    choice = {"message": {"content": "a"}, "finish_reason": finish}
+    return 200, {}, {"choices": [choice], "usage": usage}
+
+
+def test_why_an_answer_ended_is_kept_as_a_short_text(tmp_path):
+    with server(told("\ud800", {}), told("y" * 101, {}), told(None, {})) as (url, _):
+        replies = [ask(url, text, cache=tmp_path / "answers.jsonl")[0] for text in "abc"]
+
+    assert [reply.finish for reply in replies] == ["\\ud800", "y" * 100, "stop"]
+    assert len(Cache(tmp_path / "answers.jsonl")) == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"),
+    [
+        (2**53, 2**53),
+        (2**53 + 1, 0),
+        (-1, 0),
+        pytest.param(10**4200, 0, id="4201 digits"),
+        (7.0, 7),
+        (float("inf"), 0),
+        (float("nan"), 0),
+        ("7", 0),
+    ],
+)
+def test_counts_of_tokens_that_cannot_be_are_none(count, kept):
+    with server(told("stop", {"prompt_tokens": count, "completion_tokens": count})) as (url, _):
+        (reply,) = ask(url, "a")
+
+    assert (reply.prompt_tokens, reply.completion_tokens) == (kept, kept)
 
 
 def test_answers_are_paid_for_once_also_after_a_kill_in_the_middle_of_a_line(tmp_path):

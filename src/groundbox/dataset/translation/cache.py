@@ -12,9 +12,12 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from groundbox.errors import InvalidArgument
+
+TOO_LARGE: Final = "too-large"
+"""How an answer ended that nobody read to its end. It is kept like any other: it was paid for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +25,7 @@ class Reply:
     """One answer.
 
     Attributes:
-        finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`.
+        finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`; or `TOO_LARGE`.
         cached: Whether it had been given to an earlier call.
     """
 

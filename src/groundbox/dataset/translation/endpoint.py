@@ -5,6 +5,7 @@ it: a server that comes back elsewhere serves the same model.
 What is tried again: refused connections, time-outs, status 408, 409, 429 and 5xx, with a growing pause, or the
 one that `Retry-After` names. A request that is refused for what it asks, such as one that is too long, is the fault
 of that request alone, if the endpoint answers others. Everything else is an error of the caller's and raised at once.
+No more than `groundbox.dataset.translation.answer.MOST_BYTES` is read of any response.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from groundbox.dataset.extra import ExtraMissing
+from groundbox.dataset.translation.answer import ENCODING, Body, NoCompletion, receive, reply_of, sendable
 from groundbox.dataset.translation.cache import Cache, Reply, digest
 from groundbox.errors import GroundboxError, InvalidArgument
 
@@ -87,7 +89,7 @@ class Endpoint:
         self._url = _checked(base_url).rstrip("/") + "/chat/completions"
         self._body = {"model": model, **(options or {})}
         self._key = api_key
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._headers = {**ENCODING, **({"Authorization": f"Bearer {api_key}"} if api_key else {})}
         self._slots = asyncio.Semaphore(at_once)
         self._at_once, self._attempts, self._timeout_s, self._pause_s = at_once, attempts, timeout_s, pause_s
         self._cache_path = cache
@@ -123,46 +125,54 @@ class Endpoint:
         return reply
 
     def _request(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        return {**self._body, "messages": [{name: _sendable(each[name]) for name in each} for each in messages]}
+        return {**self._body, "messages": [{name: sendable(each[name]) for name in each} for each in messages]}
 
     async def _ask(self, body: Mapping[str, Any]) -> Reply:
         problem, attempt = "", 0
         while attempt < self._attempts:
             attempt += 1
             try:
-                response = await self._client.post(self._url, json=body)
+                response = await self._post(body)
             except self._http.RequestError as error:
-                problem, wait_s = f"{type(error).__name__}: {error}", None
+                problem, wait_s = self._without_key(f"{type(error).__name__}: {error}"), None
                 if attempt >= _FIRST_ATTEMPTS and not self._has_answered:
                     problem += "; does the server run, and is the URL right?"
                     break
             else:
-                if response.status_code == 200:
+                if response.status == 200:
                     return self._reply(response)
                 problem, wait_s = self._complaint(response), _retry_after(response)
-                if response.status_code not in _AGAIN:
-                    raise await self._refusal(response.status_code, problem)
+                if response.status not in _AGAIN:
+                    raise await self._refusal(response.status, problem)
             if attempt < self._attempts:
                 pause_s = self._pause_s * 2 ** (attempt - 1) if wait_s is None else wait_s
                 await asyncio.sleep(min(_LONGEST_PAUSE_S, pause_s))
         raise EndpointFailed(f"{self._url}: no answer in {attempt} attempts, the last time: {problem}")
 
-    def _reply(self, response: Any) -> Reply:
+    async def _post(self, body: Mapping[str, Any]) -> Body:
+        async with self._client.stream("POST", self._url, json=body) as response:
+            return await receive(response)
+
+    def _reply(self, response: Body) -> Reply:
         try:
-            reply = _read(response.json())
-        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-            shown = response.text[:_MOST_SHOWN]
+            reply = reply_of(response)
+        except NoCompletion:
             raise EndpointFailed(
-                f"{self._url}: this is no chat completion: {shown}; "
+                f"{self._url}: this is no chat completion: {self._shown(response)}; "
                 "the URL has to be that of an OpenAI-compatible API, such as http://localhost:8000/v1"
             ) from None
-        self._has_answered = True
+        self._has_answered = self._has_answered or response.whole
         return reply
 
-    def _complaint(self, response: Any) -> str:
-        """What the endpoint says, without the key: some repeat it, and messages are kept."""
-        text = response.text.replace(self._key, "…") if self._key else response.text
-        return f"status {response.status_code}: {text[:_MOST_SHOWN]}"
+    def _complaint(self, response: Body) -> str:
+        return f"status {response.status}: {self._shown(response)}"
+
+    def _shown(self, response: Body) -> str:
+        return self._without_key(response.text)[:_MOST_SHOWN]
+
+    def _without_key(self, text: str) -> str:
+        """Some endpoints repeat the key, and messages are kept."""
+        return text.replace(self._key, "…") if self._key else text
 
     async def _refusal(self, status: int, problem: str) -> EndpointFailed:
         advice = f"; {_ADVICE[status]}" if status in _ADVICE else ""
@@ -174,10 +184,10 @@ class Endpoint:
     async def _greeted(self) -> bool:
         """Whether it answers at all, with the same model and options: then a refusal is about what was asked."""
         try:
-            response = await self._client.post(self._url, json=self._request(_GREETING))
+            response = await self._post(self._request(_GREETING))
         except self._http.RequestError:
             return False
-        return bool(response.status_code == 200)
+        return response.status == 200
 
 
 def _httpx() -> Any:
@@ -201,22 +211,7 @@ def _checked(url: str) -> str:
     return url
 
 
-def _sendable(text: str) -> str:
-    """A program may hold halves of surrogate pairs, which no request can."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _read(told: Any) -> Reply:
-    choice, usage = told["choices"][0], told.get("usage") or {}
-    return Reply(
-        text=_sendable(str(choice["message"]["content"] or "")),
-        finish=str(choice.get("finish_reason") or "stop"),
-        prompt_tokens=int(usage.get("prompt_tokens") or 0),
-        completion_tokens=int(usage.get("completion_tokens") or 0),
-    )
-
-
-def _retry_after(response: Any) -> float | None:
+def _retry_after(response: Body) -> float | None:
     try:
         return max(0.0, float(response.headers["retry-after"]))
     except (KeyError, ValueError):

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from groundbox.dataset.translation import prompts
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.cache import TOO_LARGE, Reply
 from groundbox.dataset.translation.endpoint import Model, RequestRefused
 from groundbox.dataset.translation.prompts import Shown
 
 MOST_FAILED: Final = 12
 """A repair quotes so many failed claims; a text with more is beyond it and told the first ones."""
+MOST_REPAIRED_CHARS: Final = 100_000
+"""A longer narration is not sent back to be repaired: the trace that it tells may have 60,000 by default."""
 UNPROVEN: Final = "unproven-claims"
 _TAG: Final = re.compile(r"<(/?)(think|thinking|reasoning)>", re.ASCII | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
@@ -43,7 +45,7 @@ class Translation:
         verdict: Of `text`, or None without one.
         first: Of the first attempt, which `text` is where nothing was repaired.
         reason: Why it cannot be used; empty when it can: `cut-short`, `empty`, `unfinished-thinking`,
-            `unproven-claims`, `request-refused`.
+            `unproven-claims`, `request-refused`, `answer-too-large`.
         detail: What the endpoint says of a request that it refuses.
         repaired: Whether `text` is the second attempt.
     """
@@ -66,12 +68,14 @@ class Translation:
 async def translate(model: Model, shown: Shown, prove: Prove, *, style: str) -> Translation:
     """Ask for a narration, prove it, and ask once more with the failed claims quoted if it is not faithful.
 
+    One of over `MOST_REPAIRED_CHARS` is not asked for again.
+
     Raises:
         EndpointFailed: The model gave no answer.
     """
     messages = [{"role": "user", "content": prompts.request(shown, style)}]
     first = await _attempt(model, messages, prove)
-    if first.reason != UNPROVEN or first.verdict is None:
+    if first.reason != UNPROVEN or first.verdict is None or len(first.text) > MOST_REPAIRED_CHARS:
         return dataclasses.replace(first, first=first.verdict)
     failed = [str(claim) for claim in first.verdict.failed][:MOST_FAILED]
     messages += [
@@ -141,6 +145,8 @@ async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: P
 
 
 def _defect(text: str | None, reply: Reply) -> str:
+    if reply.finish == TOO_LARGE:
+        return "answer-too-large"
     if text is None:
         return "unfinished-thinking"
     if reply.finish == "length":
