@@ -11,6 +11,7 @@ stands for the function `read_xlsx` of an extension.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import os
@@ -19,8 +20,9 @@ from typing import Any, Final
 
 from . import spreadsheets
 from .frames import Namespace, frames_in, is_frame
+from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result, whole_numbers
-from .statement import Outcome, Statement, quoted, unquoted
+from .statement import Outcome, Statement, ends_transaction, quoted, unquoted
 
 _CONFIG: Final = {
     "allow_community_extensions": "false",
@@ -32,6 +34,9 @@ _CONFIG: Final = {
 _READ_XLSX: Final = f"""
 CREATE TEMP MACRO {spreadsheets.READER}(path, sheet := NULL) AS TABLE
 FROM query_table('"' || replace(path || coalesce('#' || sheet, ''), '"', '""') || '"')
+"""
+_REGISTERED: Final = """
+SELECT view_name FROM duckdb_views() WHERE temporary AND contains(sql, ' AS SELECT * FROM pandas_scan() AS __duckdb')
 """
 _MEMORY_SHARE: Final = 0.6
 _PROCESSES_PER_THREAD: Final = 4
@@ -60,7 +65,7 @@ class DuckDB:
         self._duckdb: Any = importlib.import_module("duckdb")
         self.namespace = namespace
         self.workdir = os.path.realpath(workdir)
-        self._registered: dict[str, Any] = {}
+        self._registered: dict[str, Offer] = {}
         memory = {} if memory_bytes is None else {"memory_limit": f"{int(memory_bytes * _MEMORY_SHARE)}B"}
         self.connection = self._duckdb.connect(
             ":memory:", config={**_CONFIG, **memory, "threads": str(thread_count(process_count))}
@@ -97,6 +102,8 @@ class DuckDB:
     def execute(self, statement: Statement) -> Outcome:
         """Carry out one statement."""
         words = list(self.words(statement.text))
+        if ends_transaction(words):
+            return self._ended(statement)
         export = spreadsheets.export_of(words)
         self._offer(words if export is None else list(self.words(export.query)))
         if export is not None:
@@ -106,6 +113,16 @@ class DuckDB:
         if kind in _WITHOUT_ROWS and "returning" not in (word.casefold() for word in words):
             return self._without_rows(kind)
         return self._rows()
+
+    def _ended(self, statement: Statement) -> str:
+        """End a transaction; what was registered or forgotten in it may be undone by that, and is done again."""
+        self.connection.execute(statement.parsed)
+        for (name,) in self.connection.execute(_REGISTERED).fetchall():
+            self.connection.unregister(name)
+        for offer in self._registered.values():
+            self.connection.register(*offer)
+        self._prepare_anew()
+        return f"{statement.parsed.type.name} done"
 
     def words(self, text: str) -> Iterator[str]:
         """The tokens of a statement as they are written, without comments."""
@@ -147,7 +164,7 @@ class DuckDB:
         return {
             table: _qualified(database, schema, table)
             for database, schema, table in found
-            if not (database == "temp" and table in self._registered)
+            if not (database == "temp" and folded(table) in self._registered)
         }
 
     def frames(self) -> dict[str, Any]:
@@ -183,31 +200,46 @@ class DuckDB:
 
     def _offer(self, words: list[str]) -> None:
         """Make the DataFrames and spreadsheets that a statement may mean known to DuckDB, and keep them up to date."""
-        namespace = self.namespace()
-        known = [name for name in self._registered if not spreadsheets.is_name(name)]
-        named = [name for name in map(unquoted, words) if is_frame(namespace.get(name))]
-        for name in known:
-            if not is_frame(namespace.get(name)):
-                self._forget(name)
-        wanted = {name: namespace[name] for name in (*known, *named) if is_frame(namespace.get(name))}
-        sheets = spreadsheets.read(words, self.workdir)
-        for name in spreadsheets.names_in(words):
-            if name not in sheets:
-                self._forget(name)
-        wanted |= sheets
-        if all(self._registered.get(name) is frame for name, frame in wanted.items()) and not named:
-            return
-        taken = self.tables()
-        for name, frame in wanted.items():
-            if name in taken:
-                self._forget(name)
-            elif self._registered.get(name) is not frame:
-                self.connection.register(name, frame)
-                self._registered[name] = frame
+        namespace, names = self.namespace(), [unquoted(word) for word in words]
+        said = {name: namespace[name] for name in names if is_frame(namespace.get(name))}
+        said |= {name: spreadsheets.frame_of(name, self.workdir) for name in spreadsheets.names_in(words)}
+        wanted = offers(said, names, self._registered, self._found, self._stored)
+        changed = [name for name, offer in wanted.items() if not self._has(name, offer)]
+        taken = set(map(folded, self.tables())) if changed or said else set()
+        gone = [name for name in self._registered if name in taken or name not in wanted]
+        for name in {*gone, *changed} & self._registered.keys():
+            self.connection.unregister(self._registered.pop(name).name)
+        for name in set(changed) - taken:
+            self.connection.register(*wanted[name])
+            self._registered[name] = wanted[name]
+        if gone or changed:
+            self._prepare_anew()
 
-    def _forget(self, name: str) -> None:
-        if self._registered.pop(name, None) is not None:
-            self.connection.unregister(name)
+    def _has(self, name: str, offer: Offer) -> bool:
+        return name in self._registered and same(self._registered[name].source, offer.source)
+
+    def _found(self, name: str) -> Any:
+        """What was registered under a name, as it is now; None when it is gone or broken."""
+        value = self.namespace().get(name)
+        return value if is_frame(value) else spreadsheets.frame_if_there(name, self.workdir)
+
+    def _stored(self) -> set[str]:
+        """The names in views, macros and prepared statements."""
+        texts = self.connection.execute(
+            "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal UNION ALL "
+            "SELECT '', macro_definition FROM duckdb_functions() WHERE NOT internal AND macro_definition IS NOT NULL "
+            "UNION ALL SELECT '', statement FROM duckdb_prepared_statements()"
+        ).fetchall()
+        own = self._registered
+        return {unquoted(word) for view, text in texts if folded(view) not in own for word in self.words(text)}
+
+    def _prepare_anew(self) -> None:
+        """Prepared statements keep hold of what they read; one whose table is gone is forgotten."""
+        listed = "SELECT name, statement FROM duckdb_prepared_statements()"
+        for name, text in self.connection.execute(listed).fetchall():
+            self.connection.execute(f"DEALLOCATE {quoted(name)}")
+            with contextlib.suppress(self._duckdb.Error):
+                self.connection.execute(f"PREPARE {quoted(name)} AS {text}")
 
     def _rows(self) -> Result:
         pandas: Any = importlib.import_module("pandas")

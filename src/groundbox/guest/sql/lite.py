@@ -10,6 +10,7 @@ tables of that name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sqlite3
@@ -17,10 +18,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from .frames import Namespace, frames_in, is_frame
+from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result
-from .spreadsheets import LOOKED_AT_BYTES, inside, is_name, names_in
-from .spreadsheets import read as sheets_read
-from .statement import Outcome, Statement, quoted, split, unquoted, words_of
+from .spreadsheets import LOOKED_AT_BYTES, frame_if_there, frame_of, inside, is_name, names_in
+from .statement import Outcome, Statement, ends_transaction, quoted, split, unquoted, words_of
 
 _ACTION_NAMES: Final = """
     SELECT READ INSERT UPDATE DELETE RECURSIVE TRANSACTION SAVEPOINT ANALYZE REINDEX ALTER_TABLE DETACH CREATE_INDEX
@@ -60,6 +61,10 @@ _READERS: Final = {
 }
 
 
+class InTransaction(Exception):
+    """A copy would have to be made within a transaction of the program's own."""
+
+
 class SQLite:
     """The engine of `dialect="sqlite"`."""
 
@@ -70,7 +75,7 @@ class SQLite:
     ) -> None:
         self.namespace = namespace
         self.workdir = os.path.realpath(workdir)
-        self._copied: dict[str, Any] = {}
+        self._copied: dict[str, Offer] = {}
         self.connection = sqlite3.connect(":memory:", isolation_level=None, uri=False, cached_statements=0)
         self.connection.text_factory = lambda data: data.decode(errors="replace")
         for name, value in _LIMITS.items():
@@ -101,7 +106,9 @@ class SQLite:
 
     def execute(self, statement: Statement) -> Outcome:
         """Carry out one statement."""
-        self._offer(list(self.words(statement.text)))
+        words = list(self.words(statement.text))
+        if not ends_transaction(words):
+            self._offer(words)
         cursor = self.connection.execute(statement.text)
         if cursor.description is None:
             kind = next(self.words(statement.text), "").upper()
@@ -119,7 +126,7 @@ class SQLite:
         for _, schema, _ in self.connection.execute("PRAGMA database_list").fetchall():
             listed = f"SELECT name FROM {quoted(schema)}.sqlite_schema WHERE type IN ('table', 'view')"
             for (name,) in self.connection.execute(f"{listed} AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'").fetchall():
-                if not (schema == "temp" and name in self._copied):
+                if not (schema == "temp" and folded(name) in self._copied):
                     found[name] = quoted(name) if schema in ("main", "temp") else f"{quoted(schema)}.{quoted(name)}"
         return found
 
@@ -176,40 +183,85 @@ class SQLite:
 
     def _offer(self, words: list[str]) -> None:
         """Copy the DataFrames and files that a statement may mean; again when they have changed."""
-        namespace = self.namespace()
-        wanted: dict[str, Any] = sheets_read(words, self.workdir)
-        for name in names_in(words):
-            if name not in wanted and self._copied.pop(name, None) is not None:
-                self.connection.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
-        for word in words:
-            name = unquoted(word)
-            if is_frame(namespace.get(name)):
-                wanted[name] = namespace[name]
-            elif word[:1] in "'\"`[" and os.path.splitext(name)[1].casefold() in _READERS:
-                path = inside(name, self.workdir)
-                if os.path.isfile(path):
-                    state = os.stat(path)
-                    wanted[name] = (path, state.st_mtime_ns, state.st_size)
-        taken = self.tables() if wanted else {}
-        for name, source in wanted.items():
-            if name not in taken and not _same(self._copied.get(name), source):
-                self._copy(name, _read(*source[:1]) if isinstance(source, tuple) else source)
-                self._copied[name] = source
+        namespace, names = self.namespace(), [unquoted(word) for word in words]
+        said: dict[str, Any] = {name: frame_of(name, self.workdir) for name in names_in(words)}
+        said |= {name: self._file(name) for word, name in zip(words, names, strict=True) if _names_file(word, name)}
+        said |= {name: namespace[name] for name in names if is_frame(namespace.get(name))}
+        wanted = offers(said, names, self._copied, self._found, self._stored)
+        gone = self._copied.keys() - wanted.keys()
+        taken = set(map(folded, self.tables())) if wanted else set()
+        changed = [name for name, offer in wanted.items() if name not in taken and not self._has(name, offer)]
+        if (gone or changed) and self.connection.in_transaction:
+            told = (self._copied | wanted)[min([*gone, *changed])].name
+            raise InTransaction(
+                f"{told!r} cannot be copied within a transaction: COMMIT or ROLLBACK, name it, then BEGIN"
+            )
+        for name in gone:
+            self._drop(name)
+        for name in changed:
+            try:
+                self._copy(wanted[name])
+            except Exception:  # pandas and sqlite3 raise many kinds
+                if name in map(folded, said):  # what a statement does not name is no failure of it
+                    raise
+                self._drop(name)
 
-    def _copy(self, name: str, frame: Any) -> None:
-        table = f"temp.{quoted(name)}"
+    def _has(self, name: str, offer: Offer) -> bool:
+        return name in self._copied and same(self._copied[name].source, offer.source)
+
+    def _found(self, name: str) -> Any:
+        """What was copied under a name, as it is now; None when it is gone or broken."""
+        value = self.namespace().get(name)
+        if is_frame(value):
+            return value
+        if is_name(name):
+            return frame_if_there(name, self.workdir)
+        with contextlib.suppress(OSError):
+            return self._file(name)
+        return None
+
+    def _file(self, name: str) -> tuple[str, int, int] | None:
+        path = inside(name, self.workdir)
+        if not _is_readable(name) or not os.path.isfile(path):
+            return None
+        state = os.stat(path)
+        return path, state.st_mtime_ns, state.st_size
+
+    def _stored(self) -> set[str]:
+        """The names in views and triggers."""
+        names: set[str] = set()
+        for _, schema, _ in self.connection.execute("PRAGMA database_list").fetchall():
+            listed = f"SELECT sql FROM {quoted(schema)}.sqlite_schema WHERE type IN ('view', 'trigger')"
+            for (text,) in self.connection.execute(listed).fetchall():
+                names |= {unquoted(word) for word in words_of(text)}
+        return names
+
+    def _drop(self, name: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
+        self._copied.pop(name, None)
+
+    def _copy(self, offer: Offer) -> None:
+        """All of it or nothing: a table that is left empty would be taken for the program's own."""
+        frame = _read(offer.source[0]) if isinstance(offer.source, tuple) else offer.source
+        table = f"temp.{quoted(offer.name)}"
         columns = ", ".join(quoted(str(column)) for column in frame.columns)
-        self.connection.execute(f"DROP TABLE IF EXISTS {table}")
-        self.connection.execute(f"CREATE TABLE {table} ({columns})")
         places = ", ".join("?" * frame.shape[1])
         series = (map(_plain, frame.iloc[:, i].tolist()) for i in range(frame.shape[1]))
         self.connection.execute("BEGIN")
-        self.connection.executemany(f"INSERT INTO {table} VALUES ({places})", zip(*series, strict=True))
-        self.connection.execute("COMMIT")
+        with self.connection:
+            self.connection.execute(f"DROP TABLE IF EXISTS {table}")
+            self.connection.execute(f"CREATE TABLE {table} ({columns})")
+            self.connection.executemany(f"INSERT INTO {table} VALUES ({places})", zip(*series, strict=True))
+        self._copied[folded(offer.name)] = offer
 
 
-def _same(old: Any, new: Any) -> bool:
-    return old == new if isinstance(new, tuple) and isinstance(old, tuple) else old is new
+def _is_readable(name: str) -> bool:
+    return os.path.splitext(name)[1].casefold() in _READERS
+
+
+def _names_file(word: str, name: str) -> bool:
+    """Whether a token may mean a file that pandas reads."""
+    return word[:1] in "'\"`[" and _is_readable(name)
 
 
 def _read(path: str) -> Any:

@@ -25,7 +25,10 @@ READER: Final = "read_xlsx"
 """DuckDB's own function, whose calls are answered without its extension."""
 _SHEET: Final = re.compile(r"\.xlsx#", re.IGNORECASE)
 _ONE_SHEET: Final = re.compile(r"'.*\.xlsx#[^.]*'", re.IGNORECASE)
-_READ: Final[dict[tuple[str, str | None], tuple[tuple[int, int], Any]]] = {}
+Stamp = tuple[int, int, int]
+"""What is another one when a file has changed."""
+_READ: Final[dict[tuple[str, str | None], tuple[Stamp, Any]]] = {}
+_NAMES: Final[dict[str, tuple[Stamp, list[str]]]] = {}
 
 
 class SpreadsheetError(Exception):
@@ -113,28 +116,42 @@ def _called(words: Sequence[str]) -> Iterator[str]:
 
 
 def read(words: Sequence[str], workdir: str) -> dict[str, Any]:
-    """The sheets that a statement names and that hold something, each as a DataFrame; kept while unchanged."""
-    found = {}
-    for name in names_in(words):
-        place = place_of(name, workdir)
-        if place is None or not os.path.isfile(inside(place.file, workdir)):
-            continue
-        path, sheet = inside(place.file, workdir), place.sheet
-        if sheet is not None:
-            sheet = _spelled(sheet, sheets(path))
-            if sheet is None:
-                continue
-        frame = _frame(path, sheet)
-        if frame.shape[1]:
-            found[name] = frame
-    return found
+    """The sheets that a statement names and that hold something, each as a DataFrame."""
+    frames = {name: frame_of(name, workdir) for name in names_in(words)}
+    return {name: frame for name, frame in frames.items() if frame is not None}
+
+
+def frame_of(name: str, workdir: str) -> Any:
+    """The sheet that a name means, the same DataFrame while the file is unchanged; None when there is nothing in it."""
+    place = place_of(name, workdir)
+    if place is None or not os.path.isfile(inside(place.file, workdir)):
+        return None
+    path, sheet = inside(place.file, workdir), place.sheet
+    if sheet is not None:
+        sheet = _spelled(sheet, sheets(path))
+        if sheet is None:
+            return None
+    frame = _frame(path, sheet)
+    return frame if frame.shape[1] else None
+
+
+def frame_if_there(name: str, workdir: str) -> Any:
+    """The same, and None when the file is broken, too: for a statement that does not name it."""
+    try:
+        return frame_of(name, workdir)
+    except (SpreadsheetError, OSError):
+        return None
 
 
 def sheets(path: str) -> list[str]:
     """The names of a file's sheets, in their order; those that only hold a chart are none."""
-    pandas: Any = importlib.import_module("pandas")
-    with _telling(path), pandas.ExcelFile(path, engine="openpyxl") as book:
-        return [str(name) for name in book.sheet_names]
+    stamp = _stamp(path)
+    known = _NAMES.get(path)
+    if known is None or known[0] != stamp:
+        pandas: Any = importlib.import_module("pandas")
+        with _telling(path), pandas.ExcelFile(path, engine="openpyxl") as book:
+            known = _NAMES[path] = stamp, [str(name) for name in book.sheet_names]
+    return known[1]
 
 
 def _spelled(sheet: str, names: Sequence[str]) -> str | None:
@@ -163,9 +180,13 @@ def inside(path: str, workdir: str) -> str:
     return real
 
 
-def _frame(path: str, sheet: str | None) -> Any:
+def _stamp(path: str) -> Stamp:
     state = os.stat(path)
-    stamp = state.st_mtime_ns, state.st_size
+    return state.st_mtime_ns, state.st_ino, state.st_size
+
+
+def _frame(path: str, sheet: str | None) -> Any:
+    stamp = _stamp(path)
     known = _READ.get((path, sheet))
     if known is None or known[0] != stamp:
         pandas: Any = importlib.import_module("pandas")

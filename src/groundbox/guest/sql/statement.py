@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from .result import Result
@@ -56,6 +56,11 @@ def words_of(text: str) -> Iterator[str]:
         word = match[0]
         if not word[0].isspace() and word[:2] not in ("--", "/*"):
             yield word
+
+
+def ends_transaction(words: Sequence[str]) -> bool:
+    """Whether a statement of these tokens ends a transaction, and so names nothing."""
+    return words[:1] != [] and words[0].casefold() in ("commit", "end", "rollback", "abort")
 
 
 def unquoted(word: str) -> str:
