@@ -1,7 +1,8 @@
 """MySQL and MariaDB through PyMySQL: one connection for each query, closed after it.
 
 What holds a query, in this order. The kind of statement, by its first words: whatever would end the transaction, set
-the session, call a routine or end other sessions is none of those. The protocol: without CLIENT_MULTI_STATEMENTS a
+the session, call a routine or end other sessions is none of those. What takes a lock is refused (see `mysql_locks`),
+and the session's isolation is one in which reading takes none. The protocol: without CLIENT_MULTI_STATEMENTS a
 server takes a single statement. The role, whose grants are looked at before each query (see `mysql_grants`). A
 transaction that is read-only and never committed. The server's clock (`max_statement_time` or `max_execution_time`)
 and ours; when ours ends first, the rows are too many, or the caller goes away, a second connection ends the first one
@@ -28,6 +29,7 @@ from groundbox.databases.failure import failure_of
 from groundbox.databases.mysql_failure import told
 from groundbox.databases.mysql_grants import powers_of
 from groundbox.databases.mysql_line import CONNECT_S, Line, TooWide, driver, line_to
+from groundbox.databases.mysql_locks import lock_in
 from groundbox.databases.mysql_values import field_of, reader_of
 
 SCHEMA: Final = """
@@ -143,6 +145,8 @@ def _refusal(sql: str) -> str | None:
     if word not in _FIRST_WORDS:
         allowed = ", ".join(sorted(_FIRST_WORDS)).upper()
         return f"only statements that read are run here: {allowed}; not {word.upper() or 'this'}"
+    if lock := lock_in(sql):
+        return lock
     if word == "show" and following[0] not in _SHOWN and following not in (["create", "table"], ["create", "view"]):
         return f"SHOW tells {', '.join(sorted(_SHOWN)).upper()}, CREATE TABLE and CREATE VIEW here"
     return None
@@ -171,6 +175,7 @@ def _prepare(line: Line, time_s: float) -> list[str]:
     seconds = max(1, math.ceil(time_s))
     for setting in (
         _clock(line, time_s),
+        "TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         f"lock_wait_timeout = {seconds}",
         f"innodb_lock_wait_timeout = {seconds}",
         f"net_write_timeout = {seconds + 60}",
