@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from groundbox.guest.python.fault import either, listing, nearest
 
+HEAD_CHARS: Final = 1 << 16
+"""The first word of a statement is looked for in so many characters; more would hold up the host."""
+NO_WORD: Final = "the statement has no word in its first 64 KiB: put blanks and comments behind the first word"
 _UNKNOWN_TABLE: Final = re.compile(
     r"""relation "(.+?)" does not exist|missing FROM-clause entry for table "(.+?)"|Table '(.+?)' doesn't exist"""
     r"|SELECT command denied for table `.+?`\.`(.+?)`"

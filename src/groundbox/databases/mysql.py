@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.databases.answer import Answer, DatabaseUnavailable, RoleTooPowerful
 from groundbox.databases.database import Database
-from groundbox.databases.failure import failure_of
+from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
 from groundbox.databases.mysql_failure import told
 from groundbox.databases.mysql_grants import powers_of
 from groundbox.databases.mysql_line import CONNECT_S, Line, TooWide, driver, line_to
@@ -140,8 +140,10 @@ def _refusal(sql: str) -> str | None:
         sql.encode()
     except UnicodeEncodeError:
         return "the statement has half of a character in it, which UTF-8 cannot write"
-    found = _FIRST.match(sql)
+    found = _FIRST.match(sql, 0, HEAD_CHARS)
     word, *following = (group.casefold() if group else "" for group in (found.groups() if found else ("", "", "")))
+    if not word and len(sql) > HEAD_CHARS:
+        return NO_WORD
     if word not in _FIRST_WORDS:
         allowed = ", ".join(sorted(_FIRST_WORDS)).upper()
         return f"only statements that read are run here: {allowed}; not {word.upper() or 'this'}"

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.databases.answer import Answer, DatabaseUnavailable, Field, RoleTooPowerful
 from groundbox.databases.database import Database
-from groundbox.databases.failure import failure_of
+from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
 from groundbox.databases.roles import POWERS
 
 CONNECT_S: Final = 10.0
@@ -78,6 +78,8 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
     if word not in _FIRST_WORDS:
         allowed = ", ".join(sorted(_FIRST_WORDS)).upper()
         message = f"only statements that read are run here: {allowed}; not {word.upper() or 'this'}"
+        if not word and len(sql) > HEAD_CHARS:
+            message = NO_WORD
         return Answer(failure=failure_of("ReadOnly", message))
     time_s = min(database.timeout_s, wall_s or database.timeout_s)
     connection = await _connected(name, database)
@@ -107,7 +109,7 @@ def quoted(name: str) -> str:
 
 
 def _first_word(sql: str) -> str:
-    found = _FIRST_WORD.match(sql)
+    found = _FIRST_WORD.match(sql, 0, HEAD_CHARS)
     return found[1].casefold() if found else ""
 
 
