@@ -194,3 +194,14 @@ def test_a_copy_that_fails_leaves_no_empty_table(box, ask):
     failures = [ask("SELECT * FROM sales", "sqlite") for _ in range(2)]
 
     assert failures == ["Python int too large to convert to SQLite INTEGER"] * 2
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("table", ["sales", "Sales"])
+def test_a_table_that_is_made_later_goes_before_a_dataframe(box, ask, dialect, table):
+    box.run("sales = pd.DataFrame({'v': [1]})")
+    assert ask("SELECT * FROM sales", dialect) == [1]
+
+    ask(f"CREATE TABLE main.{table} (v INTEGER); INSERT INTO main.{table} VALUES (2)", dialect)
+
+    assert ask("SELECT * FROM sales", dialect) == [2]

@@ -188,8 +188,8 @@ class SQLite:
         said |= {name: self._file(name) for word, name in zip(words, names, strict=True) if _names_file(word, name)}
         said |= {name: namespace[name] for name in names if is_frame(namespace.get(name))}
         wanted = offers(said, names, self._copied, self._found, self._stored)
-        gone = self._copied.keys() - wanted.keys()
         taken = set(map(folded, self.tables())) if wanted else set()
+        gone = [name for name in self._copied if name in taken or name not in wanted]
         changed = [name for name, offer in wanted.items() if name not in taken and not self._has(name, offer)]
         if (gone or changed) and self.connection.in_transaction:
             told = (self._copied | wanted)[min([*gone, *changed])].name
