@@ -28,12 +28,9 @@ def _loops_at(search: Search, claim: Iterated, low: int, now: int, after: int) -
     """The loops that a text may mean: the one that ends next, or else those around, before and after."""
     fitting = [run for run in search.ledger.course.loops if _is_meant(claim, run)]
     if claim.ends:
-        ending = sorted(
-            (run for run in fitting if run.start <= now <= run.end and run.end > after),
-            key=lambda run: (run.end, -run.depth),
-        )
-        coming = sorted((run for run in fitting if run.end >= max(low, after + 1)), key=lambda run: run.end)
-        yield from (*ending, *coming[:1])
+        ending = [run for run in fitting if run.start <= now <= run.end and run.end > after]
+        coming = sorted((run for run in fitting if run.end >= max(low, after + 1)), key=lambda run: run.end)[:1]
+        yield from sorted((*ending, *coming), key=lambda run: (run.end, -run.depth))
         return
     around = [run for run in fitting if run.start <= now and run.end >= low]
     before = [run for run in fitting if run.end <= now][-1:]
