@@ -1,4 +1,4 @@
-"""Which of several things that look alike a text speaks of: loops in each other."""
+"""Which of several things that look alike a text speaks of: loops in each other, calls in one expression."""
 
 from __future__ import annotations
 
@@ -34,3 +34,42 @@ def test_another_count_of_either_is_found(recorded, inner, outer):
     proof = prove(ROUNDS_TOLD.format(inner=inner, outer=outer), recorded(ROUNDS, "main", [[0, 0], [1]]))
 
     assert [verdict.status for verdict in proof.verdicts].count(Status.CONTRADICTED) >= 1
+
+
+SIDES = """\
+class Side:
+    def __init__(self, length):
+        self.length = length
+
+    def size(self):
+        return self.length
+
+class Area:
+    def __init__(self, left, right):
+        self.left = left
+        self.right = right
+
+    def size(self):
+        return self.left.size() * self.right.size()
+
+def main(left, right):
+    return Area(Side(left), Side(right)).size()
+"""
+
+
+def test_each_of_two_methods_in_an_expression_gives_what_its_own_object_has(recorded):
+    proof = prove(
+        "`Area.size` returns `self.left.size() * self.right.size()` = 4 * 7 = 28.", recorded(SIDES, "main", 4, 7)
+    )
+
+    assert proof.failed == []
+    assert {verdict.status for verdict in proof.verdicts} == {Status.SUPPORTED}
+
+
+@pytest.mark.parametrize("worked", ["7 * 4 = 28", "4 * 7 = 21", "4 * 8 = 28", "4 * 4 = 16", "2 * 14 = 28"])
+def test_another_object_or_value_in_it_is_found(recorded, worked):
+    proof = prove(
+        f"`Area.size` returns `self.left.size() * self.right.size()` = {worked}.", recorded(SIDES, "main", 4, 7)
+    )
+
+    assert not proof.faithful

@@ -43,22 +43,31 @@ class Scene:
         """An object at this moment."""
         return self.memory.read({"ref": label}, self.t)
 
-    def call(self, name: str, arguments: list[Any]) -> Any:
-        """What a call of the program's own function gave in this step."""
-        for activation in self.calls:
-            if (
-                is_called(activation, name)
-                and activation.outcome == "return"
-                and not activation.name.endswith("__init__")
-            ):
-                given = [
-                    self.memory.read(value, activation.first)
-                    for key, value in activation.args.items()
-                    if key not in ("self", "cls")
-                ]
-                if equal(given, arguments):
-                    return self.memory.read(activation.value, activation.last)
-        raise Unknowable(f"a call of {name}")
+    def call(self, name: str, arguments: list[Any], receiver: Any = MISSING) -> Any:
+        """What a call of the program's own function gave in this step.
+
+        Args:
+            receiver: The object whose method it is, where that is known.
+        """
+        given = [
+            self.memory.read(activation.value, activation.last)
+            for activation in self.calls
+            if is_called(activation, name)
+            and activation.outcome == "return"
+            and not activation.name.endswith("__init__")
+            and self._is_given(activation, arguments, receiver)
+        ]
+        if not given or not all(equal(given[0], other) for other in given[1:]):
+            raise Unknowable(f"a call of {name}")
+        return given[0]
+
+    def _is_given(self, activation: Activation, arguments: list[Any], receiver: Any) -> bool:
+        values = {key: self.memory.read(value, activation.first) for key, value in activation.args.items()}
+        own = values.pop("self", MISSING)
+        values.pop("cls", None)
+        if isinstance(own, Thing) and isinstance(receiver, Thing) and own.label != receiver.label:
+            return False
+        return equal(list(values.values()), arguments)
 
 
 def is_called(activation: Activation, name: str) -> bool:

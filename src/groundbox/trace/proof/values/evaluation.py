@@ -200,7 +200,8 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
         return Thing("object", name)
     if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
         try:
-            return lookup.call(name or node.func.attr, _items(node.args, lookup, depth))
+            arguments = _items(node.args, lookup, depth)
+            return lookup.call(name or node.func.attr, arguments, *_receiver(node.func, lookup, depth))
         except Unknowable:
             if name:
                 raise
@@ -222,6 +223,19 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if name in ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
         raise Unknowable("the order of a set")
     return function(*arguments)
+
+
+def _receiver(function: ast.expr, lookup: Lookup, depth: int) -> Sequence[Any]:
+    """The object whose method is called, or nothing where that cannot be known.
+
+    What another call gave is not looked for: each call of a chain would work out the ones before it once more.
+    """
+    if not isinstance(function, ast.Attribute) or any(isinstance(part, ast.Call) for part in ast.walk(function.value)):
+        return ()
+    try:
+        return (evaluate(function.value, lookup, depth),)
+    except Unknowable:
+        return ()
 
 
 def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
