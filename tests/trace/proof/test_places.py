@@ -1,4 +1,4 @@
-"""Which of several things that look alike a text speaks of: loops in each other, calls in one expression."""
+"""Which of several things that look alike a text speaks of: loops in each other, calls in one expression, namesakes."""
 
 from __future__ import annotations
 
@@ -71,5 +71,55 @@ def test_another_object_or_value_in_it_is_found(recorded, worked):
     proof = prove(
         f"`Area.size` returns `self.left.size() * self.right.size()` = {worked}.", recorded(SIDES, "main", 4, 7)
     )
+
+    assert not proof.faithful
+
+
+SAME_NAME = """\
+def below(n):
+    x = 1
+    while x < n:
+        x *= 2
+    return x - 1
+
+def main(numbers):
+    x = 0
+    for n in numbers:
+        x = below(n)
+    return x
+"""
+SAME_NAME_TRUE = [
+    "`x` starts at 0. For `n` = 2, `x` is set to `below(2)` = 1. For `n` = 9, `x` is set to `below(9)` = 15.",
+    "`x` starts at 0. For `n` = 2, `x` is 1, the result of `below(2)`. For `n` = 9, `x` becomes `below(9)` = 15.",
+    "`x` starts at 0. With `n` = 2, `below` is called with `n` = 2. `x` is set to 1 and then `x` becomes 2. "
+    "`below` returns 1. `x` is set to 1. For `n` = 9, `x` is set to `below(9)` = 15.",
+]
+SAME_NAME_FALSE = [
+    "`x` starts at 0. For `n` = 9, `x` is set to `below(9)` = 15.",
+    "`x` starts at 0. With `n` = 2, `below` is called with `n` = 2. `x` is set to 1 and then `x` becomes 2. "
+    "`below` returns 1. For `n` = 9, `x` is set to `below(9)` = 15.",
+    "`x` starts at 0. For `n` = 2, `x` is set to `below(2)` = 2. For `n` = 9, `x` is set to `below(9)` = 15.",
+    "`x` starts at 0. For `n` = 9, `x` is set to 1. For `n` = 9, `x` is set to `below(9)` = 15.",
+]
+
+
+@pytest.mark.parametrize("text", SAME_NAME_TRUE)
+def test_a_value_that_a_name_of_the_caller_takes_may_be_one_that_its_namesake_took_before(recorded, text):
+    proof = prove(text, recorded(SAME_NAME, "main", [2, 9]))
+
+    assert proof.failed == []
+
+
+def test_so_it_may_be_several_times_in_a_row(recorded):
+    told = [f"For `n` = {n}, `x` is set to `below({n})` = {x}." for n, x in ((2, 1), (2, 1), (1, 0), (2, 1), (9, 15))]
+
+    proof = prove(" ".join(["`x` starts at 0.", *told]), recorded(SAME_NAME, "main", [2, 2, 1, 2, 9]))
+
+    assert proof.failed == []
+
+
+@pytest.mark.parametrize("text", SAME_NAME_FALSE)
+def test_an_update_that_is_left_out_is_missed_though_a_namesake_took_the_value(recorded, text):
+    proof = prove(text, recorded(SAME_NAME, "main", [2, 9]))
 
     assert not proof.faithful

@@ -3,6 +3,11 @@
 `x becomes 3. x becomes 5.` is false of a run in which x became 4 between the two, although both sentences hold.
 An update counts as left out when the text tells the one before it and then, as a change, the one after it, in the same
 frame, and nothing between the two says that something is passed over (`later`, `finally`, `after 5 iterations`, `...`).
+
+A name of a function and one of its caller may be spelled the same, and take the same value one after the other; then
+the first of them is taken for the one that the text tells, and that of the caller seems to be left out. So before an
+update counts as left out, the text is read once more with an earlier claim about that name put at the update: if all
+its claims hold in order then, too, and less is left out, this is how it is meant.
 """
 
 from __future__ import annotations
@@ -11,13 +16,15 @@ import ast
 import bisect
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundbox.trace import schema
-from groundbox.trace.proof.alignment import Placed
+from groundbox.trace.proof.alignment import Placed, align
 from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, value_text, words
+from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.histories import Entry
-from groundbox.trace.proof.records.ledger import Ledger
+from groundbox.trace.proof.records.ledger import Exhausted, Ledger
+from groundbox.trace.proof.values.code import shape
 from groundbox.trace.proof.values.likeness import same
 
 _PASSES_OVER: Final = re.compile(
@@ -29,11 +36,93 @@ _PASSES_OVER: Final = re.compile(
 )
 
 
-def gaps(claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, text: str) -> dict[int, str]:
+_MOST_READINGS: Final = 12
+"""Further readings of a text that are tried: one costs as much as the first."""
+
+_MOST_MOVED: Final = 3
+"""Claims before a gap that are tried at the update that seems to be left out."""
+
+
+class Gap(NamedTuple):
+    """An update at record `t` that is left out, and what to say of it."""
+
+    t: int
+    message: str
+
+
+class Settled(NamedTuple):
+    """A reading of a text, and what it leaves out, by the claims that come after it."""
+
+    placed: Sequence[Placed]
+    missing: dict[int, Gap]
+
+
+def settled(claims: Sequence[Claim], placed: Sequence[Placed], finder: Finder, text: str) -> Settled:
+    """The reading that leaves out the least."""
+    best = Settled(placed, gaps(claims, placed, finder.ledger, text))
+    readings = _Readings(claims, finder, text)
+    budget = finder.ledger.budget
+    for index in list(best.missing):
+        while index in best.missing and (better := readings.better(best, index)) is not None:
+            best = better
+    finder.ledger.budget = budget  # what is so instead is still to be found
+    return best
+
+
+class _Readings:
+    """Other readings of a text."""
+
+    def __init__(self, claims: Sequence[Claim], finder: Finder, text: str) -> None:
+        self._claims = claims
+        self._finder = finder
+        self._text = text
+        self._left = _MOST_READINGS
+
+    def better(self, best: Settled, index: int) -> Settled | None:
+        """One in which no update, or only a later one, is left out before a claim."""
+        not_before = self._finder.not_before
+        for claim in self._movable(best, index)[: self._left]:
+            self._left -= 1
+            before = not_before.get(claim, 0)
+            not_before[claim] = best.missing[index].t
+            found = self._read(best.placed)
+            if found is not None and _leaves_out_less(found.missing, best.missing):
+                return found
+            not_before[claim] = before
+        return None
+
+    def _movable(self, best: Settled, index: int) -> list[Claim]:
+        """The claims before this one that tell of the same name, the nearest first."""
+        key = _subject(self._claims[index])
+        before = zip(self._claims[:index], best.placed[:index], strict=True)
+        told = [claim for claim, place in before if place.hit and not claim.recap and _subject(claim) == key]
+        return told[: -_MOST_MOVED - 1 : -1]
+
+    def _read(self, placed: Sequence[Placed]) -> Settled | None:
+        """Another reading, unless a claim that held before does not hold in it."""
+        try:
+            again = align(self._claims, self._finder)
+            if any(new.hit is None and old.hit is not None for new, old in zip(again, placed, strict=True)):
+                return None
+            return Settled(again, gaps(self._claims, again, self._finder.ledger, self._text))
+        except Exhausted:
+            return None
+
+
+def _subject(claim: Claim) -> str:
+    subject = claim.subject if isinstance(claim, Has | Goes | Grows) else None
+    return shape(subject) if subject is not None else ""
+
+
+def _leaves_out_less(new: dict[int, Gap], old: dict[int, Gap]) -> bool:
+    return new != old and all(index in old and gap.t >= old[index].t for index, gap in new.items())
+
+
+def gaps(claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, text: str) -> dict[int, Gap]:
     """Claims before which an update of the same name was left out, with what to say of it."""
     told: dict[str, tuple[int, Claim]] = {}
     histories = _Histories(ledger)
-    found: dict[int, str] = {}
+    found: dict[int, Gap] = {}
     for index, (claim, place) in enumerate(zip(claims, placed, strict=True)):
         if place.hit is None or place.hit.step < 0 or claim.recap:
             continue
@@ -46,9 +135,8 @@ def gaps(claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, text
             before = told.get(key)
             if before is not None and _is_change(claim):
                 between = _between(subject_entries, before[0], at, ledger)
-                message = _left_out(between, before[1], claim, text)
-                if message:
-                    found[index] = message
+                if _is_left_out(between, before[1], claim, text):
+                    found[index] = Gap(between[0].t, _message(between[0], claim))
             last = _entry_at(subject_entries, place.hit.t)
             furthest = max(at, last if last is not None else at)
             if before is None or furthest >= before[0]:
@@ -98,11 +186,13 @@ def _is_change(claim: Claim) -> bool:
     return isinstance(claim, Goes | Grows) and not getattr(claim, "whole", False)
 
 
-def _left_out(between: Sequence[Entry], before: Claim, claim: Claim, text: str) -> str:
+def _is_left_out(between: Sequence[Entry], before: Claim, claim: Claim, text: str) -> bool:
     if isinstance(claim, Goes | Grows) and len(between) > 1:
-        return ""  # it says itself from where it goes, so the reader sees that something was passed over
-    if not between or _PASSES_OVER.search(text, before.end, claim.start):
-        return ""
+        return False  # it says itself from where it goes, so the reader sees that something was passed over
+    return bool(between) and not _PASSES_OVER.search(text, before.end, claim.start)
+
+
+def _message(entry: Entry, claim: Claim) -> str:
     subject = getattr(claim, "subject", None)
     name = words(subject) if subject is not None else "it"
-    return f"before that, {name} became {value_text(between[0].new)}, which is left out"
+    return f"before that, {name} became {value_text(entry.new)}, which is left out"

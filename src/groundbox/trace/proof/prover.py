@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed, align
 from groundbox.trace.proof.claims import Answer, AtLine, Claim, Kind, Returned
 from groundbox.trace.proof.explaining import Explainer
-from groundbox.trace.proof.gaps import gaps
+from groundbox.trace.proof.gaps import Gap, settled
 from groundbox.trace.proof.grammar import Reading, claims_of
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.ledger import Exhausted, Ledger
@@ -38,22 +38,22 @@ def prove(text: str, trace: Trace, *, answer: Any = None) -> Proof:
         placed: Sequence[Placed] = align(reading.claims, finder)
     except Exhausted:
         placed = [Placed(None, 0, _TOO_MUCH)] * len(reading.claims)
-    verdicts = _verdicts(text, reading.claims, placed, ledger, finder)
+    placed, missing = settled(reading.claims, placed, finder, text)
+    verdicts = _verdicts(text, reading.claims, placed, missing, finder)
     return _proof(reading, verdicts, placed, ledger, answer)
 
 
 def _verdicts(
-    text: str, claims: Sequence[Claim], placed: Sequence[Placed], ledger: Ledger, finder: Finder
+    text: str, claims: Sequence[Claim], placed: Sequence[Placed], missing: Mapping[int, Gap], finder: Finder
 ) -> list[Verdict]:
-    explainer = Explainer(ledger, finder)
-    missing = gaps(claims, placed, ledger, text)
+    explainer = Explainer(finder.ledger, finder)
     verdicts = []
     for index, (claim, place) in enumerate(zip(claims, placed, strict=True)):
         status, step, actual, message = _judge(claim, place, explainer)
         if status is Status.SUPPORTED and index in missing:
-            status, message = Status.UNSUPPORTED, missing[index]
+            status, message = Status.UNSUPPORTED, missing[index].message
         if status is Status.SUPPORTED and isinstance(claim, AtLine):
-            status, message = _line_verdict(index, claims, placed, ledger)
+            status, message = _line_verdict(index, claims, placed, finder.ledger)
         quote = text[claim.start : claim.end]
         message = f"“{quote}”: {message}" if message else ""
         verdicts.append(Verdict(kind=claim.kind, quote=quote, start=claim.start, end=claim.end, sentence=claim.sentence,

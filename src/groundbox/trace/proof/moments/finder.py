@@ -56,11 +56,16 @@ _NOWHERE: Final = ()
 
 
 class Finder:
-    """Finds moments in one ledger."""
+    """Finds moments in one ledger.
+
+    Attributes:
+        not_before: Claims that are looked for from a moment on only, whatever was told before them.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.search = Search(ledger)
+        self.not_before: dict[Claim, int] = {}
         self._found: dict[tuple[Claim, int, int, int], Hit | Uncheckable | tuple[()]] = {}
 
     def find(self, claim: Claim, low: int, now: int, after: int) -> Hit | None:
@@ -75,6 +80,8 @@ class Finder:
             Uncheckable: The trace cannot say.
             Exhausted: Too much work was done already.
         """
+        begin = self.not_before.get(claim, 0)
+        low, now = max(low, begin), max(now, begin)
         key = (claim, low, now, after)
         found = self._found.get(key)
         if found is None:
