@@ -1,4 +1,4 @@
-"""Which of several things that look alike a text speaks of: loops in each other, calls in one expression, namesakes."""
+"""Which of several things that look alike a text speaks of: loops, calls in one expression, namesakes, objects."""
 
 from __future__ import annotations
 
@@ -121,5 +121,51 @@ def test_so_it_may_be_several_times_in_a_row(recorded):
 @pytest.mark.parametrize("text", SAME_NAME_FALSE)
 def test_an_update_that_is_left_out_is_missed_though_a_namesake_took_the_value(recorded, text):
     proof = prove(text, recorded(SAME_NAME, "main", [2, 9]))
+
+    assert not proof.faithful
+
+
+CHAIN = """\
+class Link:
+    def __init__(self, size):
+        self.size = size
+        self.next = None
+
+def main(sizes):
+    at = head = Link(0)
+    for size in sizes:
+        link = Link(size)
+        at.next = link
+        at = link
+    at = head
+    at = at.next
+    return at.size
+"""
+CHAIN_TOLD = """\
+`at` is set to Link(size=0, next=None). With `size` = 5, `at` becomes Link(size=5, next=None).
+{back}. `at` becomes `at.next` = Link(size=5, next=None).
+"""
+
+
+@pytest.mark.parametrize("thing", ["Link", "object", "Link object"])
+def test_an_object_that_a_name_shares_with_another_is_told_by_its_class(recorded, thing):
+    back = f"`at` is the same {thing} as `head`, Link(size=0, next=Link(size=5, next=None))"
+
+    proof = prove(CHAIN_TOLD.format(back=back), recorded(CHAIN, "main", [5]))
+
+    assert proof.failed == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "`at` is the same Link as `link`, Link(size=0, next=Link(size=5, next=None))",
+        "`at` is the same Link as `head`, Link(size=5, next=None)",
+        "`at` is not the same Link as `head`",
+        "`size` is 5",
+    ],
+)
+def test_another_object_value_or_none_of_it_is_found(recorded, back):
+    proof = prove(CHAIN_TOLD.format(back=back), recorded(CHAIN, "main", [5]))
 
     assert not proof.faithful

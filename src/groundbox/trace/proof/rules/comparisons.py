@@ -153,20 +153,20 @@ def _equals_zero(node: ast.expr) -> ast.expr:
 
 
 def same_object(draft: Draft, at: int, after: int, negated: bool) -> bool:
-    """`a is the same list as b, [1]`."""
+    """`a is the same list as b, [1]`, `node is the same Node as head, Node(1)`."""
     phrase = draft.phrase
     left = phrase.left(at)
-    begin = phrase.skip(
-        after + 1, {"list", "dict", "set", "object", "deque", "dictionary", "tuple", "thing", "value"}, 2
-    )
+    begin = next((at for at in range(after + 1, after + 4) if phrase.low(at) == "as"), after + 1)
     other = begin + 1
     node, second = phrase.node(left) if left is not None else None, phrase.node(other)
     if left is None or node is None or second is None or phrase.low(begin) != "as":
         return False
-    draft.add(Truth, left, other, test=ast.Compare(node, [ast.Is()], [second]), truth=not negated)
     value = phrase.right(other + 2, bare=False) if phrase.low(other + 1) in (",", ":") else None
+    told = len(draft.claims)
     if value is not None and not is_place(value.node):
         draft.add(Has, left, value.end - 1, subject=node, value=value.node, how=How.IS)
+    given = tuple(claim for claim in draft.claims[told:] if isinstance(claim, Has))
+    draft.add(Truth, left, other, test=ast.Compare(node, [ast.Is()], [second]), truth=not negated, given=given)
     return True
 
 

@@ -153,7 +153,7 @@ def _with_givens(claims: Sequence[Claim]) -> Sequence[Claim]:
             said.clear()  # a loop or a call may have changed anything
         if isinstance(claim, Truth) and claim.test is not None and not claim.reason:
             given = tuple(said[name] for name in sorted(names_in(claim.test)) if name in said)
-            claim = dataclasses.replace(claim, given=given)
+            claim = dataclasses.replace(claim, given=(*claim.given, *given))
         found.append(claim)
     return found
 
