@@ -169,3 +169,56 @@ def test_another_object_value_or_none_of_it_is_found(recorded, back):
     proof = prove(CHAIN_TOLD.format(back=back), recorded(CHAIN, "main", [5]))
 
     assert not proof.faithful
+
+
+SHARED = """\
+def longer(rows, size):
+    return [row for row in rows if len(row) > size]
+
+def shorter(rows, size):
+    return [row for row in rows if len(row) < size]
+
+def main(rows):
+    kept = longer(rows, 1)
+    kept = shorter(kept, 4)
+    kept = longer(kept, 2)
+    rest = shorter(rows, 2)
+    return kept
+"""
+SHARED_TOLD = "`kept` becomes {first}. {second}. `kept` becomes `longer(kept, 2)` = ['abc']."
+FIRST = "`longer(rows, 1)` = ['ab', 'abc', 'abcd']"
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "`kept` is the list that `shorter(kept, 4)` returned",
+        "`kept` is set to the list that `shorter(..., 4)` returned",
+        "`kept` is now the list that `shorter(['ab', 'abc', 'abcd'], 4)` returned",
+    ],
+)
+def test_what_a_call_returned_is_told_without_its_value(recorded, second):
+    trace = recorded(SHARED, "main", ["a", "ab", "abc", "abcd"])
+
+    proof = prove(SHARED_TOLD.format(first=FIRST, second=second), trace)
+
+    assert proof.failed == []
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "`kept` is the list that `shorter(kept, 3)` returned",
+        "`kept` is the list that `shorter(['ab', 'abc'], 4)` returned",
+        "`kept` is the list that `longer(kept, 4)` returned",
+        "`rest` is the list that `shorter(kept, 4)` returned",
+        "`kept` is set to the list that `longer(rows, 1)` returned",
+        "`rows` has 4 items",
+    ],
+)
+def test_what_another_call_returned_or_another_name_kept_is_found(recorded, second):
+    trace = recorded(SHARED, "main", ["a", "ab", "abc", "abcd"])
+
+    proof = prove(SHARED_TOLD.format(first=FIRST, second=second), trace)
+
+    assert not proof.faithful

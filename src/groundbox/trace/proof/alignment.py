@@ -23,6 +23,7 @@ from groundbox.trace.proof.claims import (
     How,
     InIteration,
     Iterated,
+    Kept,
     Printed,
     Returned,
     Span,
@@ -203,7 +204,7 @@ def _next(
 
 def _key(claim: Claim) -> str:
     """What a claim takes a record of, so that no second claim can speak of the same change."""
-    if isinstance(claim, Has) and claim.how is How.BECOMES:
+    if isinstance(claim, Has | Kept) and claim.how is How.BECOMES:
         return shape(claim.subject)
     if isinstance(claim, Goes | Grows) and claim.subject is not None:
         return shape(claim.subject)

@@ -161,6 +161,21 @@ class Returned(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Kept(Claim):
+    """`subject` has what a call returned; the text names the call and not the value."""
+
+    subject: ast.expr
+    function: str
+    arguments: tuple[tuple[str | None, ast.expr], ...] | None
+    how: How = How.IS
+
+    @property
+    def kind(self) -> Kind:
+        """A change if it says so."""
+        return Kind.CHANGE if self.how is How.BECOMES else Kind.VALUE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Iterated(Claim):
     """A loop has so many iterations; `ends`: the text says so where the loop ends.
 

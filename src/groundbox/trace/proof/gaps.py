@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed, align
-from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, value_text, words
+from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, Kept, value_text, words
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.records.ledger import Exhausted, Ledger
@@ -110,7 +110,7 @@ class _Readings:
 
 
 def _subject(claim: Claim) -> str:
-    subject = claim.subject if isinstance(claim, Has | Goes | Grows) else None
+    subject = claim.subject if isinstance(claim, Has | Goes | Grows | Kept) else None
     return shape(subject) if subject is not None else ""
 
 
@@ -153,7 +153,7 @@ class _Histories:
 
     def of(self, claim: Claim) -> Iterable[tuple[str, Sequence[Entry]]]:
         """The histories that a claim tells a part of: one for each frame that has one."""
-        subject = claim.subject if isinstance(claim, Has | Goes | Grows) else None
+        subject = claim.subject if isinstance(claim, Has | Goes | Grows | Kept) else None
         return self._of(subject).items() if isinstance(subject, ast.Name) else ()
 
     def _of(self, subject: ast.Name) -> dict[str, list[Entry]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from groundbox.trace.proof.claims import Called, Returned
+from groundbox.trace.proof.claims import Called, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.scene import is_called
@@ -26,7 +26,7 @@ def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit
     return None
 
 
-def is_given(search: Search, claim: Called | Returned, activation: Activation) -> bool:
+def is_given(search: Search, claim: Called | Kept | Returned, activation: Activation) -> bool:
     """Whether the arguments are those of an activation."""
     if claim.arguments is None:
         return True

@@ -1,12 +1,14 @@
-"""Where a call returns or yields a value."""
+"""Where a call returns or yields a value, and where a name keeps what one returned."""
 
 from __future__ import annotations
 
 from groundbox.trace import schema
-from groundbox.trace.proof.claims import Returned
+from groundbox.trace.proof.claims import How, Kept, Returned
 from groundbox.trace.proof.moments.calls import is_given
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
-from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.moments.search import Search, entries_from
+from groundbox.trace.proof.records.histories import Entry
+from groundbox.trace.proof.records.memory import equal
 from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.structure import Activation
@@ -31,6 +33,29 @@ def returned(search: Search, claim: Returned, low: int, now: int, after: int) ->
         except Unknowable:
             raise Uncheckable("the value cannot be worked out") from None
     return None if claim.yields else _yielded(search, claim, low, after)
+
+
+def kept(search: Search, claim: Kept, low: int, now: int, after: int) -> Hit | None:
+    """The subject takes what such a call returned, or has it already."""
+    entries = search.ledger.histories.of(claim.subject)
+    for entry in entries_from(entries, low, after):
+        if _is_kept(search, claim, entry):
+            return Hit(entry.t, entry.t)
+    has = [entry for entry in entries if entry.t <= now][-1:]
+    return Hit(now, has[0].t) if claim.how is How.IS and has and _is_kept(search, claim, has[0]) else None
+
+
+def _is_kept(search: Search, claim: Kept, entry: Entry) -> bool:
+    """Whether the step that made a change called the function and has what it returned."""
+    search.ledger.spend()
+    step = search.ledger.course.step_of(entry.t)
+    return step is not None and any(
+        call.outcome == "return"
+        and is_called(call, claim.function)
+        and is_given(search, claim, call)
+        and equal(search.ledger.memory.read(call.value, entry.t), entry.new)
+        for call in step.calls
+    )
 
 
 def _may_return(search: Search, claim: Returned, activation: Activation) -> bool:

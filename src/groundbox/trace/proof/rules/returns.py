@@ -6,9 +6,9 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Equal, How, Returned
+from groundbox.trace.proof.claims import Equal, How, Kept, Returned
 from groundbox.trace.proof.rules.chains import chain_of
-from groundbox.trace.proof.rules.operands import BEFORE_A_THING, acceptable, arguments, callee, function_name
+from groundbox.trace.proof.rules.operands import BEFORE_A_THING, acceptable, arguments, callee, function_name, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import one
 from groundbox.trace.proof.text.phrase import ADVERBS, Value
@@ -110,8 +110,24 @@ def value_to_return(draft: Draft, at: int) -> bool:
     return value is not None and _return(draft, at, value, None, None, False)
 
 
+def kept(draft: Draft, at: int) -> bool:
+    """`x is the list that f(3) returned`, `x is set to the Node that f(3) returned`."""
+    phrase = draft.phrase
+    left = phrase.left(at)
+    that = next((index for index in range(at + 2, at + 8) if phrase.low(index) == "that"), -1)
+    words = phrase.lows[at:that] if that > 0 else []
+    subject, call = phrase.node(left) if left is not None else None, phrase.node(that + 1)
+    if left is None or subject is None or not is_place(subject) or not isinstance(call, ast.Call):
+        return False
+    if "the" not in words or "not" in words or phrase.low(that + 2) not in ("returned", "returns", "gave", "gives"):
+        return False
+    how = How.BECOMES if "set" in words[:-1] and "to" in words else How.IS
+    draft.add(Kept, left, that + 2, subject=subject, function=callee(draft, call), arguments=arguments(call), how=how)
+    return True
+
+
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("returns", "return", "returning", "yields", "yield", "returned", "yielding"), (returns,)),
     **dict.fromkeys(("gives", "give", "produces"), (gives_back,)),
-    "is": (value_to_return,),
+    "is": (kept, value_to_return),
 }  # fmt: skip
