@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import median
 
 import pytest
@@ -32,3 +33,30 @@ def test_most_sentences_carry_a_claim_that_can_be_checked(trace_of):
     covered = [prove(narrate(trace).text, trace).sentence_coverage for trace in traces]
 
     assert median(covered) >= 0.8
+
+
+SPREAD = """\
+def spread(cells, at):
+    if at == len(cells):
+        return
+    cells[at] += 1
+    spread(cells, at + 1)
+
+def main(size, times):
+    cells = [0] * size
+    for _ in range(times):
+        spread(cells, 0)
+    return cells
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_call_that_was_gone_down_is_not_said_to_run_after_it(recorded, seed):
+    trace = recorded(SPREAD, "main", 3, 5)
+
+    told = narrate(trace, seed=seed).text
+
+    went_down = re.findall(r"down to `spread\([^`]*\)`, which returns None[;,.](.*?)(?:[.] |$)", told)
+    assert went_down
+    assert [rest for rest in went_down if " runs" in rest] == []
+    assert prove(told, trace).failed == []

@@ -79,8 +79,7 @@ class Outcomes:
         text = telling.voice.say("call.result", call=call, value=value)
         if changed:
             state = listed([said.text for said in changed])
-            kind = "call.leaves" if activation.value is None else "call.leaves.value"
-            text = telling.voice.say(kind, call=call, value=value, state=state)
+            text = telling.voice.say(_leaving(activation, descent), call=call, value=value, state=state)
         telling.draft.say(text, told, *(said.claim for said in changed))
 
     def _changed(
@@ -136,6 +135,13 @@ class Outcomes:
         text = telling.text(made, 80)
         told = claim(ClaimKind.CALL, [activation.first, activation.last], activation.frame, activation.short_name, text)
         telling.draft.say(telling.voice.say("call.made", value=text), told)
+
+
+def _leaving(activation: Activation, descent: Said | None) -> str:
+    """How to word what a call changed. One that was gone down already does not run now."""
+    if activation.value is not None:
+        return "call.leaves.value"
+    return "call.leaves" if descent is None else "call.leaves.back"
 
 
 def _leaf(activation: Activation) -> Activation | None:

@@ -157,6 +157,7 @@ PHRASES: Final = MappingProxyType(
             "this goes on down to {call}, which returns {value}",
         ),
         "call.leaves": ("after {call}, {state}", "{call} runs, after which {state}"),
+        "call.leaves.back": ("after {call}, {state}",),
         "call.leaves.value": ("{call} returns {value}, after which {state}", "{call} gives {value}; after it {state}"),
         "call.left_out": (
             "{count} calls in this line are left out here",
