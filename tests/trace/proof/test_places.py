@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from groundbox.trace.proof import gaps
 from groundbox.trace.proof.prover import prove
 from groundbox.trace.proof.verdicts import Status
 
@@ -123,6 +124,20 @@ def test_an_update_that_is_left_out_is_missed_though_a_namesake_took_the_value(r
     proof = prove(text, recorded(SAME_NAME, "main", [2, 9]))
 
     assert not proof.faithful
+
+
+@pytest.mark.parametrize(("updates", "most"), [(6, 12), (40, 0)])
+def test_a_text_is_read_again_so_often_and_one_with_many_gaps_never(recorded, monkeypatch, updates, most):
+    trace = recorded("def main(n):\n    for i in range(n):\n        x = i\n        x = -i\n", "main", updates + 2)
+    text = " ".join(f"`x` becomes {-i}." for i in range(2, updates + 2))
+    readings = []
+    align = gaps.align
+    monkeypatch.setattr(gaps, "align", lambda *given: readings.append(given) or align(*given))
+
+    proof = prove(text, trace)
+
+    assert len(proof.failed) == updates - 1
+    assert len(readings) <= most
 
 
 CHAIN = """\

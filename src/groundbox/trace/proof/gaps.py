@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -22,6 +23,7 @@ from groundbox.trace import schema
 from groundbox.trace.proof.alignment import Placed, align
 from groundbox.trace.proof.claims import Claim, Goes, Grows, Has, How, Kept, value_text, words
 from groundbox.trace.proof.moments.finder import Finder
+from groundbox.trace.proof.moments.hit import Uncheckable
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.records.ledger import Exhausted, Ledger
 from groundbox.trace.proof.values.code import shape
@@ -37,7 +39,7 @@ _PASSES_OVER: Final = re.compile(
 
 
 _MOST_READINGS: Final = 12
-"""Further readings of a text that are tried: one costs as much as the first."""
+"""Further readings of a text that are tried: one costs as much as the first. With more gaps none is."""
 
 _MOST_MOVED: Final = 3
 """Claims before a gap that are tried at the update that seems to be left out."""
@@ -60,6 +62,8 @@ class Settled(NamedTuple):
 def settled(claims: Sequence[Claim], placed: Sequence[Placed], finder: Finder, text: str) -> Settled:
     """The reading that leaves out the least."""
     best = Settled(placed, gaps(claims, placed, finder.ledger, text))
+    if not 0 < len(best.missing) <= _MOST_READINGS:
+        return best
     readings = _Readings(claims, finder, text)
     budget = finder.ledger.budget
     for index in list(best.missing):
@@ -74,6 +78,7 @@ class _Readings:
 
     def __init__(self, claims: Sequence[Claim], finder: Finder, text: str) -> None:
         self._claims = claims
+        self._subjects = [_subject(claim) for claim in claims]
         self._finder = finder
         self._text = text
         self._left = _MOST_READINGS
@@ -92,11 +97,22 @@ class _Readings:
         return None
 
     def _movable(self, best: Settled, index: int) -> list[Claim]:
-        """The claims before this one that tell of the same name, the nearest first."""
-        key = _subject(self._claims[index])
-        before = zip(self._claims[:index], best.placed[:index], strict=True)
-        told = [claim for claim, place in before if place.hit and not claim.recap and _subject(claim) == key]
-        return told[: -_MOST_MOVED - 1 : -1]
+        """The claims shortly before this one that may tell the update that is left out, the nearest first."""
+        told = (
+            self._claims[at]
+            for at in range(index - 1, -1, -1)
+            if self._subjects[at] == self._subjects[index] and best.placed[at].hit and not self._claims[at].recap
+        )
+        t = best.missing[index].t
+        return [claim for claim in itertools.islice(told, _MOST_MOVED) if self._tells(claim, t)]
+
+    def _tells(self, claim: Claim, t: int) -> bool:
+        """Whether a claim holds at an update, so that it is worth a reading."""
+        try:
+            hit = self._finder.find(claim, t, t, t - 1)
+        except (Uncheckable, Exhausted):
+            return False
+        return hit is not None and t in hit
 
     def _read(self, placed: Sequence[Placed]) -> Settled | None:
         """Another reading, unless a claim that held before does not hold in it."""
