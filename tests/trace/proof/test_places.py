@@ -210,6 +210,7 @@ FIRST = "`longer(rows, 1)` = ['ab', 'abc', 'abcd']"
         "`kept` is the list that `shorter(kept, 4)` returned",
         "`kept` is set to the list that `shorter(..., 4)` returned",
         "`kept` is now the list that `shorter(['ab', 'abc', 'abcd'], 4)` returned",
+        "`rows` is ['a', 'ab', 'abc', 'abcd']; `kept` is the list that `shorter(kept, 4)` returned",
     ],
 )
 def test_what_a_call_returned_is_told_without_its_value(recorded, second):

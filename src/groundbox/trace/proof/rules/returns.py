@@ -114,14 +114,17 @@ def kept(draft: Draft, at: int) -> bool:
     """`x is the list that f(3) returned`, `x is set to the Node that f(3) returned`."""
     phrase = draft.phrase
     left = phrase.left(at)
-    that = next((index for index in range(at + 2, at + 8) if phrase.low(index) == "that"), -1)
-    words = phrase.lows[at:that] if that > 0 else []
+    begin = phrase.skip(at + 1, ADVERBS)
+    is_set = phrase.lows[begin : begin + 2] == ["set", "to"]
+    begin += 2 * is_set
+    that = next((index for index in range(begin + 2, begin + 5) if phrase.low(index) == "that"), 0)
     subject, call = phrase.node(left) if left is not None else None, phrase.node(that + 1)
     if left is None or subject is None or not is_place(subject) or not isinstance(call, ast.Call):
         return False
-    if "the" not in words or "not" in words or phrase.low(that + 2) not in ("returned", "returns", "gave", "gives"):
+    is_thing = phrase.low(begin) == "the" and all(word.isidentifier() for word in phrase.lows[begin:that])
+    if not that or not is_thing or phrase.low(that + 2) not in ("returned", "returns", "gave", "gives"):
         return False
-    how = How.BECOMES if "set" in words[:-1] and "to" in words else How.IS
+    how = How.BECOMES if is_set else How.IS
     draft.add(Kept, left, that + 2, subject=subject, function=callee(draft, call), arguments=arguments(call), how=how)
     return True
 
