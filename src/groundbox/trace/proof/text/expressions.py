@@ -29,6 +29,7 @@ _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
 }  # fmt: skip
 _CONSTANTS: Final = {"True": True, "False": False, "None": None}
 _NOT_FINITE: Final = {"inf": math.inf, "nan": math.nan}
+_CONTAINERS: Final = frozenset({"frozenset", "set", "range", "list", "tuple", "dict", "deque"})
 _FACTOR: Final = 7
 
 
@@ -79,7 +80,9 @@ class _Parser:
         operators: list[ast.cmpop] = []
         operands: list[ast.expr] = []
         end = parsed.end
-        while (right := self.compared(end, depth)) is not None:
+        while (
+            right := self.compared(end, depth, bare=isinstance((operands or [parsed.node])[-1], ast.Name))
+        ) is not None:
             operator, operand = right
             operators.append(operator)
             operands.append(operand.node)
@@ -101,14 +104,17 @@ class _Parser:
         right = self.boolean(left.end + 1, depth + 1)
         return Parsed(ast.BoolOp(operator, [left.node, right.node]), right.end) if right is not None else left
 
-    def compared(self, at: int, depth: int) -> tuple[ast.cmpop, Parsed] | None:
+    def compared(self, at: int, depth: int, *, bare: bool) -> tuple[ast.cmpop, Parsed] | None:
+        """The operator at `at` and its right side. `bare`: a name is on the left, as in `for x in range(3)`."""
         sign, after = self.sign(at), at + 1
         if sign == "not" and self.sign(at + 1) == "in":
             operator: type[ast.cmpop] | None = ast.NotIn
             after = at + 2
         else:
             operator = _COMPARISONS.get(sign)
-        if operator is None or (sign in ("in", "not") and not self.is_code(after)):
+        if operator is None or (
+            sign in ("in", "not") and not self.is_code(after) and (bare or not self.is_a_container(after))
+        ):
             return None
         operand = self.binary(after, 0, depth)
         return (operator(), operand) if operand is not None else None
@@ -119,6 +125,10 @@ class _Parser:
             return False
         token = self.tokens[at]
         return token.low in ("[", "{", "(") or token.kind == STRING or (token.kind == WORD and token.text in self.names)
+
+    def is_a_container(self, at: int) -> bool:
+        """Whether a container is made there by its type: `frozenset({1, 2})`."""
+        return at < len(self.tokens) and self.tokens[at].text in _CONTAINERS and self.opens(at + 1)
 
     def binary(self, at: int, least: int, depth: int) -> Parsed | None:
         left = self.unary(at, depth)
