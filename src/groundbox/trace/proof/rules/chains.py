@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from groundbox.trace.proof.claims import Equal, Truth
 from groundbox.trace.proof.rules.reader import Draft
 from groundbox.trace.proof.text.phrase import Phrase, Value
+
+_VERBS: Final = frozenset({"is", "are", "was", "isn't"})
+"""Where one of these follows, `and` joins clauses: `range(9) = range(0, 9) and 3 is in range(0, 9)`."""
 
 
 def chain_of(draft: Draft, value: Value) -> tuple[list[ast.expr], int, bool] | None:
@@ -52,7 +56,8 @@ def _goes_on(phrase: Phrase, parts: Sequence[ast.expr], end: int) -> bool:
     ):
         return False  # `p = Point(x=1) and `q` = 2`
     if low in ("and", "or") and (isinstance(parts[-1], ast.Compare | ast.Call) or isinstance(parts[0], ast.BoolOp)):
-        return _next_equals(phrase, end) > 0
+        following = _next_equals(phrase, end)
+        return following > 0 and _VERBS.isdisjoint(phrase.lows[end:following])
     return False
 
 
