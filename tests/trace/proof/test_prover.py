@@ -121,3 +121,22 @@ def test_coverage_counts_sentences_and_events(stored):
 
     assert proof.sentence_coverage == 0.5
     assert 0 < proof.event_coverage < 0.2
+
+
+FIB = """\
+def fib(n):
+    total = 0
+    if n < 2:
+        return n
+    total += fib(n - 1)
+    total += fib(n - 2)
+    return total
+"""
+_FIRST = "In `fib(14)` total starts at 0. total grows from 0 to 233, as `fib(n - 1)` = 233 is added. "
+
+
+@pytest.mark.parametrize(("said", "faithful"), [(144, True), (143, False), (89, False)])
+def test_an_equation_is_found_after_a_call_of_many_steps(recorded, said, faithful):
+    text = f"{_FIRST}Adding `fib(n - 2)` = {said} takes total from 233 to 377."
+
+    assert prove(text, recorded(FIB, "fib", 14)).faithful is faithful

@@ -46,7 +46,9 @@ class Equations:
             return ()
         known = False
         going_on = self.ledger.course.open_steps(low)
-        for step in itertools.chain(going_on, (None,), self.code.working_out(parts[0], low, far=far)):
+        # a call that lies behind may have more steps than are looked at from `low` on
+        working_out = [self.code.working_out(parts[0], t, far=far) for t in sorted({low, now})]
+        for step in itertools.chain(going_on, (None,), *working_out):
             if step is None:
                 if len(plain) < len(parts) and self._are_equal_at(parts, now, about=about):
                     return now, now
