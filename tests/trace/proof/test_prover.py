@@ -140,3 +140,25 @@ def test_an_equation_is_found_after_a_call_of_many_steps(recorded, said, faithfu
     text = f"{_FIRST}Adding `fib(n - 2)` = {said} takes total from 233 to 377."
 
     assert prove(text, recorded(FIB, "fib", 14)).faithful is faithful
+
+
+ROUNDS = """\
+def main(n):
+    round = 0
+    while round < n:
+        round += 1
+    return round
+"""
+
+
+@pytest.mark.parametrize(("said", "faithful"), [("4, 5, 6", True), ("4, 5, 7", False), ("3, 4, 5", False)])
+def test_a_name_in_code_is_no_word_for_iterations(recorded, said, faithful):
+    text = f"The loop begins. In iterations 4 to 6 `round` takes the values {said}."
+
+    assert prove(text, recorded(ROUNDS, "main", 8)).faithful is faithful
+
+
+def test_rounds_in_plain_words_are_iterations(recorded):
+    trace = recorded(ROUNDS, "main", 8)
+
+    assert [prove(f"After {count} rounds the loop ends.", trace).faithful for count in (8, 7)] == [True, False]

@@ -21,6 +21,8 @@ _LOOPS: Final = frozenset(
 def counts(draft: Draft, at: int) -> bool:
     """`3 iterations`, `4 times`, `three passes`; `called 9 times`, `4 levels deep`."""
     phrase = draft.phrase
+    if phrase.node(at) is not None and phrase.items[at].code:
+        return False  # `in iterations 7 to 11 `round` takes the values 7, 8`
     number = _number(draft, at - 1)
     if number is None:
         return _numbered(draft, at)
