@@ -146,8 +146,9 @@ def _collect(nodes: Sequence[Any], depth: int, last: int, found: list[LoopRun]) 
         begins = [iteration.header.step for iteration in node.iterations[:1] if iteration.header is not None]
         inner = [last_ for iteration in node.iterations[-1:] if (last_ := _last_of(iteration.body))]
         closing = [node.closing.step, node.closing.last] if node.closing is not None else []
-        ends = closing[-1:] or [*inner, *begins]
-        firsts = [*begins, *closing, *inner]
+        folded = _folded(node)
+        ends = closing[-1:] or [*inner, *begins, *folded]
+        firsts = [*begins, *closing, *inner, *folded]
         if firsts:
             found.append(LoopRun(min(firsts), max(ends), node, depth))
         for iteration in node.iterations:
@@ -160,5 +161,10 @@ def _last_of(nodes: Sequence[Any]) -> int:
         return node.last
     if isinstance(node, Loop):
         inner = _last_of(node.iterations[-1].body) if node.iterations else 0
-        return max(inner, node.closing.step if node.closing is not None else 0)
+        return max(inner, node.closing.step if node.closing is not None else 0, *_folded(node))
     return 0
+
+
+def _folded(loop: Loop) -> list[int]:
+    """The records of the iterations that ran without being recorded."""
+    return [t for fold in loop.folds for t in (fold.record, *fold.effects)]
