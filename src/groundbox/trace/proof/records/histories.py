@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -66,12 +67,12 @@ class Histories:
         return found
 
     def _object_times(self, name: str) -> set[int]:
-        """When objects changed that a name led to at some moment."""
-        waiting = [label for value in self._frames.ever(name) for label in refs(value)]
+        """When objects changed that a name led to at some moment; those nearest to it first, if there are too many."""
+        waiting = deque(label for value in self._frames.ever(name) for label in refs(value))
         seen: set[int] = set()
         times: set[int] = set()
         while waiting and len(seen) < _MOST_REACHED:
-            label = waiting.pop()
+            label = waiting.popleft()
             if label in seen:
                 continue
             seen.add(label)
