@@ -24,11 +24,33 @@ class NotALiteral(ValueError):
 
 
 def parse(text: str) -> Literal:
-    """The value of a literal expression, by the rules of `ast.literal_eval`, or NotALiteral."""
+    """The value that `text` writes so, or that `ast.literal_eval` takes, or NotALiteral."""
     try:
-        return of_node(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        return _read(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise NotALiteral(f"{_short(text)}: {error}") from None
+
+
+def _read(node: ast.expr) -> Literal:
+    """As `of_node`; besides, what Python writes for values that no literal makes: `inf`, `nan` and frozensets."""
+    match node:
+        case ast.Name(id="inf" | "nan" as name):
+            return float(name)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Name(id="inf")):
+            return -math.inf
+        case ast.Call(func=ast.Name(id="frozenset"), args=[], keywords=[]):
+            return frozenset()
+        case ast.Call(func=ast.Name(id="frozenset"), args=[ast.Set(elts=items)], keywords=[]):
+            return frozenset(map(_read, items))
+        case ast.List(elts=items):
+            return list(map(_read, items))
+        case ast.Tuple(elts=items):
+            return tuple(map(_read, items))
+        case ast.Set(elts=items):
+            return set(map(_read, items))
+        case ast.Dict(keys=keys, values=values) if all(keys):
+            return {_read(key): _read(value) for key, value in zip(keys, values, strict=True) if key is not None}
+    return of_node(node)
 
 
 def of_node(node: ast.expr) -> Literal:
