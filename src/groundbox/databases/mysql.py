@@ -17,12 +17,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import re
 import struct
 import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from groundbox.databases import blanks
 from groundbox.databases.answer import Answer, DatabaseUnavailable, RoleTooPowerful
 from groundbox.databases.database import Database
 from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
@@ -63,9 +63,6 @@ _FIRST_WORDS: Final = frozenset({"select", "with", "values", "table", "explain",
 _SHOWN_NAMES: Final = "tables full columns fields index indexes keys databases schemas variables character collation"
 _SHOWN: Final = frozenset(_SHOWN_NAMES.split())
 """What may be shown: SHOW GRANTS and SHOW CREATE USER would tell the hash of the role's password."""
-_SKIPPED: Final = r"(?:\s++|--(?=\s)[^\n]*+|#[^\n]*+|/\*(?!M?!)(?:[^*]|\*(?!/))*+\*/)*+"
-"""Blanks and comments; not those that a server of some version runs."""
-_FIRST: Final = re.compile(rf"(?:{_SKIPPED}\()*+{_SKIPPED}(\w*)(?:{_SKIPPED}(\w+))?(?:{_SKIPPED}(\w+))?")
 _REFUSED: Final = "it refused the role or its password"
 _FULL: Final = "it takes no more connections now"
 _CONNECTING: Final = {
@@ -140,8 +137,7 @@ def _refusal(sql: str) -> str | None:
         sql.encode()
     except UnicodeEncodeError:
         return "the statement has half of a character in it, which UTF-8 cannot write"
-    found = _FIRST.match(sql, 0, HEAD_CHARS)
-    word, *following = (group.casefold() if group else "" for group in (found.groups() if found else ("", "", "")))
+    word, *following = _first_words(sql[:HEAD_CHARS])
     if not word and len(sql) > HEAD_CHARS:
         return NO_WORD
     if word not in _FIRST_WORDS:
@@ -152,6 +148,22 @@ def _refusal(sql: str) -> str | None:
     if word == "show" and following[0] not in _SHOWN and following not in (["create", "table"], ["create", "view"]):
         return f"SHOW tells {', '.join(sorted(_SHOWN)).upper()}, CREATE TABLE and CREATE VIEW here"
     return None
+
+
+def _first_words(head: str) -> list[str]:
+    """The first three words; fewer are followed by empty ones. Comments that a server runs are no blanks."""
+    at = _after(head, 0)
+    while head.startswith("(", at):
+        at = _after(head, at + 1)
+    words = []
+    for _ in range(3):
+        words.append(blanks.word_at(head, at))
+        at = _after(head, at + len(words[-1]))
+    return [word.casefold() for word in words]
+
+
+def _after(head: str, at: int) -> int:
+    return blanks.after(head, at, hashes=True, dashes_alone=False)
 
 
 def _stopped(time_s: float, powers: Sequence[str] = ()) -> Answer:

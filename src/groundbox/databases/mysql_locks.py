@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BLANK: Final = r"(?:\s++|--[^\n]{0,99}+\n|\#[^\n]{0,99}+\n|/\*(?:[^*]|\*(?!/)){0,99}+\*/)"
-_LONG: Final = r"(?:--[^\n]{100}|\#[^\n]{100}|/\*(?:[^*]|\*(?!/)){100})"
-_GAP: Final = rf"{_BLANK}{{1,20}}+"
-_TOO_FAR: Final = rf"(?:{_BLANK}{{20}}|(?:{_GAP})?{_LONG})"
-_SHARE: Final = rf"(?:{_GAP}share(?!\w)|{_TOO_FAR})"
-_FOR_SHARE: Final = re.compile(rf"(?<![^\W\d])(?:for{_SHARE}|lock(?:{_GAP}in{_SHARE}|{_TOO_FAR}))")
+from groundbox.databases import blanks
+
+_BEFORE: Final = re.compile(r"(?<![^\W\d])(?:for|lock)")
+_FAR_CHARS: Final = 2000
 _FUNCTION: Final = re.compile(r"(?<!\w)(?:service_)?get_(?:read_locks|write_locks|lock)(?!\w)")
 _LOOKED_THROUGH_CHARS: Final = 1 << 20
 
@@ -31,9 +29,24 @@ def lock_in(sql: str) -> str | None:
         return None
     if len(sql) > _LOOKED_THROUGH_CHARS:
         return "a statement of more than 1 MiB is refused when it has the word SHARE in it, as in LOCK IN SHARE MODE"
-    if _FOR_SHARE.search(folded):
+    if any(_takes_share(folded, found.end(), found[0]) for found in _BEFORE.finditer(folded)):
         return (
             "LOCK IN SHARE MODE and FOR SHARE hold up those who write, and are refused; "
             "in a text, write concat('for ', 'share'); behind FOR and LOCK write no long comment"
         )
     return None
+
+
+def _takes_share(folded: str, at: int, word: str) -> bool:
+    """Whether `share` follows FOR, or `in share` LOCK; also where too many blanks and comments follow to be sure."""
+    near = folded[at : at + _FAR_CHARS]
+    whole = len(near) < _FAR_CHARS
+    place = 0
+    for wanted in ("share",) if word == "for" else ("in", "share"):
+        begin, place = place, blanks.after(near, place, hashes=True)
+        if near.startswith("/*", place) or (place == len(near) and not whole):
+            return True
+        if place == begin or blanks.word_at(near, place) != wanted:
+            return False
+        place += len(wanted)
+    return True

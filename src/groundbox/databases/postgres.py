@@ -17,12 +17,12 @@ import asyncio
 import contextlib
 import fcntl
 import importlib
-import re
 import struct
 import termios
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final, NamedTuple
 
+from groundbox.databases import blanks
 from groundbox.databases.answer import Answer, DatabaseUnavailable, Field, RoleTooPowerful
 from groundbox.databases.database import Database
 from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
@@ -50,7 +50,6 @@ _CLOCK_S: Final = 1.0
 """Our clock ends so much later than the server's."""
 _READ_AHEAD_BYTES: Final = 1 << 20
 _FIRST_WORDS: Final = frozenset({"select", "with", "values", "table", "explain", "show"})
-_FIRST_WORD: Final = re.compile(r"(?:\s++|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/|\()*+(\w*)")
 _CELL_BYTES: Final = 8
 """An empty value takes memory, too."""
 _INTEGERS: Final = frozenset({20, 21, 23, 26})
@@ -109,8 +108,11 @@ def quoted(name: str) -> str:
 
 
 def _first_word(sql: str) -> str:
-    found = _FIRST_WORD.match(sql, 0, HEAD_CHARS)
-    return found[1].casefold() if found else ""
+    head = sql[:HEAD_CHARS]
+    at = blanks.after(head)
+    while head.startswith("(", at):
+        at = blanks.after(head, at + 1)
+    return blanks.word_at(head, at).casefold()
 
 
 def _psycopg() -> Any:
