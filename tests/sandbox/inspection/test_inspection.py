@@ -201,6 +201,20 @@ def test_an_artifact_called_like_a_display_keeps_its_own_facts(box):
     assert execution.displays[0].preview is not None
 
 
+def test_more_files_than_are_looked_at_are_counted_and_take_no_facts_of_others(box):
+    count = inspector.MOST_FILES + 3
+    execution = box.run(
+        f"for n in range({count}): open(f'{{n:02}}.csv', 'w').write('a')\n"
+        "from PIL import Image\ndisplay(Image.new('L', (3000, 30)))"
+    )
+
+    told = [bool(artifact.facts) for artifact in execution.artifacts.values()]
+    assert told == [True] * inspector.MOST_FILES + [False] * 3
+    assert all(artifact.preview is None for artifact in execution.artifacts.values())
+    assert execution.displays[0].preview is not None
+    assert [(warning.code, warning.evidence["count"]) for warning in execution.warnings] == [("artifact.unseen", 3)]
+
+
 def test_a_name_loses_no_result(box):
     execution = box.run("import os; os.makedirs('\t/\t'); open('\t/\t/[x', 'w').write('a'); print('kept')")
 

@@ -99,11 +99,12 @@ async def inspected(execution: Execution, viewer: Viewer) -> Execution:
 
 
 async def _inspected(execution: Execution, viewer: Viewer) -> Execution:
-    tasks = [task for artifact in execution.artifacts.values() if (task := _task(artifact)) is not None]
-    pictures = {number: task for number, one in enumerate(execution.displays) if (task := _large_picture(one))}
-    found = await _look([*tasks[:MOST_FILES], *list(pictures.values())[:MOST_FILES]], viewer)
-    by_path = {task.name: seen for task, seen in zip(tasks, found[: len(tasks)], strict=False)}
-    by_number = dict(zip(pictures, found[min(len(tasks), MOST_FILES) :], strict=False))
+    files = [task for artifact in execution.artifacts.values() if (task := _task(artifact)) is not None]
+    shown = {number: task for number, one in enumerate(execution.displays) if (task := _large_picture(one))}
+    tasks, numbers = files[:MOST_FILES], list(shown)[:MOST_FILES]
+    found = await _look([*tasks, *(shown[number] for number in numbers)], viewer)
+    by_path = {task.name: seen for task, seen in zip(tasks, found, strict=False)}
+    by_number = dict(zip(numbers, found[len(tasks) :], strict=False))
     seen = {path: by_path.get(path) or Seen({}, None, _misnamed(one)) for path, one in execution.artifacts.items()}
     return dataclasses.replace(
         execution,
@@ -112,8 +113,26 @@ async def _inspected(execution: Execution, viewer: Viewer) -> Execution:
             dataclasses.replace(display, preview=by_number[number].preview) if number in by_number else display
             for number, display in enumerate(execution.displays)
         ],
-        warnings=[*execution.warnings, *_warnings(execution.artifacts, seen)],
+        warnings=[
+            *execution.warnings,
+            *_warnings(execution.artifacts, seen),
+            *_left_out(len(files) + len(shown) - len(found)),
+        ],
     )
+
+
+def _left_out(count: int) -> list[Warning]:
+    if not count:
+        return []
+    what = "1 file or picture was" if count == 1 else f"{count} files or pictures were"
+    return [
+        Warning(
+            code="artifact.unseen",
+            tier="note",
+            message=f"{what} not looked at: there were too many of them, or they took too long",
+            evidence={"count": count},
+        )
+    ]
 
 
 def _task(artifact: Artifact) -> _Task | None:
