@@ -6,6 +6,7 @@ The two of each test are workers of one template, the worst case: they share wha
 # ruff: noqa: E501  (programs of one line each are tables, and read as such)
 
 import fcntl
+import json
 import os
 
 import pytest
@@ -105,6 +106,69 @@ def test_a_name_that_another_has_taken_is_free_all_the_same(pair, nonce):
 
     assert one(taken).error is None
     assert other(taken).error is None
+
+
+NETWORK_STATE = """
+import json
+def all_of(folder):
+    names = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return {name: all_of(name) if os.path.isdir(name) else slurp(name, 1 << 20).decode() for name in names}
+def without_places(table):  # where the kernel's own sockets lie, which it says of each namespace alike
+    return [line.split()[1:-1] for line in table.splitlines()]
+state = all_of("/proc/self/net")
+state["/proc/self/net/netlink"] = without_places(state["/proc/self/net/netlink"])
+print(json.dumps([os.readlink("/proc/self/ns/net"), state]))
+"""
+LEAVE_WHAT_ONE_CAN = """
+import socket
+left = [socket.socket(socket.AF_UNIX, kind) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET)]
+for number, one in enumerate(left):
+    one.bind(f'\\0{NAME}{number}')
+    attempt(one.listen)
+sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+for _ in range(5): attempt(sender.sendto, NAME.encode(), f'\\0{NAME}1')
+for family in range(46):
+    for kind in range(1, 6): attempt(socket.socket, family, kind)
+for setting in ('core/somaxconn', 'unix/max_dgram_qlen', 'ipv4/ip_forward', 'ipv4/ping_group_range'):
+    attempt(lambda: open('/proc/sys/net/' + setting, 'w').write('1'))
+"""
+A_CIRCLE_OF_SOCKETS = """
+import socket
+for _ in range(50):
+    a, b = socket.socketpair()
+    named = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    attempt(named.bind, '\\0' + NAME)
+    socket.send_fds(a, [b'x'], [a.fileno(), b.fileno(), named.fileno()])
+"""
+
+
+def test_a_network_namespace_that_served_another_is_as_new(sandbox, prelude, nonce):
+    """A reference from a template that makes a new one each time, which it does where any layer is waived."""
+    _, new = json.loads(sandbox(waive=["keyring"]).run(prelude + NETWORK_STATE).stdout)
+    first = sandbox()
+    where, _ = json.loads(first.run(prelude + NETWORK_STATE).stdout)
+    assert first.run(prelude + f"NAME = '{nonce}'\n" + LEAVE_WHAT_ONE_CAN).error is None
+    first.close()
+
+    for _ in range(200):
+        later = sandbox()
+        place, state = json.loads(later.run(prelude + NETWORK_STATE).stdout)
+        later.close()
+        assert state == new
+        if place == where:
+            return
+    raise AssertionError("no later sandbox came into the same namespace")
+
+
+def test_sockets_that_hold_each_other_are_in_no_namespace_that_serves_another(sandbox, prelude, nonce):
+    first = sandbox()
+    assert first.run(prelude + f"NAME = '{nonce}'\n" + A_CIRCLE_OF_SOCKETS).error is None
+    first.close()
+
+    for _ in range(20):
+        later = sandbox()
+        assert nonce not in later.run(prelude + "print(slurp('/proc/self/net/unix', 1 << 20))").stdout
+        later.close()
 
 
 def test_times_of_shared_files_cannot_be_set(pair):

@@ -23,6 +23,11 @@ def unshare(flags: int) -> None:
     kernel.call("unshare", flags)
 
 
+def enter(descriptor: int, kind: int) -> None:
+    """Go into the namespace behind a descriptor of /proc/PID/ns; `kind` says which kind it must be of. See setns(2)."""
+    kernel.call("setns", descriptor, kind)
+
+
 _CLONE_FIELDS: Final = "flags pidfd child_tid parent_tid exit_signal stack stack_size tls set_tid set_tid_size cgroup"
 
 

@@ -16,6 +16,7 @@ from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
 from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
 from groundbox.template import layout, memory, outer, warm
+from groundbox.template.networks import Networks
 
 _JAIL_FAILED: Final = 70
 _ORPHAN_ROUNDS: Final = 200
@@ -120,7 +121,8 @@ class _Server:
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self._workers: dict[int, tuple[int, int]] = {}
+        self._workers: dict[int, tuple[int, int, int | None]] = {}
+        self._networks = None if plan.waive or plan.backend != enter.NAMESPACES else Networks()
         self._spawned = 0
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = rlimits.data_bytes()
@@ -157,19 +159,25 @@ class _Server:
         return True
 
     def _spawn(self, order: dict[str, Any], descriptors: list[int]) -> None:
-        pid, pidfd = namespaces.clone(enter.clone_flags(self._plan))
+        flags, network = enter.clone_flags(self._plan), None
+        if self._networks is not None and order["network"] == "off":
+            network = self._networks.enter_one()
+            flags &= ~namespaces.NEWNET
+        pid, pidfd = namespaces.clone(flags)
         if pid == 0:
             self._be_worker(order, descriptors)
-        self._workers[pidfd] = (order["id"], pid)
+        self._workers[pidfd] = (order["id"], pid, network)
         self._poll.register(pidfd, select.POLLIN)
         message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
         socket.send_fds(self._control, [message], [pidfd])
 
     def _reap(self, pidfd: int) -> None:
-        identity, pid = self._workers.pop(pidfd)
+        identity, pid, network = self._workers.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
         _, status, usage = os.wait4(pid, 0)
+        if self._networks is not None and network is not None:
+            self._networks.give_back(network)
         if self._plan.backend != enter.NAMESPACES:
             self._end_orphans()
         self._tell(
@@ -188,7 +196,7 @@ class _Server:
         Living workers adopt their own orphans. Something that forks as fast as it is killed is left
         for the next time, and for the host, which ends the whole cgroup.
         """
-        known = {pid for _, pid in self._workers.values()}
+        known = {pid for _, pid, _ in self._workers.values()}
         for _ in range(_ORPHAN_ROUNDS):
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 orphans = {int(pid) for pid in file.read().split()} - known
