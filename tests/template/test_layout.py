@@ -53,7 +53,7 @@ from groundbox.template import memory
 memory.settle()
 import decimal, json
 from groundbox.template import mappings
-names = {name for start, end, permissions, _, name in mappings.all_now() if permissions == "r-xp" and end - start >= 2 << 20}
+names = {one.name for one in mappings.all_now() if one.permissions == "r-xp" and one.size >= 2 << 20}
 print(json.dumps({"sum": str(sum(decimal.Decimal(n) for n in range(1000)))}), names == {""})
 """)
 

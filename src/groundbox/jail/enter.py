@@ -261,7 +261,8 @@ def clone_flags(plan: Plan) -> int:
     """The namespaces that a worker is cloned into.
 
     The network namespace is its own even when there is no network: in a shared one the names of abstract
-    sockets can be read in /proc/self/net and taken from each other.
+    sockets can be read in /proc/self/net and taken from each other. A template may put the worker into one
+    that is empty and nobody's in place of a new one (template/networks.py).
     """
     if plan.backend != NAMESPACES:
         return 0

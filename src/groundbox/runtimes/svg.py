@@ -9,6 +9,7 @@ understood, never cut out of the text, so that no parser reads something else in
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -16,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 MOST_BYTES: Final = 4 * 1024 * 1024
 _MOST_ELEMENTS: Final = 60_000
 _MOST_DEPTH: Final = 200
+_MOST_PATTERNS: Final = 1000
 _NAMESPACES: Final = {"xmlns": "http://www.w3.org/2000/svg", "xmlns:xlink": "http://www.w3.org/1999/xlink"}
 _ELEMENTS: Final = """
     circle clipPath defs desc ellipse g line linearGradient path polygon polyline radialGradient rect stop svg text
@@ -58,6 +60,7 @@ def harmless(text: str) -> str:
     parser.CharacterDataHandler = writer.text
     parser.StartDoctypeDeclHandler = _refuse_declarations
     parser.EntityDeclHandler = _refuse_entity
+    parser.ordered_attributes = True
     parser.specified_attributes = True
     parser.buffer_text = True
     try:
@@ -75,8 +78,10 @@ class _Writer:
         self._open: list[str] = []
         self._skipped = 0
         self._elements = 0
+        self._patterns: dict[tuple[str, ...], str] = {}
 
-    def start(self, name: str, attributes: dict[str, str]) -> None:
+    def start(self, name: str, attributes: list[str]) -> None:
+        """`attributes` are names and values in turn."""
         self._elements += 1
         if self._elements > _MOST_ELEMENTS:
             raise NotSvg(f"the SVG has more than {_MOST_ELEMENTS} elements")
@@ -85,15 +90,30 @@ class _Writer:
             return
         if len(self._open) >= _MOST_DEPTH:
             raise NotSvg(f"the SVG is nested deeper than {_MOST_DEPTH}")
-        name = "g" if name == "a" else name
-        if attributes.keys() <= _ATTRIBUTES and _PLAIN("".join(attributes.values())):
-            kept = [f' {key}="{value}"' for key, value in attributes.items()]
+        names, values = attributes[::2], attributes[1::2]
+        pattern = self._pattern(name, names)
+        if pattern and _PLAIN("".join(values)):
+            self.parts.append(pattern % tuple(values))
         else:
-            kept = [_written(key, value) for key, value in attributes.items()]
-        if not self._open:
-            kept[:0] = [f' {key}="{value}"' for key, value in _NAMESPACES.items()]
-        self._open.append(name)
-        self.parts.append(f"<{name}{''.join(kept)}>")
+            kept = map(_written, names, values)
+            self.parts.append(f"{self._opened(name)}{''.join(kept)}>")
+        self._open.append("g" if name == "a" else name)
+
+    def _pattern(self, name: str, names: Sequence[str]) -> str:
+        """What the element is written by when its values need no look; pictures repeat few of them many times."""
+        key = (name, *names)
+        pattern = self._patterns.get(key)
+        if pattern is None:
+            known = _ATTRIBUTES.issuperset(names)
+            pattern = self._opened(name) + "".join(f' {each}="%s"' for each in names) + ">" if known else ""
+            if self._open and len(self._patterns) < _MOST_PATTERNS:
+                self._patterns[key] = pattern
+        return pattern
+
+    def _opened(self, name: str) -> str:
+        """The first of all says which names these are."""
+        namespaces = "" if self._open else "".join(f' {key}="{value}"' for key, value in _NAMESPACES.items())
+        return f"<{'g' if name == 'a' else name}{namespaces}"
 
     def end(self, name: str) -> None:
         if self._skipped:

@@ -1,4 +1,4 @@
-"""How many mappings a template's memory consists of: a fork copies them one by one, and the end of a copy drops them so.
+"""How many mappings a template's memory consists of: a fork copies each, and the end of a copy drops each.
 
 A library takes five: its headers and constants, its code, more constants, what is closed after relocation (RELRO),
 its data; and what begins as zeros (bss) is a sixth. Two are left of them: all that is read or executed, as the file's

@@ -13,7 +13,7 @@ import sys
 import types
 from typing import Any, Final
 
-from . import mappings
+from .mappings import EXECUTE, FAILED, MOVE_TO, PRIVATE_ANONYMOUS, READ, WRITE, all_now, join, words
 
 _IMMORTAL: Final = 0xFFFFFFFF
 _HUGE: Final = 2 << 20
@@ -28,7 +28,7 @@ def settle() -> None:
     gc.freeze()
     _use_huge_pages()
     _put_interpreter_on_huge_pages()
-    mappings.join()
+    join()
 
 
 def _immortalize() -> None:
@@ -71,14 +71,14 @@ def _use_huge_pages() -> None:
     for start, end in _anonymous_ranges():
         first, last = _whole_huge_pages(start, end)
         if last > first:
-            madvise(*mappings.words(first, last - first, _MADV_HUGEPAGE))
-            madvise(*mappings.words(first, last - first, _MADV_COLLAPSE))
+            madvise(*words(first, last - first, _MADV_HUGEPAGE))
+            madvise(*words(first, last - first, _MADV_COLLAPSE))
 
 
 def _anonymous_ranges() -> list[tuple[int, int]]:
     """Neighbours count as one: mappings that differ in nothing but such a request grow together by the next."""
     ranges: list[tuple[int, int]] = []
-    for start, end, permissions, _, name in mappings.all_now():
+    for start, end, permissions, _, name in all_now():
         if permissions == "rw-p" and name in ("", "[heap]"):
             if ranges and ranges[-1][1] == start:
                 start = ranges.pop()[0]
@@ -99,16 +99,16 @@ def _put_interpreter_on_huge_pages() -> None:
     size = last - first
     if size <= 0:
         return
-    room = libc.mmap(*mappings.words(0, size + _HUGE, mappings.READ | mappings.WRITE, mappings.PRIVATE_ANONYMOUS, -1, 0))
-    if room == mappings.FAILED:
+    room = libc.mmap(*words(0, size + _HUGE, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0))
+    if room == FAILED:
         return
     copy, _ = _whole_huge_pages(room, room)
-    libc.madvise(*mappings.words(copy, size, _MADV_HUGEPAGE))
+    libc.madvise(*words(copy, size, _MADV_HUGEPAGE))
     ctypes.memmove(copy, first, size)
-    usable = libc.madvise(*mappings.words(copy, size, _MADV_COLLAPSE)) == 0
-    if usable and libc.mprotect(*mappings.words(copy, size, mappings.READ | mappings.EXECUTE)) == 0:
-        libc.mremap(*mappings.words(copy, size, size, mappings.MOVE_TO, first))
-    libc.munmap(*mappings.words(room, size + _HUGE))
+    usable = libc.madvise(*words(copy, size, _MADV_COLLAPSE)) == 0
+    if usable and libc.mprotect(*words(copy, size, READ | EXECUTE)) == 0:
+        libc.mremap(*words(copy, size, size, MOVE_TO, first))
+    libc.munmap(*words(room, size + _HUGE))
 
 
 def _interpreter_range() -> tuple[int, int]:
@@ -116,7 +116,7 @@ def _interpreter_range() -> tuple[int, int]:
     inside = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0
     first = last = 0
     file = ""
-    for start, end, permissions, _, name in mappings.all_now():
+    for start, end, permissions, _, name in all_now():
         if permissions not in ("r--p", "r-xp") or (name, start) != (file, last):
             if first <= inside < last:
                 break

@@ -58,10 +58,10 @@ def image(path: str, edge: int) -> dict[str, Any]:
 
 
 def _keep(picture: Any, edge: int) -> None:
-    picture.thumbnail((edge, edge))
+    picture.thumbnail((edge, edge), reducing_gap=2.0)
     if picture.mode not in ("RGB", "RGBA", "L", "LA", "P", "1"):
         picture = picture.convert("RGB")
-    picture.save(PREVIEW, optimize=True)
+    picture.save(PREVIEW, compress_level=3)
 
 
 def table(path: str, edge: int, delimiter: str = "") -> dict[str, Any]:
