@@ -1,6 +1,7 @@
 """DOT: pictures, the graph as data and text, errors with their place, and warnings."""
 
 import json
+import os
 import time
 import xml.etree.ElementTree as ET
 
@@ -34,6 +35,15 @@ def test_a_graph_comes_as_svg_and_png(box):
     texts = [e.text for e in ET.fromstring(display.data["image/svg+xml"]).iter("{http://www.w3.org/2000/svg}text")]
     assert texts == ["a", "b", "yes & no"]
     assert (execution.stdout, execution.stderr, dict(execution.artifacts)) == ("", "", {})
+
+
+@pytest.mark.skipif(not os.path.isdir("/var/cache/fontconfig"), reason="this host keeps no cache of its fonts")
+def test_the_fonts_are_not_looked_at_anew(box):
+    """Looking at each costs more than drawing a graph; what was found is kept in the home of whoever looked."""
+    dot(box, "digraph { a -> b }", "-Tsvg")
+
+    kept = box.run("ls /tmp/.cache/fontconfig /box/tmp/.cache/fontconfig 2>/dev/null | wc -l", language="shell")
+    assert kept.stdout == "0\n"
 
 
 def test_the_formats_can_be_chosen(box):

@@ -1,7 +1,7 @@
 """The root directory of a guest: an allow-list, read-only, with one writable tmpfs.
 
 Nothing of the host is there unless it is named: /usr and what links into it, the environment's folders,
-and a few public files of /etc. Built once in the template on a tmpfs that becomes the root (pivot_root(2));
+a few public files of /etc, and the cache of its fonts. Built once in the template on a tmpfs that becomes the root (pivot_root(2));
 the old root is detached. Every worker then mounts a tmpfs of its own on BOX, which holds the workdir,
 /tmp and /dev/shm together, so that one size and one inode count bound them all, and a /proc of its own
 that shows nothing but its processes.
@@ -34,6 +34,8 @@ _PUBLIC_ETC: Final = (
     "/etc/ssl/openssl.cnf",
     "/etc/ca-certificates",
 )
+_FONT_CACHE: Final = "/var/cache/fontconfig"
+"""What fontconfig knows of the fonts in /usr; without it each program that draws text looks at all of them."""
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _WRITTEN_ETC: Final = {
     "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\nguest:x:{uid}:{uid}:guest:/tmp:/bin/bash\n",
@@ -65,7 +67,7 @@ def build(readable: Sequence[str], *, uid: int) -> str:
     _refuse_what_is_covered(readable)
     base = _mount_point(readable)
     kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=4m,nr_inodes=2k,mode=755")
-    for path in (*_SYSTEM, *_PUBLIC_ETC, *readable):
+    for path in (*_SYSTEM, *_PUBLIC_ETC, _FONT_CACHE, *readable):
         _show(base, path)
     _devices(base)
     for name, text in _WRITTEN_ETC.items():
@@ -86,12 +88,13 @@ def show_host(base: str) -> None:
 
 def readable_trees(readable: Sequence[str]) -> list[str]:
     """The folders and files of the new root that `build` has put there; /proc and BOX are not among them."""
-    return [path for path in (*_SYSTEM, "/etc", "/dev", *readable) if os.path.exists(path) and not os.path.islink(path)]
+    paths = (*_SYSTEM, "/etc", "/dev", _FONT_CACHE, *readable)
+    return [path for path in paths if os.path.exists(path) and not os.path.islink(path)]
 
 
 def readable_on_host(readable: Sequence[str]) -> list[str]:
     """The same trees where there is no root of our own, so that all of /etc and /dev would be too much."""
-    return [path for path in (*_SYSTEM, *_PUBLIC_ETC, *readable) if os.path.exists(path)]
+    return [path for path in (*_SYSTEM, *_PUBLIC_ETC, _FONT_CACHE, *readable) if os.path.exists(path)]
 
 
 def mount_proc(target: str, *, only_processes: bool) -> None:
