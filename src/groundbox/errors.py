@@ -113,12 +113,14 @@ class GuestFileError(GroundboxError):
 
     Attributes:
         path: The path inside the workdir.
+        errno: The kernel's number for the reason, such as `errno.ENOENT`, where it is the kernel's.
     """
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, errno: int | None = None) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+        self.errno = errno
 
 
 class EnvironmentFailed(GroundboxError):

@@ -133,3 +133,53 @@ def test_a_language_that_is_not_installed_is_listed_with_the_way_to_get_it(monke
     assert "apt install no-such-shell" in str(listed.missing)
     with pytest.raises(LanguageUnavailable, match="apt install no-such-shell"):
         run("true", language="shell")
+
+
+def test_it_runs_in_the_folder_and_with_the_variables_it_is_given(box):
+    box.files.write("sub/f", "")
+    given = {"cwd": "sub", "env": {"A": "b c", "EMPTY": ""}}
+
+    for mode in ("script", "command"):
+        execution = shell(box, 'pwd; ls; echo "$A$EMPTY" ${PATH:+path}; basename "$0"', mode=mode, **given)
+
+        assert (execution.stdout, execution.stderr) == ("/box/work/sub\nf\nb c path\nmain.sh\n", "")
+    assert box.run("import os; os.getcwd(), 'A' in os.environ").text == "('/box/work', False)"
+
+
+def test_a_folder_that_is_not_there_is_an_exit_code(box):
+    execution = shell(box, "echo ran", cwd="nowhere")
+
+    assert (execution.exit_code, execution.stdout) == (125, "")
+    assert "nowhere" in execution.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"cwd": ""}, "cwd"),
+        ({"cwd": "a\0b"}, "cwd"),
+        ({"env": {"A=B": ""}}, "env"),
+        ({"env": {"": "x"}}, "env"),
+        ({"env": {"A": 1}}, "env"),
+        ({"env": {"A": "\0"}}, "env"),
+        ({"env": ["A"]}, "env"),
+        ({"keep_processes": "yes"}, "keep_processes"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_refused(box, options, argument):
+    with pytest.raises(InvalidArgument) as refused:
+        shell(box, "true", **options)
+
+    assert refused.value.argument == argument
+
+
+def test_what_a_script_leaves_running_lives_on_where_that_is_asked_for(box):
+    left = "(while [ ! -e go ]; do sleep 0.01; done; touch heard) & setsid sleep 98761 >/dev/null 2>&1 & echo started"
+    count = "ls /proc > seen; grep -c '^[0-9]' seen"
+
+    assert shell(box, left, keep_processes=True).stdout == "started\n"
+    shell(box, "touch go; until [ -e heard ]; do sleep 0.01; done", keep_processes=True)
+
+    assert shell(box, count, keep_processes=True).stdout == "4\n"  # the first process, bash, ls, and the sleep
+    shell(box, "true")
+    assert shell(box, count).stdout == "3\n"

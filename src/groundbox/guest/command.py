@@ -32,13 +32,18 @@ def run(order: dict[str, Any], descriptors: list[int], children: Children, send:
         file: `{"name", "text", "where"}`, where is `workdir`, `private` or `stdin`; may be left out.
         results: Name to media type. Shown as one display when the program is done.
         environ: Added to the environment.
+        cwd: The folder that `argv` runs in, by `env -C`, because this process and its threads stay where they are.
+        keep: Whether what it leaves running lives on.
     """
     places = _Places(order)
     try:
         places.lay_out()
         argv = [places.path(part["place"]) if isinstance(part, dict) else part for part in order["argv"]]
         given = places.stdin if places.stdin >= 0 else descriptors[0] if descriptors else -1
-        answer = _run(argv, {**os.environ, **order.get("environ", {})}, given, children)
+        if order.get("cwd") is not None:
+            argv = ["env", "-C", order["cwd"], *argv]
+        environ = {**os.environ, **order.get("environ", {})}
+        answer = _run(argv, environ, given, children, keep=order.get("keep", False))
         shown = places.results()
         if shown:
             send({"ev": "display", "data": shown})
@@ -49,13 +54,14 @@ def run(order: dict[str, Any], descriptors: list[int], children: Children, send:
     return answer
 
 
-def _run(argv: list[str], environ: dict[str, str], stdin: int, children: Children) -> dict[str, Any]:
+def _run(argv: list[str], environ: dict[str, str], stdin: int, children: Children, *, keep: bool) -> dict[str, Any]:
     children.close_memory(True)
     try:
         with Interrupts() as interrupts:
             child = children.start(argv, environ, {} if stdin < 0 else {0: stdin})
             ended = children.wait_patiently(child, interrupts)
-        children.end_leftovers(child)
+        if not keep:
+            children.end_leftovers(child)
     finally:
         children.close_memory(False)
         reset_streams()
@@ -83,6 +89,7 @@ class _Places:
     def __init__(self, order: dict[str, Any]) -> None:
         self._file: dict[str, Any] | None = order.get("file")
         self._results: dict[str, str] = order.get("results", {})
+        self._elsewhere = order.get("cwd") is not None
         self._folder = ""
         self._made: tuple[int, int] | None = None
         self._path = ""
@@ -105,7 +112,7 @@ class _Places:
     def path(self, name: str) -> str:
         """Of the program's file or of a result."""
         if self._file is not None and name == self._file["name"]:
-            return self._path
+            return os.path.abspath(self._path) if self._elsewhere else self._path
         return os.path.join(self._private(), name)
 
     def results(self) -> dict[str, Any]:

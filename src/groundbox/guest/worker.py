@@ -85,6 +85,10 @@ class Worker:
             "put": self._files.put,
             "mkdir": self._files.mkdir,
             "remove": self._files.remove,
+            "get": self._files.get,
+            "stat": self._files.stat,
+            "scan": self._files.scan,
+            "realpath": self._files.realpath,
         }
         while True:
             try:

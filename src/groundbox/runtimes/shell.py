@@ -2,12 +2,18 @@
 
 A script is a file that bash reads, a command is what `bash -c` is given. Both take arguments and standard input,
 and end with an exit status. bash keeps no state from one run to the next; the workdir's files stay.
+
+Options:
+    cwd: The folder it runs in, absolute or relative to the current one. Exit code 125 where there is none.
+    env: Added to the environment.
+    keep_processes: Whether what it leaves running lives on, until a program ends that was run without this.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
@@ -16,6 +22,7 @@ from groundbox.runtimes.files import check_filename, without_program
 from groundbox.sandbox.languages import Needs, Program, SelfTest
 
 MODES: Final = ("script", "command")
+OPTIONS: Final = frozenset({"cwd", "env", "keep_processes"})
 EXTENSION: Final = ".sh"
 NEEDS: Final = Needs("bash", "apt install bash")
 SELF_TEST: Final = SelfTest(source="echo hello | tr a-z A-Z", mode="script", prints="HELLO\n")
@@ -37,12 +44,32 @@ def order(program: Program) -> dict[str, Any]:
     if program.mode not in MODES:
         raise InvalidArgument("mode", f"{program.mode!r} is neither 'script' nor 'command'")
     name = check_filename(program.filename)
+    frame = {"op": "run", "mode": "command", **_options(program.options)}
     if program.mode == "script":
         file = {"name": name, "text": program.source, "where": "workdir"}
-        return {"op": "run", "mode": "command", "argv": ["bash", "--", {"place": name}, *program.argv], "file": file}
+        return {**frame, "argv": ["bash", "--", {"place": name}, *program.argv], "file": file}
     if len(program.source.encode()) > _MOST_COMMAND_BYTES or "\0" in program.source:
         raise InvalidArgument("source", "is too long for a command, or holds a NUL; use mode='script'")
-    return {"op": "run", "mode": "command", "argv": ["bash", "-c", program.source, name, *program.argv]}
+    return {**frame, "argv": ["bash", "-c", program.source, name, *program.argv]}
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    cwd, env, keep = options.get("cwd"), options.get("env") or {}, options.get("keep_processes", False)
+    if cwd is not None and (not isinstance(cwd, str) or not cwd or "\0" in cwd):
+        raise InvalidArgument("cwd", f"must be the path of a folder, not {cwd!r}")
+    if not isinstance(env, Mapping) or not all(map(_is_variable, env.items())):
+        raise InvalidArgument(
+            "env", "must map names to texts; a name is not empty and holds no '=', neither holds a NUL"
+        )
+    if not isinstance(keep, bool):
+        raise InvalidArgument("keep_processes", f"must be True or False, not {keep!r}")
+    return {"cwd": cwd, "environ": dict(env), "keep": keep}
+
+
+def _is_variable(item: tuple[Any, Any]) -> bool:
+    name, value = item
+    texts = isinstance(name, str) and isinstance(value, str)
+    return texts and bool(name) and "=" not in name and "\0" not in name + value
 
 
 def finish(program: Program, execution: Execution, studied: None) -> Execution:

@@ -82,7 +82,7 @@ PORTAL = Portal()
 
 
 class Files:
-    """The workdir of a sandbox; see AsyncFiles."""
+    """The files of a sandbox; see AsyncFiles and AsyncGuestFiles."""
 
     def __init__(self, files: Any) -> None:
         self._files = files
@@ -108,6 +108,7 @@ class Sandbox:
         """Takes the arguments of AsyncSandbox."""
         self._sandbox: AsyncSandbox = PORTAL.call(_make(options))
         self.files = Files(self._sandbox.files)
+        self.guest_files = Files(self._sandbox.guest_files)
 
     def __enter__(self) -> Sandbox:
         return self

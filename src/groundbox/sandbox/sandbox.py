@@ -31,6 +31,7 @@ from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
 from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
+from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.orders import finished, ordered
@@ -83,6 +84,7 @@ class AsyncSandbox:
         self.limits = limits or _USUAL_LIMITS
         self.network = network or _NO_NETWORK
         self.files = AsyncFiles(self)
+        self.guest_files = AsyncGuestFiles(self)
         self._environment, self._backend, self._profile = environment, backend, profile
         self._waive, self._hash_seed = frozenset(waive), hash_seed
         self._host_work = HostWork(databases)

@@ -8,6 +8,7 @@ The host never writes here; the guest writes what it is given (guest/files.py).
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -130,6 +131,27 @@ class Workdir:
         """
         return b"".join(self._chunks(path, MOST_BYTES))
 
+    def look(self, path: str) -> os.stat_result | None:
+        """What is at a path, `""` for the workdir itself; None where a link or another device is on the way.
+
+        Raises:
+            GuestFileError: Nothing is there.
+        """
+        *folders, name = path.split("/")
+        try:
+            folder = self._open_folder(folders, path)
+        except GuestFileError as error:
+            if error.errno in (errno.ENOENT, errno.EACCES):
+                raise
+            return None  # the kernel does not tell a file from a link that is no folder
+        try:
+            found = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            raise GuestFileError(path, error.strerror or str(error), error.errno) from None
+        finally:
+            os.close(folder)
+        return None if stat.S_ISLNK(found.st_mode) or found.st_dev != self._device else found
+
     def _artifact(self, path: str, listed_bytes: int, *, keep: bool) -> Artifact:
         """Read one file; what has grown since it was listed is not read, because the caps were counted on that."""
         digest, size, parts, head = hashlib.sha256(), 0, [], b""
@@ -183,7 +205,7 @@ class Workdir:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             return os.open(name, flags, dir_fd=folder)
         except OSError as error:
-            raise GuestFileError(path, error.strerror or str(error)) from None
+            raise GuestFileError(path, error.strerror or str(error), error.errno) from None
         finally:
             os.close(folder)
 
@@ -193,7 +215,7 @@ class Workdir:
             try:
                 deeper = _open_folder(name, folder)
             except OSError as error:
-                raise GuestFileError(path, error.strerror or str(error)) from None
+                raise GuestFileError(path, error.strerror or str(error), error.errno) from None
             finally:
                 os.close(folder)
             folder = deeper
