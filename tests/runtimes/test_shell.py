@@ -173,6 +173,16 @@ def test_an_option_that_cannot_be_meant_is_refused(box, options, argument):
     assert refused.value.argument == argument
 
 
+def test_python_is_the_one_that_cells_run_on(box):
+    in_cells = box.run("import sys; print(sys.executable, sys.version_info, end='')").stdout
+
+    asked = "import sys; print(sys.executable, sys.version_info, end='')"
+    for name in ("python", "python3"):
+        found = shell(box, f'{name} -c "{asked}"').stdout
+        assert found.rsplit("/", 1)[0] == in_cells.rsplit("/", 1)[0]
+        assert found.split(" ", 1)[1] == in_cells.split(" ", 1)[1]
+
+
 def test_what_a_script_leaves_running_lives_on_where_that_is_asked_for(box):
     left = "(while [ ! -e go ]; do sleep 0.01; done; touch heard) & setsid sleep 98761 >/dev/null 2>&1 & echo started"
     count = "ls /proc > seen; grep -c '^[0-9]' seen"

@@ -16,7 +16,7 @@ from groundbox.execution import Execution, Outcome, Warning
 ENTRY_POINTS: Final = "groundbox.runtimes"
 _OWN: Final = ("python", "sql", "shell", "javascript", "dot")
 GUEST_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
-"""Where guests look for programs."""
+"""Where guests look for programs, after the folder of their environment's own."""
 _SEEN_BY_GUESTS: Final = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 PROCESSES: Final = frozenset({"command", "resident"})
 """Modes of the guest whose programs run in processes that are not Python: docs/languages.md."""

@@ -117,7 +117,7 @@ class Template:
             command = [self.recipe.python, "-s", "-P", "-S", *arguments]
             self._process = subprocess.Popen(  # noqa: ASYNC220  vfork: over in a millisecond
                 command,
-                env=_boot_environ(self.recipe.hash_seed),
+                env=_boot_environ(self.recipe),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -229,7 +229,7 @@ class Template:
         plan["waive"] = sorted(plan["waive"])
         return {
             "plan": plan,
-            "environ": guest_environ(),
+            "environ": guest_environ(self.recipe.python),
             "caches": self.recipe.caches,
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
@@ -298,10 +298,11 @@ class Template:
             self.close()
 
 
-def guest_environ() -> dict[str, str]:
-    """The environment variables of every guest; none of the host's."""
+def guest_environ(python: str) -> dict[str, str]:
+    """The environment variables of every guest; none of the host's. `python` is the one of its cells."""
+    own = os.path.dirname(python)
     return {
-        "PATH": GUEST_PATH,
+        "PATH": GUEST_PATH if own in GUEST_PATH.split(":") else f"{own}:{GUEST_PATH}",
         "HOME": "/tmp",
         "TMPDIR": "/tmp",
         "USER": "guest",
@@ -328,6 +329,6 @@ def _own_folders(folder: str) -> dict[str, str]:
     return dict.fromkeys(("HOME", "TMPDIR"), f"{folder}/tmp") if folder else {}
 
 
-def _boot_environ(hash_seed: int | None) -> dict[str, str]:
-    seed = {} if hash_seed is None else {"PYTHONHASHSEED": str(hash_seed)}
-    return {**guest_environ(), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **seed}
+def _boot_environ(recipe: Recipe) -> dict[str, str]:
+    seed = {} if recipe.hash_seed is None else {"PYTHONHASHSEED": str(recipe.hash_seed)}
+    return {**guest_environ(recipe.python), "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **seed}
