@@ -7,17 +7,18 @@
 #   make lint             ruff, mypy, import-linter
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
-#   make lock             resolve requirements/dev.txt and the lock of `default` anew
+#   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
+#   make lock             resolve requirements/*.txt and the lock of `default` anew
 #
 # PYTHON=/usr/bin/python3.12 chooses the interpreter of .venv (3.11 to 3.13).
 
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help setup demo test lint format bench lock clean
+.PHONY: help setup demo test adapters lint format bench lock clean
 
 help:
-	@sed -n '3,9s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 # A stamp for .venv, so that a repeated call costs nothing; `environment create` checks for itself
 # whether there is something to build.
@@ -33,6 +34,16 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -m 'not soak' $(ARGS)
+
+# The frameworks find groundbox where it lies; nothing of it is built for them.
+adapters: setup .venv-adapters/stamp
+	PYTHONPATH=src .venv-adapters/bin/python -m pytest -o asyncio_default_fixture_loop_scope=function \
+		tests/agent/adapters $(ARGS)
+
+.venv-adapters/stamp: requirements/adapters.txt .venv/stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-adapters
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-adapters/bin/python requirements/adapters.txt
+	@touch $@
 
 lint: .venv/stamp
 	$(BIN)/ruff check .
@@ -54,7 +65,8 @@ LOCKS   := src/groundbox/sandbox/environments/locks
 
 lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
+	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-adapters demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

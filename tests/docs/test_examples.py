@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
+"""Their examples need frameworks, and run with these: tests/agent/adapters."""
 
 
 def blocks(language):
@@ -54,7 +56,7 @@ def test_the_first_run_of_the_readme_is_as_shown():
 def test_every_link_to_a_file_leads_somewhere():
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
-        for page in PAGES
+        for page in PAGES + ADAPTERS
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]
@@ -64,7 +66,9 @@ def test_every_link_to_a_file_leads_somewhere():
 
 def test_every_test_that_a_page_names_exists():
     named = {
-        (page.name, name) for page in PAGES for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))
+        (page.name, name)
+        for page in PAGES + ADAPTERS
+        for name in re.findall(r"`(test_\w+)`", page.read_text(encoding="utf-8"))
     }
     existing = set()
     for file in (ROOT / "tests").rglob("test_*.py"):

@@ -1,5 +1,6 @@
 """The synchronous face: what its waiting does with signals."""
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -61,3 +62,33 @@ def test_at_exit_the_engine_closes_in_its_loops_thread_and_not_in_a_forks():
     ended = subprocess.run([sys.executable, "-c", _TELLS_WHERE_IT_CLOSES], capture_output=True, text=True, check=True)
 
     assert (ended.stdout, ended.stderr) == ("groundbox\n", "")
+
+
+def test_work_can_be_awaited_from_any_event_loop():
+    box = gb.Sandbox(profile="bare")
+
+    texts = [asyncio.run(PORTAL.wait_for(box.asynchronous.run(source))).text for source in ("x = 1; x", "x + 1")]
+
+    assert texts == ["1", "2"]
+
+
+def test_who_is_cancelled_while_waiting_goes_on_once_the_work_has_ended():
+    started, ended = threading.Event(), []
+
+    async def work():
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.append(True)
+
+    async def caller():
+        waiting = asyncio.ensure_future(PORTAL.wait_for(work()))
+        await asyncio.to_thread(started.wait)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        return list(ended)
+
+    assert asyncio.run(caller()) == [True]

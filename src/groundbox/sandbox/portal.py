@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
@@ -31,6 +31,31 @@ class Portal:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry out `work` on the loop and wait for it. Ctrl-C cancels it and is raised once it has ended."""
+        future, cancel = self._start(work)
+        try:
+            return _result_or_signal(future)
+        except BaseException:
+            # What comes next may need what `work` still holds: a generator that runs cannot be closed.
+            cancel()
+            wait([future])
+            raise
+
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for code on another event loop. Who is cancelled while waiting goes on once `work` has ended."""
+        future, cancel = self._start(work)
+        waiting = asyncio.wrap_future(future)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            cancel()
+            while not waiting.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait([waiting])
+            waiting.cancelled() or waiting.exception()  # taken note of, because nobody asks any more
+            raise
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> tuple[Future[T], Callable[[], object]]:
+        """What comes of it, and how to cancel it."""
         loop = self.loop()
         future: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
@@ -40,13 +65,7 @@ class Portal:
             tasks[0].add_done_callback(functools.partial(_hand_over, future))
 
         loop.call_soon_threadsafe(start)
-        try:
-            return _result_or_signal(future)
-        except BaseException:
-            # What comes next may need what `work` still holds: a generator that runs cannot be closed.
-            loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-            wait([future])
-            raise
+        return future, lambda: loop.call_soon_threadsafe(lambda: tasks[0].cancel())
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """The background loop."""
@@ -118,6 +137,11 @@ class Sandbox:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sandbox, name)
+
+    @property
+    def asynchronous(self) -> AsyncSandbox:
+        """What this is the face of. It belongs to the portal's loop: await it through `PORTAL` only."""
+        return self._sandbox
 
     def run(self, source: str, **options: Any) -> Execution:
         """See AsyncSandbox.run."""
