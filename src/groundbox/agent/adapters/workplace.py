@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -89,13 +90,14 @@ class Workplace:
         A program that is not there is exit code 127, as from a shell.
 
         Args:
+            cwd: Where to, from the workdir.
             wall_s: Stops it; at the latest, the sandbox's own limit does. What it wrote until then is kept.
 
         Raises:
             SandboxLost, SandboxClosed, SandboxUnavailable: There is no sandbox to run it in.
         """
         source, options = _program(command)
-        folder = cwd or await self.sandbox.guest_files.workdir()
+        folder = posixpath.join(await self.sandbox.guest_files.workdir(), cwd or "")
         async with self._turn:
             running = asyncio.ensure_future(
                 self.sandbox.run(
