@@ -1,0 +1,239 @@
+"""Counts how often each finding of groundbox.check.check_sql is right, on recorded queries of models.
+
+    python scripts/calibrate_sql_checks.py FOLDER [--write]
+
+FOLDER has predictions.jsonl (one object a line: db, question, gold, system, predicted, result: right, wrong or error)
+and db/NAME.sqlite. `--write` writes src/groundbox/check/sql/calibration.json, which the package ships. Tables are
+printed as Markdown. Queries that fail are left out: they are not silently wrong.
+
+"Other databases" means that the tiers of a database's queries come from counts without that database.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from groundbox.check.sql.budget import Budget
+from groundbox.check.sql.calibration import ALONE, DISAGREEING, SITUATIONS, TIERS, Counts, Table
+from groundbox.check.sql.checking import Look, look
+from groundbox.check.sql.files import FileDatabase
+from groundbox.check.sql.schema import Schema
+from groundbox.check.sql.source import QueryFailed, Rows
+
+TABLE = Path(__file__).parents[1] / "src/groundbox/check/sql/calibration.json"
+
+
+class Remembering:
+    """A database that asks each query once."""
+
+    def __init__(self, database: FileDatabase) -> None:
+        self._database, self.dialect = database, database.dialect
+        self._known: dict[tuple[str, int], Rows | QueryFailed] = {}
+
+    def schema(self) -> Schema:
+        return self._database.schema()
+
+    def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
+        key = (sql, max_rows)
+        if key not in self._known:
+            try:
+                self._known[key] = self._database.query(sql, max_rows=max_rows, timeout_s=timeout_s)
+            except QueryFailed as failure:
+                self._known[key] = failure
+        known = self._known[key]
+        if isinstance(known, QueryFailed):
+            raise known
+        return known
+
+
+class Seen:
+    """One recorded query in one situation, with the codes that were found.
+
+    Attributes:
+        other: The system whose query was the second candidate, or "".
+    """
+
+    def __init__(self, record: dict[str, Any], found: Look, other: str = "") -> None:
+        self.db, self.question, self.system, self.other = record["db"], record["question"], record["system"], other
+        self.wrong, self.situation = record["result"] == "wrong", found.situation
+        self.codes = {each.code for each in found.findings}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--write", action="store_true", help="write the table that the package ships")
+    options = parser.parse_args()
+    begun = time.monotonic()
+    seen = looked_at(options.folder)
+    alone = [each for each in seen if not each.other]
+    left_out = left_out_tiers(seen)
+    print_rules(alone)
+    print_tiers(seen, left_out)
+    print_candidates(seen, left_out)
+    print(f"\n{len(alone)} queries, {sum(each.wrong for each in alone)} wrong, {time.monotonic() - begun:.0f} s")
+    if options.write:
+        write(seen)
+
+
+def looked_at(folder: Path) -> list[Seen]:
+    """Every query that runs, alone and with each other system's query for the same question."""
+    records = [json.loads(line) for line in (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    seen = []
+    for db in sorted({record["db"] for record in records}):
+        here = [record for record in records if record["db"] == db]
+        with FileDatabase(folder / "db" / f"{db}.sqlite", "sqlite") as database:
+            source = Remembering(database)
+            for record in here:
+                if record["result"] != "error":
+                    seen += _seen(record, source, [other for other in here if _pairs(record, other)])
+    return seen
+
+
+def _pairs(record: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(record["id"] == other["id"] and record["system"] != other["system"])
+
+
+def _seen(record: dict[str, Any], source: Remembering, others: list[dict[str, Any]]) -> list[Seen]:
+    def looked(*candidates: str) -> Look:
+        budget = Budget(source, max_queries=60, wall_s=30.0, max_rows=5000)
+        return look(record["predicted"], source, budget, record["question"], candidates)
+
+    pairs = [Seen(record, looked(other["predicted"]), other["system"]) for other in others]
+    return [Seen(record, looked()), *pairs]
+
+
+def counted(seen: Iterable[Seen]) -> Table:
+    """What was counted for each code."""
+    by_code: dict[str, list[Seen]] = defaultdict(list)
+    for each in seen:
+        for code in each.codes:
+            by_code[code].append(each)
+    return Table({code: _counts(fired) for code, fired in sorted(by_code.items())})
+
+
+def _counts(fired: Sequence[Seen]) -> Counts:
+    return Counts(
+        queries=len(fired),
+        wrong=sum(each.wrong for each in fired),
+        questions=len({(each.db, each.question) for each in fired}),
+        databases=len({each.db for each in fired}),
+    )
+
+
+def counted_by_situation(seen: Sequence[Seen]) -> dict[str, Table]:
+    """A table for each situation; a pair without a result to compare counts for none."""
+    return {
+        situation: counted(
+            each for each in seen if each.situation == situation and bool(each.other) == (situation != ALONE)
+        )
+        for situation in SITUATIONS
+    }
+
+
+def tier(each: Seen, tables: dict[str, Table]) -> str:
+    """The strongest tier of a query's findings, or ""."""
+    return min((tables[each.situation].tier(code) for code in each.codes), key=TIERS.index, default="")
+
+
+def left_out_tiers(seen: Sequence[Seen]) -> list[str]:
+    """The tier of each query, from counts without its database."""
+    without = {db: counted_by_situation([each for each in seen if each.db != db]) for db in {each.db for each in seen}}
+    return [tier(each, without[each.db]) for each in seen]
+
+
+def print_rules(alone: Sequence[Seen]) -> None:
+    counts = counted(alone)
+    wrong = sum(each.wrong for each in alone)
+    dbs = sorted({each.db for each in alone})
+    without = [counted(each for each in alone if each.db != db) for db in dbs]
+    print(
+        "| finding | queries | questions | databases | precision | recall | expected | tier | tiers with one "
+        "database left out |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for code in sorted(counts.counts, key=counts.expected, reverse=True):
+        told, tiers = counts.of(code), [table.tier(code) for table in without]
+        stable = ", ".join(f"{name} {tiers.count(name)}" for name in TIERS if name in tiers)
+        print(
+            f"| `{code}` | {told.queries} | {told.questions} | {told.databases} | {told.precision:.2f} "
+            f"| {told.wrong / wrong:.3f} | {counts.expected(code):.2f} | {counts.tier(code)} | {stable} |"
+        )
+
+
+def print_tiers(seen: Sequence[Seen], left_out: Sequence[str]) -> None:
+    tables = counted_by_situation(seen)
+    print("\n| tier | counts from | precision | recall | of right queries |")
+    print("|---|---|---|---|---|")
+    for name, tiers in (("other databases", left_out), ("the same queries", [tier(each, tables) for each in seen])):
+        told = [(each, tier) for each, tier in zip(seen, tiers, strict=True) if not each.other]
+        for sort, of in (("error", ("error",)), ("error or warn", ("error", "warn"))):
+            print(f"| {sort} | {name} | {figures([(each, tier in of) for each, tier in told])} |")
+    print(
+        "\n| database | queries | wrong | error: precision | recall | of right | error or warn: precision | "
+        "recall | of right |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for db in sorted({each.db for each in seen}):
+        here = [(each, tier) for each, tier in zip(seen, left_out, strict=True) if not each.other and each.db == db]
+        error, both = ([(each, tier in of) for each, tier in here] for of in (("error",), ("error", "warn")))
+        print(f"| {db} | {len(here)} | {sum(each.wrong for each, _ in here)} | {figures(error)} | {figures(both)} |")
+
+
+def figures(told: Sequence[tuple[Seen, bool]]) -> str:
+    """Precision, recall, and the share of right queries that are flagged."""
+    caught, fired = sum(each.wrong for each, flag in told if flag), sum(flag for _, flag in told)
+    wrong = sum(each.wrong for each, _ in told)
+    return (
+        f"{caught / max(fired, 1):.3f} | {caught / max(wrong, 1):.3f} | "
+        f"{(fired - caught) / max(len(told) - wrong, 1):.3f}"
+    )
+
+
+def print_candidates(seen: Sequence[Seen], left_out: Sequence[str]) -> None:
+    """For each system, its queries with those of one other as the second candidate; tiers from other databases."""
+    print(
+        "\n| system | second candidate | wrong | disagree: precision | recall | of right | error or warn: "
+        "precision | recall | of right |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    pairs = [(each, tier) for each, tier in zip(seen, left_out, strict=True) if each.other]
+    for one in [*sorted({each.system for each, _ in pairs}), ""]:
+        for other in [*sorted({each.other for each, _ in pairs}), ""]:
+            here = [(each, tier) for each, tier in pairs if one in ("", each.system) and other in ("", each.other)]
+            if not here or (one == "") != (other == ""):
+                continue
+            base = sum(each.wrong for each, _ in here) / len(here)
+            apart = figures([(each, each.situation == DISAGREEING) for each, _ in here])
+            both = figures([(each, tier in ("error", "warn")) for each, tier in here])
+            print(f"| {one or 'all'} | {other or 'all'} | {base:.2f} | {apart} | {both} |")
+
+
+def write(seen: Sequence[Seen]) -> None:
+    alone = [each for each in seen if not each.other]
+    about = {
+        "made by": "scripts/calibrate_sql_checks.py",
+        "of": "recorded queries of language models for development questions of Spider, over SQLite",
+        "systems": sorted({each.system for each in alone}),
+        "queries": len(alone),
+        "wrong": sum(each.wrong for each in alone),
+        "questions": len({(each.db, each.question) for each in alone}),
+        "databases": len({each.db for each in alone}),
+    }
+    situations = {
+        situation: {code: dataclasses.asdict(counts) for code, counts in table.counts.items()}
+        for situation, table in counted_by_situation(seen).items()
+    }
+    TABLE.write_text(json.dumps({"about": about, "situations": situations}, indent=1) + "\n", encoding="utf-8")
+    print(f"wrote {TABLE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""`check_sql`: what speaks against a query that ran, each piece with its tier.
+
+The query is taken apart with the schema of the live database, rules look at its parts, at its result and at answers
+to small queries of their own, all within one budget, and every finding gets the tier that was measured for its code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from groundbox.check.sql.budget import Budget
+from groundbox.check.sql.calibration import ALONE, TIERS, table
+from groundbox.check.sql.candidates import compared
+from groundbox.check.sql.finding import Context, Finding
+from groundbox.check.sql.opening import opened
+from groundbox.check.sql.query import NotTakenApart, Query
+from groundbox.check.sql.question import Question
+from groundbox.check.sql.rules import all_rules
+from groundbox.check.sql.source import Database
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.execution import Warning
+
+_MOST_OF_ONE_CODE: Final = 3
+_MOST_QUESTION_CHARS: Final = 2000
+
+
+def check_sql(
+    sql: str,
+    *,
+    database: Any,
+    question: str | None = None,
+    candidates: Sequence[str] = (),
+    max_queries: int = 60,
+    wall_s: float = 5.0,
+    max_rows: int = 5000,
+) -> list[Warning]:
+    """Evidence that a query which runs may be wrong all the same, the strongest first; [] when none was found.
+
+    Nothing is written, whatever the query says, and no model is asked. A query that cannot be looked at gives a note.
+
+    Args:
+        database: A URL (`sqlite:///shop.db`, `duckdb:///…`, `postgresql://…`, `mysql://…`), a
+            `groundbox.databases.database.Database`, or an object of `groundbox.check.sql.source.Database`.
+            Files are opened in a sandbox; many checks of one file share it by means of `groundbox.check.sql.files`.
+        question: What the query is to answer, in English; without it, rules that compare the two are left out.
+        candidates: Other queries for the same question, whose results are compared.
+        max_queries: How many queries are sent to the database, the query itself and the candidates among them.
+        wall_s: For all of them together.
+        max_rows: Of each.
+
+    Raises:
+        InvalidArgument: An argument cannot be meant; nothing was asked.
+    """
+    _check_arguments(sql, question, candidates, max_queries, wall_s, max_rows)
+    try:
+        with opened(database) as source:
+            budget = Budget(source, max_queries=max_queries, wall_s=wall_s, max_rows=max_rows)
+            return _ranked(look(sql, source, budget, question, candidates))
+    except InvalidArgument:
+        raise
+    except GroundboxError as error:
+        return [_note("sql.not_checked", f"the query was not checked: {error}", "Mend that, and check again.")]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Look:
+    """What was seen of one query.
+
+    Attributes:
+        notes: What could not be looked at.
+        situation: Whether there were other candidates, and whether they agree (`calibration.SITUATIONS`).
+    """
+
+    findings: list[Finding] = dataclasses.field(default_factory=list)
+    notes: list[Warning] = dataclasses.field(default_factory=list)
+    situation: str = ALONE
+
+
+def look(
+    sql: str, source: Database, budget: Budget, question: str | None = None, candidates: Sequence[str] = ()
+) -> Look:
+    """Apply every rule; tiers come later."""
+    seen = Look()
+    schema = source.schema()
+    if not len(schema):
+        seen.notes.append(_note("sql.no_schema", "no table of the database can be seen", "Is it the right database?"))
+    try:
+        query = Query(sql, source.dialect, schema)
+    except NotTakenApart as why:
+        seen.notes.append(_note("sql.not_looked_at", f"the query was not looked at: {why}", "Look at it yourself."))
+        return seen
+    asked = Question(question[:_MOST_QUESTION_CHARS]) if question else None
+    context = Context(query=query, schema=schema, budget=budget, question=asked)
+    if context.rows is None and not budget.skipped:
+        problem = "the query gives no rows here: it fails, or takes too long"
+        seen.notes.append(_note("sql.does_not_run", problem, "Run it by itself."))
+    seen.situation, found = compared(context, candidates)
+    seen.findings += found
+    for rule in all_rules():
+        seen.findings += rule(context)
+    if budget.skipped:
+        left = f"{', '.join(budget.skipped[:5])}{' and more' if len(budget.skipped) > 5 else ''}"
+        problem = f"after {budget.asked} queries the budget of the check had ended; not looked at: {left}"
+        seen.notes.append(_note("sql.budget_ended", problem, "Give max_queries or wall_s more."))
+    return seen
+
+
+def _ranked(seen: Look) -> list[Warning]:
+    """With tiers, the strongest first, and no more than a few of each code."""
+    measured = table(seen.situation)
+    count: dict[str, int] = {}
+    warnings: list[tuple[int, float, Warning]] = []
+    for each in seen.findings:
+        count[each.code] = count.get(each.code, 0) + 1
+        if count[each.code] > _MOST_OF_ONE_CODE:
+            continue
+        counts, tier = measured.of(each.code), measured.tier(each.code)
+        evidence = {**each.evidence, "measured": {"queries": counts.queries, "wrong": counts.wrong}}
+        warning = Warning(code=each.code, tier=tier, message=each.message, evidence=evidence, hint=each.hint)
+        warnings.append((TIERS.index(tier), -measured.expected(each.code), warning))
+    return [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])] + seen.notes
+
+
+def _note(code: str, message: str, hint: str) -> Warning:
+    return Warning(code=code, tier="note", message=message, hint=hint)
+
+
+def _check_arguments(
+    sql: object, question: object, candidates: object, max_queries: object, wall_s: object, max_rows: object
+) -> None:
+    if not isinstance(sql, str):
+        raise InvalidArgument("sql", f"must be a text, not {sql!r:.100}")
+    if question is not None and not isinstance(question, str):
+        raise InvalidArgument("question", f"must be a text or None, not {question!r:.100}")
+    if (
+        isinstance(candidates, str)
+        or not isinstance(candidates, Sequence)
+        or not all(isinstance(c, str) for c in candidates)
+    ):
+        raise InvalidArgument("candidates", "must be a list of texts")
+    for name, value in (("max_queries", max_queries), ("max_rows", max_rows)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InvalidArgument(name, f"must be a whole number above 0, not {value!r:.100}")
+    if isinstance(wall_s, bool) or not isinstance(wall_s, (int, float)) or not math.isfinite(wall_s) or wall_s <= 0:
+        raise InvalidArgument("wall_s", f"must be a number of seconds above 0, not {wall_s!r:.100}")

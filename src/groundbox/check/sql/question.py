@@ -1,0 +1,343 @@
+"""What a question in plain English says about the shape of its answer, found by patterns.
+
+English only: of a question in another language, numbers and quoted texts are all that is found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final
+
+_WORD: Final = re.compile(r"[^\W_]+(?:'[a-z]+)?")
+_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\w)")
+_QUOTED: Final = re.compile(r"(?<![\w])(?:'([^']+?)'|\"([^\"]+?)\"|“([^”]+?)”|‘([^’]+?)’)(?![\w])")
+_NUMBER_WORDS: Final = {
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+}
+_SUPERLATIVE: Final = re.compile(
+    r"\b(?:the|with|has|have|had|is|are|by|of|in)\s+(?:\w+\s+)?"
+    r"(?:most|least|fewest|largest|smallest|biggest|highest|lowest|oldest|youngest|longest|shortest|greatest|latest"
+    r"|earliest|newest|best|worst|maximum|minimum|top|richest|cheapest|heaviest|lightest|fastest|slowest|tallest)\b"
+    r"|\b(?:youngest|oldest|largest|smallest|highest|lowest|longest|shortest)\b|\bmost (?:common|popular|recent)"
+    r"|\bthe (?:most|least|fewest)\b",
+    re.IGNORECASE,
+)
+_COUNT: Final = re.compile(
+    r"\bhow many\b|\bnumbers? of\b|\bcount\b|\btotal number\b|\bamount of\b|\bhow often\b|\bnumber\b|\btimes\b",
+    re.IGNORECASE,
+)
+_HOW_MANY: Final = re.compile(
+    r"^\W*(?:please\s+)?(?:how many|count|find the (?:total )?number of|what is the (?:total )?number of|"
+    r"what's the (?:total )?number of|return the (?:total )?number of|give the (?:total )?number of)\b",
+    re.IGNORECASE,
+)
+_DISTINCT: Final = re.compile(
+    r"\b(?:distinct|different|unique|without (?:repetition|duplicates)|no duplicates)\b", re.IGNORECASE
+)
+_ORDER: Final = re.compile(
+    r"\b(?:sort(?:ed|ing)?|order(?:ed|ing)? (?:by|the|in|them|from|of|alphabetically|descending|ascending)"
+    r"|ascending|descending"
+    r"|alphabetical(?:ly)?|in (?:the )?order of|chronological(?:ly)?|rank(?:ed)? by|descendingly|ascendingly)\b",
+    re.IGNORECASE,
+)
+_DESCENDING: Final = re.compile(
+    r"\bdescending\b|\bdescendingly\b|\bhigh(?:est)? to low|\bold(?:est)? to young|\blarge(?:st)? to small"
+    r"|\bmost to least"
+    r"|\bfrom (?:the )?(?:highest|largest|oldest|most|latest|newest|biggest)\b|\breverse\b|\bdecreasing\b|\bz to a\b",
+    re.IGNORECASE,
+)
+_ASCENDING: Final = re.compile(
+    r"\bascending\b|\bascendingly\b|\blow(?:est)? to high|\byoung(?:est)? to old|\bsmall(?:est)? to large"
+    r"|\bleast to most"
+    r"|\bfrom (?:the )?(?:lowest|smallest|youngest|least|earliest|oldest date)\b|\bincreasing\b|\balphabetical"
+    r"|\blexicograph"
+    r"|\ba to z\b",
+    re.IGNORECASE,
+)
+_NEGATION: Final = re.compile(
+    r"\b(?:not|no|never|without|except|neither|nor|none|cannot|excluding|other than)\b|n't\b", re.IGNORECASE
+)
+_AVERAGE: Final = re.compile(r"\b(?:average|mean|avg)\b", re.IGNORECASE)
+_TOTAL: Final = re.compile(r"\b(?:total|sum|overall|altogether|combined|in all)\b", re.IGNORECASE)
+_EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
+_EACH: Final = re.compile(
+    r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b",
+    re.IGNORECASE,
+)
+_BOTH: Final = re.compile(r"\bboth\b", re.IGNORECASE)
+_EITHER: Final = re.compile(r"\bor\b|\beither\b", re.IGNORECASE)
+_TOP_N: Final = re.compile(
+    r"\b(?:top|first|last|bottom)\s+(\d+|two|three|four|five|six|seven|eight|nine|ten)\b"
+    r"|\b(\d+|two|three|four|five|six|seven|eight|nine|ten)\s+(?:\w+\s+)?"
+    r"(?:most|least|largest|smallest|highest|lowest|oldest|youngest|longest|shortest|biggest|fewest|best|worst|cheapest)\b",
+    re.IGNORECASE,
+)
+_HEAD: Final = re.compile(
+    r"^\W*(?:please\s+)?(?:also\s+)?(?:what(?: is| are| was| were|'s)|show(?: me)?|list(?: out)?|find(?: out)?"
+    r"|give(?: me)?|return|tell me|display|"
+    r"state|select|get|report|provide|output)\s+(.*)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_WHICH: Final = re.compile(r"^\W*(?:which|what|in which|in what)\s+(?!is\b|are\b|was\b|were\b)\w+", re.IGNORECASE)
+_HEAD_END: Final = re.compile(
+    r"\b(?:of|for|by|from|in|with|who|whose|that|which|where|having|when|sorted|sort|ordered|order|to|on|at|used|using|shared|has"
+    r"|have|had|is|are|did|do|does|there|among|between|as|owned|made|written|directed|located|whom|but|not|ranked|if|sharing|under"
+    r"|above|below|older|younger|caused|belonging|associated|corresponding to|after|before|since|per|across"
+    r"|during|within|named|called)\b|[?.;(]",
+    re.IGNORECASE,
+)
+_COUNTED: Final = re.compile(
+    r"\b(number|amount|count|percentage|total|sum|average|date|year|place|country|city|type|level|name|code|title|length|size"
+    r"|rate|start|end)s? of (?:the |all |each |every |different |such )*(?:\w+)",
+    re.IGNORECASE,
+)
+_JOINED: Final = re.compile(
+    r"\s*(?:,\s*and\b|,|\band\b|\bas well as\b|\balong with\b|\btogether with\b|&)\s*", re.IGNORECASE
+)
+_ALONG: Final = re.compile(
+    r",?\s*(?:along|together) with (?:its|their|his|her|the)?\s*(?:corresponding|respective)?|\bas well as\b",
+    re.IGNORECASE,
+)
+_STAR: Final = re.compile(
+    r"\ball (?:the )?(?:information|info|details|data|columns|attributes|fields)\b|\b(?:details|information"
+    r"|everything)\b",
+    re.IGNORECASE,
+)
+_ANY: Final = re.compile(r"\bthan (?:that of |those of )?(?:any|all|some|every)\b|\bthan any\b", re.IGNORECASE)
+_AMOUNT: Final = r"(\d+(?:,\d{3})*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + r")\b"
+_BOUNDS: Final = tuple(
+    (operator, re.compile(rf"\b(?:{words})\s+{_AMOUNT}", re.IGNORECASE))
+    for operator, words in (
+        (">=", "at least|no (?:less|fewer) than|not less than|minimum of"),
+        ("<=", "at most|no more than|not more than|up to|maximum of"),
+        (
+            ">",
+            "(?<!no )(?<!not )more than|greater than|larger than|higher than|over|above|older "
+            "than|exceed(?:s|ing)?|bigger than",
+        ),
+        ("<", "(?<!no )(?<!not )less than|(?<!no )fewer than|smaller than|lower than|under|below|younger than"),
+    )
+)
+_CAMEL: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+
+
+class Question:
+    """One question."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words = [word.casefold() for word in _WORD.findall(text)]
+        self.stems = [stem(word) for word in self.words]
+        self.stem_set = set(self.stems)
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a pattern is found, texts in quotes left out."""
+        return pattern.search(self.unquoted) is not None
+
+    @cached_property
+    def unquoted(self) -> str:
+        """The text without what stands in quotes."""
+        return _QUOTED.sub(" ", self.text)
+
+    @cached_property
+    def quoted(self) -> list[str]:
+        """What stands in quotes."""
+        return [next(part for part in found if part) for found in _QUOTED.findall(self.text)]
+
+    @cached_property
+    def numbers(self) -> set[float]:
+        """Numbers in digits, outside of quotes."""
+        return {float(text.replace(",", "")) for text in _NUMBER.findall(self.unquoted)}
+
+    @cached_property
+    def number_words(self) -> set[float]:
+        """Numbers in words."""
+        return {float(_NUMBER_WORDS[word]) for word in self.words if word in _NUMBER_WORDS}
+
+    @cached_property
+    def top_n(self) -> int | None:
+        """How many rows are asked for, as in "the three oldest"."""
+        found = _TOP_N.search(self.unquoted)
+        if found is None:
+            return None
+        text = (found[1] or found[2]).casefold()
+        return int(text) if text.isdigit() else _NUMBER_WORDS[text]
+
+    @property
+    def superlative(self) -> bool:
+        """Whether it asks for the most or the least of something."""
+        return self.says(_SUPERLATIVE)
+
+    @cached_property
+    def bounds(self) -> list[tuple[str, float]]:
+        """Comparisons with numbers, as in "at least 3": an operator and the number."""
+        found = []
+        for operator, pattern in _BOUNDS:
+            for match in pattern.finditer(self.unquoted):
+                text = match[1].casefold().replace(",", "")
+                found.append((operator, float(_NUMBER_WORDS.get(text, 0) or text)))
+        return found
+
+    @property
+    def counts(self) -> bool:
+        """Whether it speaks of a number of things."""
+        return self.says(_COUNT)
+
+    @property
+    def how_many(self) -> bool:
+        """Whether it begins by asking for a number of things."""
+        return _HOW_MANY.search(self.text) is not None
+
+    @property
+    def distinct(self) -> bool:
+        """Whether it asks for different ones."""
+        return self.says(_DISTINCT)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it asks for an order."""
+        return self.says(_ORDER)
+
+    @property
+    def descending(self) -> bool:
+        """Whether the order falls."""
+        return self.says(_DESCENDING)
+
+    @property
+    def ascending(self) -> bool:
+        """Whether the order is said to rise."""
+        return self.says(_ASCENDING)
+
+    @property
+    def negated(self) -> bool:
+        """Whether it says "not" in some way."""
+        return self.says(_NEGATION)
+
+    @property
+    def average(self) -> bool:
+        """Whether it asks for a mean."""
+        return self.says(_AVERAGE)
+
+    @property
+    def total(self) -> bool:
+        """Whether it asks for a sum."""
+        return self.says(_TOTAL)
+
+    @property
+    def extreme(self) -> bool:
+        """Whether it says maximum or minimum."""
+        return self.says(_EXTREME)
+
+    @property
+    def each(self) -> bool:
+        """Whether it asks for one row for each of something."""
+        return self.says(_EACH)
+
+    @property
+    def both(self) -> bool:
+        """Whether it says "both"."""
+        return self.says(_BOTH)
+
+    @property
+    def either(self) -> bool:
+        """Whether it says "or"."""
+        return self.says(_EITHER)
+
+    @property
+    def everything(self) -> bool:
+        """Whether it asks for all that is known."""
+        return self.says(_STAR)
+
+    @property
+    def than_any(self) -> bool:
+        """Whether it compares with "any", which may mean each of them or one of them."""
+        return self.says(_ANY)
+
+    @cached_property
+    def asked(self) -> tuple[list[str], bool] | None:
+        """The things that it asks for, and whether these are all of them; None where that is not seen.
+
+        "What are the names and ages of singers?" gives names and ages.
+        """
+        text = _last_order(_QUOTED.sub(" x ", self.text).strip())
+        if self.how_many and not re.search(r"\band\b|,", text):
+            return ["number"], True
+        if _WHICH.match(text):
+            rest = text[_WHICH.match(text).end() :]  # type: ignore[union-attr]
+            return ["which"], not re.search(r"\band (?:what|how|which|list|show|give|its|their)\b|,", rest)
+        head = _HEAD.match(text)
+        if head is None:
+            return None
+        rest = _ALONG.sub(" , ", head[1])
+        rest = _COUNTED.sub(r"\1", rest)
+        end = _HEAD_END.search(rest)
+        items = rest[: end.start()] if end else rest
+        tail = rest[end.start() :] if end else ""
+        found = [item for item in _JOINED.split(items.strip()) if item.strip(" ?.!")]
+        if not found or any(len(item.split()) > _MOST_WORDS for item in found):
+            return None
+        return found, not _JOINED.search(tail)
+
+    def mentions(self, name: str) -> bool:
+        """Whether all words of a name from a schema are in it, in their order and side by side."""
+        wanted = name_stems(name)
+        count = len(wanted)
+        if not wanted:
+            return False
+        return any(self.stems[i : i + count] == wanted for i in range(len(self.stems) - count + 1))
+
+    def mentions_part(self, name: str) -> bool:
+        """Whether any word of a name, but the commonest, is in it."""
+        return any(word in self.stem_set for word in name_stems(name) if word not in _COMMON)
+
+
+_MOST_WORDS: Final = 5
+_SENTENCE: Final = re.compile(r"(?<=[.?!])\s+")
+
+
+def _last_order(text: str) -> str:
+    """The last sentence that tells what to give, as in "Who leads? List the name and the score."."""
+    sentences = [sentence for sentence in _SENTENCE.split(text) if sentence]
+    told = [sentence for sentence in sentences if _HEAD.match(sentence)]
+    return told[-1] if len(sentences) > 1 and told else text
+
+
+_COMMON: Final = frozenset({"id", "name", "code", "of", "the", "number", "num", "is", "type", "in"})
+
+
+def stem(word: str) -> str:
+    """A word without what the plural adds."""
+    word = word.casefold()
+    if word.endswith("'s"):
+        word = word[:-2]
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    if len(word) > 2 and word.endswith("s") and not word.endswith(("ss", "us", "is", "as")):
+        return word[:-1]
+    return word
+
+
+def name_stems(name: str) -> list[str]:
+    """The words of a name such as `Song_release_year` or `SurfaceArea`."""
+    return [stem(part) for part in _CAMEL.findall(name)]
+
+
+def told(names: Iterable[str], most: int = 5) -> str:
+    """A few names for a message."""
+    known = list(names)
+    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")

@@ -1,0 +1,147 @@
+"""Reads the schema of a database by asking it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from groundbox.check.sql.schema import Column, ForeignKey, Schema, Table
+from groundbox.check.sql.source import Database, QueryFailed
+
+_MOST_ROWS: Final = 50_000
+_TIMEOUT_S: Final = 5.0
+_SQLITE_NAMES: Final = (
+    "(SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+)
+_SQLITE_COLUMNS: Final = f"""
+SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m JOIN pragma_table_info(m.name) p
+ORDER BY m.name, p.cid
+"""
+_SQLITE_FOREIGN: Final = f"""
+SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m JOIN pragma_foreign_key_list(m.name) f
+ORDER BY m.name, f.id, f.seq
+"""
+_SQLITE_UNIQUE: Final = f"""
+SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i
+WHERE l."unique" AND NOT l.partial
+"""
+_COLUMNS: Final = """
+SELECT t.table_name, CASE WHEN t.table_type = 'VIEW' THEN 'view' ELSE 'table' END, c.column_name, c.data_type,
+       CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END, 0
+FROM information_schema.tables t JOIN information_schema.columns c
+  ON c.table_schema = t.table_schema AND c.table_name = t.table_name
+WHERE t.table_schema = {here} ORDER BY t.table_name, c.ordinal_position
+"""
+_KEYS: Final = """
+SELECT k.table_name, t.constraint_name, t.constraint_type, k.column_name
+FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k
+  ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name AND k.table_name = t.table_name
+WHERE t.table_schema = {here} AND t.constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY 1, 2, k.ordinal_position
+"""
+_FOREIGN_MYSQL: Final = """
+SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name
+FROM information_schema.key_column_usage WHERE table_schema = {here} AND referenced_table_name IS NOT NULL
+ORDER BY 1, 2, ordinal_position
+"""
+_FOREIGN: Final = """
+SELECT k.table_name, r.constraint_name, o.table_name, k.column_name, o.column_name
+FROM information_schema.referential_constraints r
+JOIN information_schema.key_column_usage k
+  ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name
+JOIN information_schema.key_column_usage o
+  ON o.constraint_schema = r.unique_constraint_schema AND o.constraint_name = r.unique_constraint_name
+ AND o.ordinal_position = k.position_in_unique_constraint
+WHERE k.table_schema = {here} ORDER BY 1, 2, k.ordinal_position
+"""
+_HERE: Final = {"mysql": "database()"}
+
+Ask = Callable[[str], "Sequence[Sequence[Any]]"]
+
+
+def schema_of(database: Database) -> Schema:
+    """The schema as the dialect tells it; empty where it cannot be asked."""
+    complete = True
+
+    def ask(sql: str) -> Sequence[Sequence[Any]]:
+        nonlocal complete
+        try:
+            answer = database.query(sql, max_rows=_MOST_ROWS, timeout_s=_TIMEOUT_S)
+        except QueryFailed:
+            complete = False
+            return []
+        complete = complete and answer.complete
+        return answer.rows
+
+    tables = _sqlite(ask) if database.dialect == "sqlite" else _standard(ask, database.dialect)
+    return Schema(tables, complete=complete)
+
+
+def _sqlite(ask: Ask) -> list[Table]:
+    columns = ask(_SQLITE_COLUMNS)
+    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for table, index, column in ask(_SQLITE_UNIQUE):
+        unique[str(table), str(index)].append(str(column))
+    primary: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for table, _, column, _, _, place in columns:
+        if place:
+            primary[str(table)].append((int(place), str(column)))
+    keys = {table: tuple(name for _, name in sorted(places)) for table, places in primary.items()}
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    for table, number, other, own, theirs in ask(_SQLITE_FOREIGN):
+        position = len(foreign[str(table), str(number)])
+        parent = keys.get(str(other), ())
+        implied = parent[position] if position < len(parent) else str(own)
+        foreign[str(table), str(number)].append((str(other), str(own), str(theirs) if theirs else implied))
+    return _tables(columns, keys, unique, foreign)
+
+
+def _standard(ask: Ask, dialect: str) -> list[Table]:
+    here = _HERE.get(dialect, "current_schema()")
+    columns = ask(_COLUMNS.format(here=here))
+    primary: dict[str, list[str]] = defaultdict(list)
+    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for table, name, kind, column in ask(_KEYS.format(here=here)):
+        unique[str(table), str(name)].append(str(column))
+        if kind == "PRIMARY KEY":
+            primary[str(table)].append(str(column))
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    query = _FOREIGN_MYSQL if dialect == "mysql" else _FOREIGN
+    for table, name, other, own, theirs in ask(query.format(here=here)):
+        foreign[str(table), str(name)].append((str(other), str(own), str(theirs)))
+    return _tables(columns, {table: tuple(names) for table, names in primary.items()}, unique, foreign)
+
+
+def _tables(
+    columns: Sequence[Sequence[Any]],
+    primary: dict[str, tuple[str, ...]],
+    unique: dict[tuple[str, str], list[str]],
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]],
+) -> list[Table]:
+    own: dict[str, list[Column]] = defaultdict(list)
+    views = set()
+    for table, kind, name, declared, not_null, _ in columns:
+        key = str(table)
+        nullable = not not_null and primary.get(key) != (str(name),)
+        own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
+        if kind == "view":
+            views.add(key)
+    return [
+        Table(
+            name=table,
+            columns=told,
+            primary=primary.get(table, ()),
+            unique=[frozenset(names) for (owner, _), names in unique.items() if owner == table],
+            foreign=[_foreign(parts) for (owner, _), parts in foreign.items() if owner == table],
+            is_view=table in views,
+        )
+        for table, told in own.items()
+    ]
+
+
+def _foreign(parts: list[tuple[str, str, str]]) -> ForeignKey:
+    return ForeignKey(
+        columns=tuple(own for _, own, _ in parts),
+        table=parts[0][0],
+        other_columns=tuple(other for _, _, other in parts),
+    )

@@ -1,0 +1,51 @@
+"""A small shop, in a SQLite file that is opened in a sandbox as any other."""
+
+import sqlite3
+
+import pytest
+
+from groundbox.check.sql.files import FileDatabase
+
+SCRIPT = """
+CREATE TABLE customer (customer_id INTEGER PRIMARY KEY, name TEXT, city TEXT, age INTEGER, is_member TEXT);
+CREATE TABLE product (product_id INTEGER PRIMARY KEY, title TEXT, brand TEXT, brand_country TEXT,
+                      price REAL, stock TEXT);
+CREATE TABLE town (town TEXT PRIMARY KEY, country TEXT, population INTEGER);
+INSERT INTO town VALUES ('Paris', 'FR', 2100000), ('Lyon', 'FR', 520000), ('Rome', 'IT', 2800000);
+CREATE TABLE orders (order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (customer_id),
+                     placed TEXT, total REAL, status TEXT);
+CREATE TABLE item (order_id INTEGER REFERENCES orders (order_id), product_id INTEGER REFERENCES product (product_id),
+                   amount INTEGER, colour TEXT, PRIMARY KEY (order_id, product_id));
+CREATE TABLE review (customer_id INTEGER REFERENCES customer (customer_id), stars INTEGER, words TEXT);
+INSERT INTO customer VALUES (1, 'Ada', 'Paris', 36, 'T'), (2, 'Grace', 'Rome', 45, 'F'), (3, 'Alan', 'Paris', 41, 'T'),
+                            (4, 'Edsger', 'Delft', 45, 'F'), (5, 'Barbara', ' Oslo', 30, 'T'),
+                            (6, 'Ada', 'Rome', 28, 'F');
+INSERT INTO product VALUES (1, 'Blue Lamp', 'Lumen', 'DE', 20.0, '9'), (2, 'Red Chair', 'Sedes', 'IT', 55.5, '10'),
+                           (3, 'Oak Table', 'Sedes', 'IT', 120.0, '100'), (4, 'Lamp', 'Lumen', 'DE', 12.0, '7');
+INSERT INTO orders VALUES (101, 1, '2024-01-05', 75.5, 'open'), (102, 1, '2024-02-07', 20.0, 'paid'),
+                          (103, 2, '2024-02-09', 120.0, 'paid'), (104, 3, '2024-03-01', 12.0, 'sent'),
+                          (105, 3, '2024-03-02', 20.0, 'paid'), (106, NULL, '2024-03-09', 20.0, 'open');
+INSERT INTO item VALUES (101, 1, 1, 'red'), (101, 2, 1, 'blue'), (102, 1, 1, 'red'), (103, 3, 1, 'blue'),
+                        (104, 4, 1, 'green'), (105, 1, 1, 'blue'), (106, 1, 1, 'red');
+INSERT INTO review VALUES (1, 5, 'good'), (1, 4, 'fine'), (2, 3, NULL), (3, 5, 'good');
+"""
+
+
+def made(path, script=SCRIPT):
+    """The path, with the database of a script in it."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+    connection.close()
+    return path
+
+
+@pytest.fixture(scope="session")
+def shop_file(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("shop") / "shop.db")
+
+
+@pytest.fixture(scope="session")
+def shop(shop_file):
+    pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+    with FileDatabase(shop_file, "sqlite") as database:
+        yield database
