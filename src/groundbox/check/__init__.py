@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from groundbox.check.python.check import check_python
     from groundbox.check.sql.checking import check_sql
 
 _HOME = {
+    "check_python": "python.check",
     "check_sql": "sql.checking",
 }
 
 __all__ = [
+    "check_python",
     "check_sql",
 ]
 

@@ -2,6 +2,12 @@
 
 from typing import Any
 
+_MOST_OBSERVED = 48
+_MOST_NAMES = 8
+_MOST_COUNTS = 8
+_MOST_CHARS = 64
+_MOST_COUNT = 1 << 53
+
 
 def checked_failure(told: object) -> dict[str, Any] | None:
     """What a program said about its failure, or None when that is no such thing."""
@@ -18,3 +24,25 @@ def checked_failure(told: object) -> dict[str, Any] | None:
         "locals": {str(k): str(v) for k, v in names.items()} if isinstance(names, dict) else {},
         "hints": [str(hint) for hint in hints] if isinstance(hints, list) else [],
     }
+
+
+def checked_observed(told: object) -> list[dict[str, Any]]:
+    """What a program says that its probes saw; what is no such thing is left out."""
+    found = []
+    for item in told[:_MOST_OBSERVED] if isinstance(told, list) else ():
+        if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
+            continue
+        line, counts, names = item.get("line"), item.get("counts"), item.get("names")
+        found.append(
+            {
+                "kind": item["kind"][:_MOST_CHARS],
+                "line": line if type(line) is int and 0 < line < 1 << 31 else None,
+                "counts": {
+                    str(name)[:_MOST_CHARS]: count
+                    for name, count in list(counts.items() if isinstance(counts, dict) else ())[:_MOST_COUNTS]
+                    if type(count) is int and 0 <= count < _MOST_COUNT
+                },
+                "names": [str(name)[:_MOST_CHARS] for name in (names if isinstance(names, list) else [])[:_MOST_NAMES]],
+            }
+        )
+    return found

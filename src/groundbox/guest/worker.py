@@ -21,10 +21,11 @@ from typing import Any
 
 from . import command
 from .children import Children, interrupt, outcome
-from .claims import checked_failure
+from .claims import checked_failure, checked_observed
 from .files import Files
 from .python.scripts import run_script
 from .python.tracing import Tracing
+from .python.watching import Watch
 from .resident import Residents
 from .wire import HostGone, Wire
 
@@ -58,6 +59,7 @@ class Worker:
         self._children = Children(alone=alone, guarded=guarded)
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._core = ""
+        self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
             "cell": self._run_cell,
             "call": self._run_cell,
@@ -112,15 +114,17 @@ class Worker:
     def _run_cell(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
         tracing = _tracing(order, descriptors)
+        watch = _watch(order)
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
             else:
                 result = self._cells.run(order["source"], tracing)
         finally:
+            observed = [] if watch is None else watch.end()
             if tracing is not None:
                 tracing.release()
-        return {**result, "core": tracing.core if tracing else ""}
+        return {**result, "core": tracing.core if tracing else "", "observed": observed}
 
     def _run_sql(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         if self._sql is None:
@@ -133,7 +137,7 @@ class Worker:
     def _run_script(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
         tracing = _tracing(order, descriptors)
-        self._core = ""
+        self._core, self._observed = "", []
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._children.close_memory(True)
         child = os.fork()
@@ -151,7 +155,7 @@ class Worker:
         signal.signal(signal.SIGINT, before)
         self._children.end_leftovers(child)
         self._children.close_memory(False)
-        return {**outcome(ended, error), "core": self._core}
+        return {**outcome(ended, error), "core": self._core, "observed": self._observed}
 
     def _run_command(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         return command.run(order, descriptors, self._children, self._wire.send)
@@ -173,6 +177,7 @@ class Worker:
                 argv=order["argv"],
                 report=lambda item: _write_line(channel, item),
                 tracing=tracing,
+                watch=_watch(order),
             )
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
@@ -199,6 +204,8 @@ class Worker:
                             error = item["error"]
                         elif "core" in item:
                             self._core = str(item["core"])[:20]
+                        elif "observed" in item:
+                            self._observed = checked_observed(item["observed"])
                         elif item["ev"] in ("display", "clear"):  # a script must not say how it ended
                             self._wire.send(item)
                 elif ended:
@@ -213,6 +220,14 @@ class Worker:
 
 def _tracing(order: dict[str, Any], descriptors: list[int]) -> Tracing | None:
     return Tracing(descriptors.pop(), order["trace"]) if order.get("trace") else None
+
+
+def _watch(order: dict[str, Any]) -> Watch | None:
+    if not order.get("checks"):
+        return None
+    watch = Watch()
+    watch.begin()
+    return watch
 
 
 def _write_line(channel: Any, item: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from groundbox.sandbox.languages import Needs, Program, SelfTest
 MODES: Final = ("cell", "script", "call")
 EXTENSION: Final = ".py"
 NEEDS: Final[Needs | None] = None
+OPTIONS: Final = frozenset({"checks"})
 SELF_TEST: Final = SelfTest(source="print(6 * 7)", mode="script", prints="42\n")
 
 
@@ -30,12 +31,16 @@ def order(program: Program) -> dict[str, Any]:
             raise InvalidArgument("argv", "belongs to a script; add mode='script'")
         if program.stdin is not None:
             raise InvalidArgument("stdin", "belongs to a script; add mode='script'")
+    checks = program.options.get("checks", False)
+    if not isinstance(checks, bool):
+        raise InvalidArgument("checks", f"must be True or False, not {checks!r}")
     return {
         "op": "run",
         "mode": program.mode,
         "source": program.source,
         "argv": list(program.argv),
         "filename": program.filename,
+        "checks": checks,
         **_call(program),
     }
 

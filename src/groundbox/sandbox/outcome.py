@@ -9,7 +9,7 @@ from typing import Final
 
 from groundbox.execution import Failure, Outcome, Warning
 from groundbox.limits import Limits
-from groundbox.sandbox import environments, wire
+from groundbox.sandbox import environments, observations, wire
 from groundbox.sandbox.worker import Ended, Report
 
 _MOST_TYPE: Final = 200
@@ -45,8 +45,10 @@ def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int 
 
 
 def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
-    """Evidence that a run that ended well may lack something: from the kernel, and that a language's state is gone."""
-    return (*_killed_processes(report, outcome, limits), *_lost_state(report))
+    """Evidence that a run that ended well may lack something: from the kernel, that a language's state is gone, and
+    what probes saw, if they were asked for."""
+    told = report.done.observed if report.watched and report.done is not None and outcome is Outcome.OK else ()
+    return (*_killed_processes(report, outcome, limits), *_lost_state(report), *observations.warnings(told))
 
 
 def _lost_state(report: Report) -> Sequence[Warning]:

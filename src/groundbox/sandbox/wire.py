@@ -55,6 +55,18 @@ class GuestFailure(msgspec.Struct, frozen=True):
     hints: list[str] = []
 
 
+class Observed(msgspec.Struct, frozen=True):
+    """What the guest says that a probe saw (`checks=True`); `observations` has what is made of it."""
+
+    kind: Annotated[str, msgspec.Meta(max_length=64)]
+    line: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)] | None = None
+    counts: Annotated[
+        dict[Annotated[str, msgspec.Meta(max_length=64)], Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]],
+        msgspec.Meta(max_length=8),
+    ] = {}
+    names: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=8)] = []
+
+
 class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     """The order with this id is finished."""
 
@@ -68,6 +80,7 @@ class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     state_lost: bool = False
     reason: str = ""
     core: Annotated[str, msgspec.Meta(max_length=20)] = ""
+    observed: Annotated[list[Observed], msgspec.Meta(max_length=48)] = []
 
 
 Frame = Ready | Failed | Shown | Cleared | Done

@@ -105,6 +105,7 @@ class Report:
         self.memory_kills = 0
         self.cpu_s: float | None = None
         self.cpu_limit_s = order.cpu_s
+        self.watched = order.frame.get("checks") is True
         self.wall_s = 0.0
         self.reading_s = 0.0
         self._display_bytes = 0

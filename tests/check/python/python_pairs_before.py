@@ -315,7 +315,7 @@ print(by_region.sum())
     ),
     Pair(
         name="sum of texts",
-        expects="pandas.text_numbers",
+        expects="pandas.text_summed",
         files={"sales.csv": "day,amount\n1,12\n2,30\n3,n. a.\n4,7\n"},
         wrong="""\
 import pandas as pd

@@ -26,6 +26,13 @@ def after_import(name: str, adapt: Adapt) -> None:
     _finder().watched[name] = adapt
 
 
+def forget(name: str, adapt: Adapt) -> None:
+    """Undo `after_import` for an import that has not come."""
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder) and finder.watched.get(name) == adapt:
+            del finder.watched[name]
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self.watched: dict[str, Adapt] = {}

@@ -32,6 +32,7 @@ from .frames import Scene, is_beneath
 from .shell import forget_shell
 from .source import remember_lines
 from .tracing import Tracing
+from .watching import Watch
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -40,7 +41,13 @@ FLUSH_FAILED = 120
 
 
 def run_script(
-    source: str, *, filename: str, argv: list[str], report: Report, tracing: Tracing | None = None
+    source: str,
+    *,
+    filename: str,
+    argv: list[str],
+    report: Report,
+    tracing: Tracing | None = None,
+    watch: Watch | None = None,
 ) -> NoReturn:
     """Run `source` as the program of this process, then leave the process.
 
@@ -51,7 +58,8 @@ def run_script(
     """
     code = 1
     try:
-        code = _Script(source, filename, argv, report, tracing).run()
+        script = _Script(source, filename, argv, report, tracing)
+        code = script.run() if watch is None else script.run_watched(watch)
     finally:
         os._exit(code & 0xFF)
 
@@ -83,6 +91,13 @@ class _Script:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return code
+
+    def run_watched(self, watch: Watch) -> int:
+        """The same, and then tell what the watch saw."""
+        try:
+            return self.run()
+        finally:
+            self._send({"observed": watch.end()})
 
     def _become_main(self, argv: list[str]) -> None:
         forget_shell()

@@ -1,0 +1,1 @@
+"""Python programs that run and are quietly wrong."""

@@ -1,0 +1,362 @@
+"""What reaches the output of a program: data flow by names, read from its syntax tree.
+
+Each assignment binds a name to an expression, under the conditions that it stands in; a name depends on all that
+is ever bound to it. The order of statements, aliases and the scopes of functions are not looked at: two variables
+of one name are one. So a dependency may be claimed that is none, and hardly one be missed; the rules are made so
+that a dependency too many silences them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+BUILTINS: Final = frozenset(dir(builtins))
+_WRITERS: Final = frozenset(
+    [
+        "to_csv",
+        "to_excel",
+        "to_json",
+        "to_parquet",
+        "to_html",
+        "to_markdown",
+        "to_sql",
+        "to_pickle",
+        "savefig",
+        "write",
+        "write_text",
+        "write_bytes",
+        "writelines",
+        "writerow",
+        "writerows",
+        "dump",
+        "save",
+        "savetxt",
+        "write_html",
+        "write_image",
+        "show",
+    ]
+)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Sink(NamedTuple):
+    """A place where something leaves the program, under the conditions that it stands in."""
+
+    node: ast.expr
+    line: int
+    shown: Sequence[ast.expr]
+    conditions: Sequence[ast.expr]
+
+
+class _Binding(NamedTuple):
+    value: ast.AST
+    conditions: tuple[ast.expr, ...]
+
+
+class Flow:
+    """The flow of one module.
+
+    Attributes:
+        sinks: Where something is printed, written, or returned to the caller, in their order.
+        functions: Functions by name; of two with one name the later.
+        modules: Names of imports, to what was imported with its dots.
+        calls: Calls by the name or attribute that is called.
+        loops: Calls that stand in a loop or a function.
+    """
+
+    def __init__(self, tree: ast.Module, *, cell: bool) -> None:
+        """Args:
+        cell: Whether the last expression is the value.
+        """
+        self.sinks: list[Sink] = []
+        self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        self.modules: dict[str, str] = {}
+        self.calls: dict[str, list[ast.Call]] = defaultdict(list)
+        self.repeated: set[int] = set()
+        self._bindings: dict[str, list[_Binding]] = defaultdict(list)
+        self._returns: list[tuple[str, Sink]] = []
+        _Collector(self).visit(tree)
+        if cell and tree.body and isinstance(tree.body[-1], ast.Expr):
+            self._add_value(tree.body[-1].value)
+        called = set(self.calls)
+        self.sinks += [sink for name, sink in self._returns if name not in called]
+        self.sinks.sort(key=lambda sink: sink.line)
+
+    def assigned(self, name: str) -> list[ast.AST]:
+        """All expressions that are bound to `name`."""
+        return [binding.value for binding in self._bindings.get(name, ())]
+
+    def is_known(self, name: str) -> bool:
+        """Whether the program says itself what `name` is."""
+        return name in self._bindings or name in self.functions or name in self.modules or name in BUILTINS
+
+    def origin(self, node: ast.expr) -> str:
+        """The dotted name of what an expression names, by its import: `pd.read_csv` is `pandas.read_csv`."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ".".join(["", *reversed(parts)])
+        return ".".join([self.modules.get(node.id, node.id), *reversed(parts)])
+
+    def reaching(self, starts: Iterable[ast.AST]) -> Iterator[ast.AST]:
+        """Every node that `starts` depend on, each once, with the starts themselves."""
+        seen_names: set[str] = set()
+        seen: set[int] = set()
+        todo = list(starts)
+        while todo:
+            root = todo.pop()
+            if id(root) in seen:
+                continue
+            seen.add(id(root))
+            for node in ast.walk(root):
+                yield node
+                name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+                if name is None or name in seen_names:
+                    continue
+                if isinstance(node, ast.Attribute) and name not in self.functions:
+                    continue
+                seen_names.add(name)
+                for binding in self._bindings.get(name, ()):
+                    todo.append(binding.value)
+                    todo.extend(binding.conditions)
+
+    def outgoing(self) -> Iterator[ast.AST]:
+        """Every node that something shown depends on."""
+        return self.reaching(node for sink in self.sinks for node in (*sink.shown, *sink.conditions))
+
+    def bind(self, name: str, value: ast.AST, conditions: Sequence[ast.expr]) -> None:
+        """For the collector."""
+        self._bindings[name].append(_Binding(value, tuple(conditions)))
+
+    def returned(self, function: str, sink: Sink) -> None:
+        """For the collector: what a function returns is shown, if nothing here calls it."""
+        self._returns.append((function, sink))
+
+    def _add_value(self, value: ast.expr) -> None:
+        if isinstance(value, ast.Call) and any(sink.node is value for sink in self.sinks):
+            return
+        self.sinks.append(Sink(value, value.lineno, (value,), ()))
+
+
+class _Collector(ast.NodeVisitor):
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._conditions: list[ast.expr] = []
+        self._function = ""
+        self._depth = 0
+        self._repeats = 0
+
+    def visit(self, node: ast.AST) -> None:
+        """Deep expressions are given up rather than failing."""
+        self._depth += 1
+        if self._depth < 200:
+            super().visit(node)
+        self._depth -= 1
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._flow.modules[alias.asname or alias.name.partition(".")[0]] = (
+                alias.name if alias.asname else alias.name.partition(".")[0]
+            )
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        for alias in node.names:
+            self._flow.modules[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self._bind(target, node.value)
+        self.visit(node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._bind(node.target, node.value)
+            self.visit(node.value)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._bind(node.target, node.value)
+        self.visit(node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self._bind(node.target, node.value)
+        self.visit(node.value)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self._bind(node.target, node.iter)
+        self.visit(node.iter)
+        self._repeats += 1
+        self._under(node.iter, [*node.body, *node.orelse])
+        self._repeats -= 1
+
+    visit_AsyncFor = visit_For
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self._repeats += 1
+        self._under(node.test, [*node.body, *node.orelse])
+        self._repeats -= 1
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self._under(node.test, [*node.body, *node.orelse])
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        for case in node.cases:
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    self._flow.bind(name, node.subject, self._conditions)
+            self._under(node.subject, case.body)
+
+    def visit_With(self, node: ast.With | ast.AsyncWith) -> None:
+        for item in node.items:
+            if item.optional_vars is not None:
+                self._bind(item.optional_vars, item.context_expr)
+            self.visit(item.context_expr)
+        for statement in node.body:
+            self.visit(statement)
+
+    visit_AsyncWith = visit_With
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        self._bind(node.target, node.iter)
+        self._repeats += 1
+        self.generic_visit(node)
+        self._repeats -= 1
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._flow.functions[node.name] = node
+        before, self._function = self._function, node.name
+        conditions, self._conditions = self._conditions, []
+        self._repeats += 1
+        for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
+            self.visit(part)
+        self._repeats -= 1
+        self._function, self._conditions = before, conditions
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+            if isinstance(statement, _FUNCTIONS):
+                self._flow.bind(node.name, ast.Name(id=statement.name, ctx=ast.Load()), ())
+                self._flow.bind(statement.name, ast.Name(id="self", ctx=ast.Load()), ())
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None:
+            self._flow.bind(self._function, node.value, self._conditions)
+            sink = Sink(node.value, node.lineno, (node.value,), tuple(self._conditions))
+            self._flow.returned(self._function, sink)
+            self.visit(node.value)
+
+    def visit_Yield(self, node: ast.Yield | ast.YieldFrom) -> None:
+        if node.value is not None:
+            self._flow.bind(self._function, node.value, self._conditions)
+            self.visit(node.value)
+
+    visit_YieldFrom = visit_Yield
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        call = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if isinstance(call, ast.Call) and not _is_print(call):
+            for name in _changed_by(call):
+                self._flow.bind(name, call, self._conditions)
+        self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = _called(node)
+        self._flow.calls[name].append(node)
+        if self._repeats:
+            self._flow.repeated.add(id(node))
+        function = self._flow.functions.get(name)
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        self._bind_parameters(name, node)
+        for part in given:
+            if isinstance(part, ast.Lambda):
+                receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+                others = [other for other in (*given, receiver) if other is not None and other is not part]
+                for parameter in part.args.args:
+                    for other in others:
+                        self._flow.bind(parameter.arg, other, ())
+        if _is_print(node) or (name in _WRITERS and function is None):
+            shown = given if _is_print(node) else [node]
+            self._flow.sinks.append(Sink(node, node.lineno, shown, tuple(self._conditions)))
+        self.generic_visit(node)
+
+    def _bind_parameters(self, name: str, call: ast.Call) -> None:
+        """By name when all is read, since a function may be called above its definition: bound to all arguments."""
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            self._flow.bind(f"({name})", argument, self._conditions)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        """Annotations are no data."""
+
+    def _bind(self, target: ast.expr, value: ast.AST) -> None:
+        for name in _roots(target):
+            self._flow.bind(name, value, self._conditions)
+        for part in ast.walk(target):
+            if isinstance(part, ast.Subscript):
+                for name in _roots(target):
+                    self._flow.bind(name, part.slice, self._conditions)
+
+    def _under(self, condition: ast.expr, body: Iterable[ast.stmt]) -> None:
+        self._conditions.append(condition)
+        for statement in body:
+            self.visit(statement)
+        self._conditions.pop()
+
+
+def flow_of(tree: ast.Module, *, cell: bool) -> Flow:
+    """The flow of a module, with the parameters of its functions bound to what they are called with."""
+    flow = Flow(tree, cell=cell)
+    for name, function in flow.functions.items():
+        arguments = function.args
+        for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            flow.bind(parameter.arg, ast.Name(id=f"({name})", ctx=ast.Load()), ())
+        for default in (*arguments.defaults, *filter(None, arguments.kw_defaults)):
+            for parameter in (*arguments.args, *arguments.kwonlyargs):
+                flow.bind(parameter.arg, default, ())
+    return flow
+
+
+def _roots(target: ast.expr) -> Iterator[str]:
+    """The names that an assignment to `target` changes."""
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
+        yield from _roots(target.value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from _roots(element)
+    elif isinstance(target, ast.Call):
+        yield from _roots(target.func)
+
+
+def _changed_by(call: ast.Call) -> Iterator[str]:
+    """What a call whose result is thrown away may change: its receiver and its arguments."""
+    if isinstance(call.func, ast.Attribute):
+        yield from _roots(call.func.value)
+    for argument in call.args:
+        if isinstance(argument, ast.Name):
+            yield argument.id
+
+
+def _is_print(call: ast.Call) -> bool:
+    name = _called(call)
+    if isinstance(call.func, ast.Name):
+        return name in ("print", "display", "pprint")
+    return name == "write" and ast.unparse(call.func) in ("sys.stdout.write", "stdout.write")
+
+
+def _called(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""

@@ -1,0 +1,147 @@
+"""What is made of what a guest's probes say (`checks=True`): warnings whose code, tier and words are the host's.
+
+A probe's words are a claim of the program that it watched. They choose one of the kinds below and fill in numbers and
+names, which are shown as what they are; a kind that is not below is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from groundbox.execution import Warning
+from groundbox.sandbox.wire import Observed
+
+_MOST_NAME_CHARS: Final = 60
+
+
+class Kind(NamedTuple):
+    """One kind of observation.
+
+    Attributes:
+        message: With `{line}`, `{names}` and the counts; a count that is not told is 0.
+    """
+
+    code: str
+    tier: str
+    message: str
+    hint: str
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "merge_multiplied": Kind(
+        "pandas.merge_multiplied",
+        "warn",
+        "a join on {names} made {rows} rows of {left} and {right}: a key stands more than once where it was to be one",
+        "Make the key unique on one side first (drop_duplicates, or a groupby), and say so with validate='m:1'.",
+    ),
+    "merge_empty": Kind(
+        "pandas.merge_empty",
+        "warn",
+        "a join on {names} of {left} rows with {right} rows matched nothing",
+        "Compare the keys: blanks around them, upper and lower case, numbers held as text.",
+    ),
+    "merge_lost": Kind(
+        "pandas.merge_lost",
+        "note",
+        "an inner join on {names} left out {lost} of {left} rows, which have no partner",
+        "If they should count, join with how='left'; if not, say that they were left out.",
+    ),
+    "merge_unmatched": Kind(
+        "pandas.merge_unmatched",
+        "note",
+        "{lost} of {left} rows found no partner in a join on {names}, and have blanks",
+        "Look at the keys without a partner before blanks go into a sum or a mean.",
+    ),
+    "rows_dropped": Kind(
+        "pandas.rows_dropped",
+        "warn",
+        "dropna() left out {lost} of {rows} rows, for a blank in any column",
+        "Name the columns that count: dropna(subset=[…]).",
+    ),
+    "values_lost": Kind(
+        "pandas.values_lost",
+        "warn",
+        "errors='coerce' made blanks of {lost} of {rows} values of {names}",
+        "Look at those values; clean them first (thousands separators, currency signs, other date formats).",
+    ),
+    "groups_dropped": Kind(
+        "pandas.groups_dropped",
+        "warn",
+        "groupby on {names} left out {lost} of {rows} rows, whose key is blank",
+        "Use dropna=False, or say that they were left out.",
+    ),
+    "concat_misaligned": Kind(
+        "pandas.concat_misaligned",
+        "warn",
+        "concat put blanks where labels differ: {names}",
+        "Make the labels equal first (rename, or reset_index(drop=True) to put frames side by side).",
+    ),
+    "astype_lossy": Kind(
+        "pandas.astype_lossy",
+        "warn",
+        "astype cut the fractions off {lost} of {rows} values of {names}",
+        "Use round() first if whole numbers are wanted.",
+    ),
+    "astype_overflow": Kind(
+        "pandas.astype_overflow",
+        "warn",
+        "astype to a smaller type changed {lost} of {rows} values of {names}",
+        "Use int64.",
+    ),
+    "text_summed": Kind(
+        "pandas.text_summed",
+        "warn",
+        "sum() of {names} put {rows} texts together, which are numbers",
+        "Convert first: pd.to_numeric(column).",
+    ),
+    "text_ordered": Kind(
+        "pandas.text_ordered",
+        "warn",
+        "{names} holds numbers as text and was ordered as text, where '10' comes before '9'",
+        "Convert first: pd.to_numeric(column).",
+    ),
+    "text_column": Kind(
+        "pandas.text_column",
+        "note",
+        "read_csv read {names} as text, though nearly all of it reads as numbers",
+        "Give thousands=, decimal= or na_values=, or clean the column.",
+    ),
+    "left_out": Kind(
+        "pandas.unwatched",
+        "note",
+        "{calls} calls were not looked at, because there was too much to look at",
+        "Look at a smaller part of the data.",
+    ),
+    "unable": Kind(
+        "pandas.unwatched",
+        "note",
+        "nothing could be watched: probes need Python 3.12 or later in the environment, with a free tool of "
+        "sys.monitoring",
+        "Build the environment with Python 3.12 or later.",
+    ),
+}
+_COUNTS: Final = ("rows", "left", "right", "lost", "columns", "frames", "calls", "times")
+
+
+def warnings(told: Iterable[Observed]) -> Sequence[Warning]:
+    """One warning for each observation of a known kind."""
+    return [_warning(KINDS[each.kind], each) for each in told if each.kind in KINDS]
+
+
+def _warning(kind: Kind, told: Observed) -> Warning:
+    names = [_shown(name) for name in told.names]
+    counts = {name: told.counts.get(name, 0) for name in _COUNTS}
+    words = kind.message.format(names=" and ".join(names) or "the labels of rows", **counts)
+    evidence: dict[str, Any] = {name: count for name, count in told.counts.items() if name in _COUNTS}
+    if told.line is not None:
+        words = f"line {told.line}: {words}"
+        evidence["line"] = told.line
+    if names:
+        evidence["names"] = names
+    return Warning(code=kind.code, tier=kind.tier, message=words, evidence=evidence, hint=kind.hint)
+
+
+def _shown(name: str) -> str:
+    """A name as it may stand in a sentence: on one line, short, and seen to be quoted."""
+    return repr(name[:_MOST_NAME_CHARS])
