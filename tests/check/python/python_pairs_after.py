@@ -2,7 +2,13 @@
 
 from python_pair import Pair
 
-_STAFF = "name,dept,salary,start\nann,it,5200,2021-03-01\nbob,hr,4100,2020-07-15\ncid,it,4800,2019-01-10\ndan,,3900,2022-05-05\n"
+_STAFF = """\
+name,dept,salary,start
+ann,it,5200,2021-03-01
+bob,hr,4100,2020-07-15
+cid,it,4800,2019-01-10
+dan,,3900,2022-05-05
+"""
 
 PAIRS = [
     Pair(
@@ -105,7 +111,7 @@ best = max(points)
     Pair(
         name="a bill that is off by a fraction",
         expects="python.float_money",
-        files={"cart.csv": "item,price,qty\npen,1.1,3\npad,2.2,1\n"},
+        files={"cart.csv": "item,price,qty\npen,1.1,3\npad,2.5,1\n"},
         wrong="""\
 import csv
 subtotal = 0

@@ -65,7 +65,7 @@ class Flow:
         functions: Functions by name; of two with one name the later.
         modules: Names of imports, to what was imported with its dots.
         calls: Calls by the name or attribute that is called.
-        loops: Calls that stand in a loop or a function.
+        repeated: Ids of the calls that stand in a loop.
     """
 
     def __init__(self, tree: ast.Module, *, cell: bool) -> None:
@@ -235,10 +235,10 @@ class _Collector(ast.NodeVisitor):
         self._flow.functions[node.name] = node
         before, self._function = self._function, node.name
         conditions, self._conditions = self._conditions, []
-        self._repeats += 1
+        before_repeats, self._repeats = self._repeats, 0
         for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
             self.visit(part)
-        self._repeats -= 1
+        self._repeats = before_repeats
         self._function, self._conditions = before, conditions
 
     visit_AsyncFunctionDef = visit_FunctionDef

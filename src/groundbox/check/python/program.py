@@ -37,7 +37,7 @@ class Program:
 
     def __init__(self, source: str, tree: ast.Module, execution: Execution) -> None:
         self.source, self.tree, self.execution = source, tree, execution
-        self.flow: Flow = flow_of(tree, cell=True)
+        self.flow: Flow = flow_of(tree, cell=execution.value is not None)
         self.nodes = list(ast.walk(tree))
         self.outgoing = {id(node) for node in self.flow.outgoing()}
 

@@ -127,8 +127,8 @@ def _hidden_effect(program: Program, attempt: ast.Try, handler: ast.ExceptHandle
                 return f"puts {ast.unparse(statement.value)[:40]} in its place, which reaches the output"
         elif isinstance(statement, ast.Return):
             value = statement.value
-            if isinstance(value, ast.Constant) and value.value is not None and id(value) in program.outgoing:
-                return f"returns {ast.unparse(value)[:40]} instead, which reaches the output"
+            if _is_fallback(value) and id(value) in program.outgoing:
+                return f"returns {ast.unparse(statement)[7:47]} instead, which reaches the output"
     if all(isinstance(statement, ast.Pass | ast.Continue) for statement in handler.body):
         for statement in attempt.body:
             for part in ast.walk(statement):
@@ -139,6 +139,11 @@ def _hidden_effect(program: Program, attempt: ast.Try, handler: ast.ExceptHandle
                 if isinstance(part, ast.Assign) and id(part.value) in program.outgoing:
                     return "the value from before stays, and reaches the output"
     return None
+
+
+def _is_fallback(value: ast.expr | None) -> bool:
+    """Whether it stands for data that is missing: no None, which says so, and no truth value, which is an answer."""
+    return isinstance(value, ast.Constant) and value.value is not None and not isinstance(value.value, bool)
 
 
 def _collects(node: ast.AST) -> bool:
@@ -195,7 +200,12 @@ def _shows_number(program: Program, sink: Sink) -> bool:
 
 def _is_bare(sink: Sink) -> bool:
     """Whether it shows just a number, or a name for one, perhaps after words: no heading, no computation."""
-    numbers = [node for node in sink.shown if not (isinstance(node, ast.Constant) and isinstance(node.value, str))]
+    shown = [
+        part.value if isinstance(part, ast.FormattedValue) else part
+        for node in sink.shown
+        for part in (node.values if isinstance(node, ast.JoinedStr) else [node])
+    ]
+    numbers = [node for node in shown if not (isinstance(node, ast.Constant) and isinstance(node.value, str))]
     return len(numbers) == 1 and isinstance(numbers[0], ast.Name | ast.Constant)
 
 

@@ -111,7 +111,8 @@ def not_a_number(program: Program) -> Iterator[Finding]:
     printed = program.execution.stdout[-4000:].rstrip().rpartition("\n")[2]
     for where, text in (("the value", value or ""), ("the last line printed", printed)):
         seen = _NOT_A_NUMBER.search(text[:4000])
-        if seen is not None and "\n" not in text.strip():
+        meant = seen is not None and "inf" in seen[0].lower() and "inf" in program.source  # a sentinel of the program's
+        if seen is not None and not meant and "\n" not in text.strip():
             yield Finding(
                 code="python.not_a_number",
                 message=f"{where} holds {seen[0]}: {text.strip()[:80]}",

@@ -56,6 +56,8 @@ def float_equality(program: Program) -> Iterator[Finding]:
     for compare, left, operator, right in _comparisons(program):
         if not isinstance(operator, _EQUAL):
             continue
+        if any(isinstance(side, ast.Constant) and type(side.value) not in (int, float) for side in (left, right)):
+            continue
         one, other = _inexact(program, left), _inexact(program, right)
         computed = _is_computed(program, left) or _is_computed(program, right)
         if computed and (one or other):
@@ -113,8 +115,12 @@ def mutable_defaults(program: Program) -> Iterator[Finding]:
         for position, name, _ in _defaults(node):
             if _CACHE.search(name) or not _changed_within(node, name):
                 continue
-            calls = [call for call in program.flow.calls[node.name] if _leaves_out(call, position, name)]
-            if len(calls) > 1 or any(id(call) in program.flow.repeated and not _within(node, call) for call in calls):
+            calls = [
+                call
+                for call in program.flow.calls[node.name]
+                if _leaves_out(call, position, name) and not _within(node, call)
+            ]
+            if len(calls) > 1 or any(id(call) in program.flow.repeated for call in calls):
                 yield Finding(
                     code="python.mutable_default",
                     line=node.lineno,

@@ -1,0 +1,288 @@
+"""Whether two results are the same, and where they first differ: tables, numbers, and text with numbers in it.
+
+Numbers are compared within a relative tolerance, because the order of a sum shows in its last digits.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from groundbox.execution import Execution
+
+TABLE_MIME: Final = "application/vnd.dataresource+json"
+REL_TOL: Final = 1e-9
+_DIGITS: Final = 8
+_SHOWN_CHARS: Final = 60
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][-+]?\d{1,3})?(?![\w])")
+_MOST_LEFT: Final = 200
+
+Row = tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows as a result tells them.
+
+    Attributes:
+        row_count: How many there are; more than `rows` when not all were told.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    row_count: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The first difference between two results.
+
+    Attributes:
+        count: How many rows, lines or values differ; of several differences the smallest is the easiest to explain.
+        words: Where, and what stands on both sides.
+    """
+
+    count: int
+    words: str
+
+
+def table_of(execution: Execution) -> Table | None:
+    """The table that a run has as its value, or None."""
+    data = None if execution.value is None else execution.value.get(TABLE_MIME)
+    if not isinstance(data, Mapping) or not isinstance(data.get("data"), list):
+        return None
+    fields = data.get("schema", {}).get("fields", []) if isinstance(data.get("schema"), Mapping) else []
+    names = [field["name"] for field in fields if isinstance(field, Mapping) and isinstance(field.get("name"), str)]
+    index = data["schema"].get("primaryKey", []) if names else []
+    kept = [name for name in names if name != "index" or name not in index]  # the labels of rows, which have no name
+    rows = [tuple(row.get(name) for name in kept) for row in data["data"] if isinstance(row, Mapping)]
+    count = data.get("row_count")
+    return Table(columns=kept, rows=rows, row_count=count if isinstance(count, int) else len(rows))
+
+
+def table_difference(
+    one: Table,
+    other: Table,
+    *,
+    ordered: bool = False,
+    any_columns: bool = True,
+    rel_tol: float = REL_TOL,
+) -> Difference | None:
+    """The first difference of two tables, or None. Names of columns do not count.
+
+    Args:
+        ordered: Whether the order of rows counts.
+        any_columns: Whether columns may stand in another order.
+    """
+    if len(one.columns) != len(other.columns):
+        return Difference(
+            count=_most(one, other), words=f"{_plural(len(one.columns), 'column')} and {len(other.columns)}"
+        )
+    if one.row_count != other.row_count:
+        count = abs(one.row_count - other.row_count)
+        return Difference(count=count, words=f"{_plural(one.row_count, 'row')} and {other.row_count}")
+    if not ordered and (one.row_count > len(one.rows) or other.row_count > len(other.rows)):
+        words = f"both have {one.row_count} rows, of which not all were told; order them, or compare sums"
+        return Difference(count=one.row_count, words=words)
+    found = _row_difference(one.rows, other.rows, ordered=ordered, rel_tol=rel_tol)
+    if found is None or not any_columns or len(one.columns) < 2:
+        return found
+    places = _matched_columns(one.rows, other.rows, ordered=ordered, rel_tol=rel_tol)
+    if places is None:
+        return found
+    moved = [tuple(row[place] for place in places) for row in other.rows]
+    return found if _row_difference(one.rows, moved, ordered=ordered, rel_tol=rel_tol) else None
+
+
+def text_difference(one: str, other: str, *, ordered: bool = True, rel_tol: float = REL_TOL) -> Difference | None:
+    """The first difference of two texts line by line, or None; numbers in them are compared as numbers."""
+    ones, others = one.rstrip().split("\n"), other.rstrip().split("\n")
+    if not ordered:
+        ones, others = sorted(ones), sorted(others)
+    different = [
+        number
+        for number in range(max(len(ones), len(others)))
+        if number >= min(len(ones), len(others)) or not same_text(ones[number], others[number], rel_tol)
+    ]
+    if not different:
+        return None
+    first = different[0]
+    pair = [_shown(lines[first]) if first < len(lines) else "no line" for lines in (ones, others)]
+    return Difference(count=len(different), words=f"line {first + 1}: {pair[0]} and {pair[1]}")
+
+
+def value_difference(one: str, other: str, *, rel_tol: float = REL_TOL) -> Difference | None:
+    """The difference of two values by their text, read as Python's literals where they are any."""
+    values = [_literal(text) for text in (one, other)]
+    if None not in values and same_value(values[0], values[1], rel_tol):
+        return None
+    return text_difference(one, other, rel_tol=rel_tol)
+
+
+def same_value(one: Any, other: Any, rel_tol: float = REL_TOL) -> bool:
+    """Whether two plain values are the same; a list and a tuple may be, as may 3 and 3.0, and all blanks."""
+    if _is_blank(one) or _is_blank(other):
+        return _is_blank(one) and _is_blank(other)
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return _close(one, other, rel_tol)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(same_value(a, b, rel_tol) for a, b in zip(one, other, strict=True))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key], rel_tol) for key in one)
+    return type(one) is type(other) and bool(one == other)
+
+
+def same_text(one: str, other: str, rel_tol: float = REL_TOL) -> bool:
+    """Whether two lines are the same but for blanks at their ends and the last digits of numbers."""
+    one, other = one.strip(), other.strip()
+    if one == other:
+        return True
+    if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
+        return False
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
+    return all(a == b or _close(_read(a), _read(b), rel_tol) for a, b in pairs)
+
+
+def _read(numeral: str) -> float:
+    return int(numeral) if numeral.lstrip("+-").isdigit() else float(numeral)
+
+
+def _close(one: float, other: float, rel_tol: float) -> bool:
+    """Whole numbers are exact."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    try:
+        return one == other or math.isclose(one, other, rel_tol=rel_tol, abs_tol=1e-12 if rel_tol else 0.0)
+    except OverflowError:
+        return False
+
+
+def _row_difference(ones: Sequence[Row], others: Sequence[Row], *, ordered: bool, rel_tol: float) -> Difference | None:
+    if ordered:
+        different = [
+            n for n, (one, other) in enumerate(zip(ones, others, strict=False)) if not same_value(one, other, rel_tol)
+        ]
+        if not different:
+            return None
+        first = different[0]
+        pair = _row_words(ones[first], others[first], rel_tol)
+        return Difference(count=len(different), words=f"row {first + 1}: {pair}")
+    left, right = _unmatched(ones, others, rel_tol)
+    if not left and not right:
+        return None
+    if not left or not right:
+        only = (left or right)[0]
+        return Difference(count=max(len(left), len(right)), words=f"only one has the row {_shown(only)}")
+    return Difference(count=max(len(left), len(right)), words=f"a row: {_row_words(left[0], right[0], rel_tol)}")
+
+
+def _unmatched(ones: Sequence[Row], others: Sequence[Row], rel_tol: float) -> tuple[list[Row], list[Row]]:
+    """Rows of each side without a partner: first by rounded values, then, of few, one by one."""
+    waiting: dict[Any, list[Row]] = defaultdict(list)
+    for row in others:
+        waiting[_key(row)].append(row)
+    left = []
+    for row in ones:
+        partners = waiting.get(_key(row), [])
+        partner = next((n for n, each in enumerate(partners) if same_value(row, each, rel_tol)), None)
+        if partner is None:
+            left.append(row)
+        else:
+            del partners[partner]
+    right = [row for rows in waiting.values() for row in rows]
+    if max(len(left), len(right)) > _MOST_LEFT:
+        return left, right
+    alone = []
+    for row in left:
+        partner = next((n for n, each in enumerate(right) if same_value(row, each, rel_tol)), None)
+        if partner is None:
+            alone.append(row)
+        else:
+            del right[partner]
+    return alone, right
+
+
+def _matched_columns(ones: Sequence[Row], others: Sequence[Row], *, ordered: bool, rel_tol: float) -> list[int] | None:
+    """For each column of one table, the column of the other that holds the same values; None without one."""
+    width = len(ones[0]) if ones else 0
+    free = list(range(width))
+    places = []
+    for column in range(width):
+        values = [(row[column],) for row in ones]
+        found = next(
+            (
+                n
+                for n in free
+                if not _row_difference(values, [(row[n],) for row in others], ordered=ordered, rel_tol=rel_tol)
+            ),
+            None,
+        )
+        if found is None:
+            return None
+        free.remove(found)
+        places.append(found)
+    return places
+
+
+def _row_words(one: Row, other: Row, rel_tol: float) -> str:
+    for a, b in zip(one, other, strict=False):
+        if not same_value(a, b, rel_tol):
+            return f"{_shown(a)} and {_shown(b)}"
+    return f"{_shown(one)} and {_shown(other)}"
+
+
+def _key(value: Any) -> Any:
+    """Equal for values that are the same, but for numbers at the edge of rounding."""
+    if _is_blank(value):
+        return None
+    if isinstance(value, bool | str):
+        return (type(value).__name__, value)
+    if isinstance(value, int | float):
+        try:
+            return ("number", f"{value:.{_DIGITS}e}") if value else ("number", "0")
+        except OverflowError:
+            return ("number", str(value))
+    if isinstance(value, tuple | list):
+        return tuple(_key(item) for item in value)
+    return repr(value)
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text) if len(text) < 100_000 else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return repr(text) if isinstance(value, str) else text
+
+
+def _most(one: Table, other: Table) -> int:
+    return max(one.row_count, other.row_count, 1)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def votes(groups: Sequence[Sequence[int]]) -> int | None:
+    """The group with more members than any other, if it has more than one or is alone; None without one."""
+    sizes = Counter({number: len(group) for number, group in enumerate(groups)})
+    ranked = sizes.most_common(2)
+    if not ranked or (len(ranked) > 1 and (ranked[0][1] == ranked[1][1] or ranked[0][1] < 2)):
+        return None
+    return ranked[0][0]
