@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from groundbox.check.answers.checking import check_answer
+    from groundbox.check.answers.report import AnswerReport
     from groundbox.check.determinism import check_determinism, check_determinism_async
     from groundbox.check.formulations import Agreement, Candidate, compare_candidates, compare_candidates_async
     from groundbox.check.python.check import check_python
@@ -12,7 +14,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Agreement": "formulations",
+    "AnswerReport": "answers.report",
     "Candidate": "formulations",
+    "check_answer": "answers.checking",
     "check_determinism": "determinism",
     "check_determinism_async": "determinism",
     "check_python": "python.check",
@@ -23,7 +27,9 @@ _HOME = {
 
 __all__ = [
     "Agreement",
+    "AnswerReport",
     "Candidate",
+    "check_answer",
     "check_determinism",
     "check_determinism_async",
     "check_python",

@@ -1,0 +1,294 @@
+"""`check_answer`: reads the answer, reads the runs, and says of each mention where it comes from."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import keyword
+import re
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.check.answers import claims
+from groundbox.check.answers.cleaning import visible
+from groundbox.check.answers.dates import Date, Span
+from groundbox.check.answers.found import Found
+from groundbox.check.answers.judging import Held, Judge
+from groundbox.check.answers.mentions import read
+from groundbox.check.answers.report import AnswerReport, Kind, Mention, Support, Verdict
+from groundbox.check.answers.scope import Scopes
+from groundbox.check.answers.shown_data import read_executions
+from groundbox.check.answers.whole_outputs import search_whole
+from groundbox.check.answers.wording import plain
+from groundbox.errors import InvalidArgument
+from groundbox.execution import Execution, Warning
+
+MOST_CHARS: Final = 2_000_000
+MOST_MENTIONS: Final = 2_000
+MOST_WARNINGS: Final = 200
+_TELLING: Final = 10
+"""A number up to this stands in so many programs that this says nothing."""
+_TIERS: Final = {Kind.NUMBER: "error", Kind.DATE: "error", Kind.FILE: "error", Kind.TEXT: "warn", Kind.CODE: "note"}
+_HINTS: Final = {
+    Kind.NUMBER: "Print this number in a run, or leave it out.",
+    Kind.DATE: "Print this date in a run, or leave it out.",
+    Kind.FILE: "Name a file that a run made: {files}.",
+    Kind.TEXT: "Quote what a run printed, letter by letter, or write it without quotation marks.",
+    Kind.CODE: "Write names as a run showed them.",
+}
+_OPERATORS: Final = re.compile(r"[()=<>+*%\[\]{};:!\\|&@$]|\s|\w\.\w|^-|/")
+_NAMES: Final = frozenset(
+    [
+        *keyword.kwlist,
+        *sys.stdlib_module_names,
+        "pandas",
+        "numpy",
+        "pd",
+        "np",
+        "plt",
+        "df",
+        "matplotlib",
+        "scipy",
+        "sklearn",
+    ]
+) | {name for name in dir(builtins) if not name.endswith(("Error", "Exception", "Warning", "Interrupt"))}
+
+
+def check_answer(
+    text: str, executions: Sequence[Execution], *, question: str | None = None, programs: Sequence[str] = ()
+) -> AnswerReport:
+    """Says for each number, date, quoted text, code span and file name of an answer where it comes from.
+
+    Args:
+        executions: What the answer rests on, in order. Output that was cut is searched to its end.
+        question: What was asked. What the answer repeats from it is `given`, unless it was shown.
+        programs: The programs that ran; names of code are looked for in them, values are not.
+
+    Raises:
+        InvalidArgument: `text` is no text, or longer than `MOST_CHARS`.
+    """
+    if not isinstance(text, str):
+        raise InvalidArgument("text", f"must be a str, not {type(text).__name__}")
+    if len(text) > MOST_CHARS:
+        raise InvalidArgument("text", f"has {len(text)} characters, and {MOST_CHARS} is the most; check it in parts")
+    return _Check(text, executions, question or "", programs).report()
+
+
+class _Check:
+    def __init__(self, text: str, executions: Sequence[Execution], question: str, programs: Sequence[str]) -> None:
+        self._original, self._visible = text, visible(text)
+        reading = read(self._visible.text)
+        self._dropped = {}
+        if len(reading.mentions) > MOST_MENTIONS:
+            self._dropped["mentions"] = len(reading.mentions) - MOST_MENTIONS
+        self._found = reading.mentions[:MOST_MENTIONS]
+        claims.excuse(reading.text, self._found)
+        self._executions, self._sources = executions, read_executions(executions)
+        self._scopes = Scopes(reading.text, self._found)
+        self._judge = Judge(self._sources, self._scopes, reading.text)
+        self._question, self._asked = plain(visible(question).text), _asked(question)
+        self._in_programs = _asked("\n".join([reading.programs, *programs]))
+        self._programs = [plain(program) for program in programs]
+        self._held: dict[int, Held] = {}
+        self._warnings: list[Warning] = []
+
+    def report(self) -> AnswerReport:
+        numbers = [n for n, one in enumerate(self._found) if one.kind is Kind.NUMBER and not one.no_claim]
+        self._hold_numbers(numbers)
+        mentions = [self._mention(n, one) for n, one in enumerate(self._found)]
+        dropped = {**self._dropped, **self._sources.dropped}
+        if self._judge.work_left <= 0:
+            dropped["derivations"] = 1
+        self._warn(mentions, dropped)
+        return AnswerReport(mentions=mentions, warnings=self._warnings, dropped=dropped)
+
+    def _hold_numbers(self, numbers: list[int]) -> None:
+        for n in numbers:
+            held = self._judge.exact(self._found[n]) or self._pair(self._found[n])
+            if held is not None:
+                self._held[n] = held
+        missing = [n for n in numbers if n not in self._held]
+        self._held.update(search_whole(self._executions, {n: self._found[n] for n in missing}))
+        for n in missing:
+            if n not in self._held:
+                held = self._judge.derived(self._found[n], self._beside(n))
+                if held is not None:
+                    self._held[n] = held
+
+    def _pair(self, found: Found) -> Held | None:
+        """45/50, where both stand somewhere."""
+        if found.pair is None:
+            return None
+        parts = [dataclasses.replace(found, numbers=[number], pair=None) for number in found.pair]
+        held = [self._judge.exact(part) or self._judge.derived(part, []) for part in parts]
+        if None in held:
+            return None
+        return held[0]
+
+    def _beside(self, n: int) -> list[tuple[Found, Held]]:
+        """Numbers of the same paragraph that hold, the nearest first."""
+        start, end = self._scopes.paragraph(self._found[n])
+        near = []
+        for other in range(max(0, n - 30), min(len(self._found), n + 30)):
+            if other != n and other in self._held and start <= self._found[other].start < end:
+                near.append((abs(other - n), self._found[other], self._held[other]))
+        return [(found, held) for _, found, held in sorted(near, key=lambda one: one[0])]
+
+    def _mention(self, n: int, found: Found) -> Mention:
+        verdict, support, reason = self._verdict(n, found)
+        start, end = self._visible.place(found.start), self._visible.place(found.end)
+        return Mention(
+            kind=found.kind, text=found.text, start=start, end=end, verdict=verdict, support=support, reason=reason
+        )
+
+    def _verdict(self, n: int, found: Found) -> tuple[Verdict, Support | None, str]:
+        if found.no_claim:
+            return Verdict.NO_CLAIM, None, found.no_claim
+        support = self._support(n, found)
+        if support is not None:
+            return (Verdict.DERIVABLE if support.derivation else Verdict.EXACT), support, ""
+        if self._given(found):
+            return Verdict.GIVEN, None, "stands in the question"
+        if found.kind is Kind.NUMBER and any(
+            number.value > _TELLING and number.value in self._in_programs for number in found.numbers
+        ):
+            return Verdict.GIVEN, None, "stands in a program"
+        excuse = found.excuse or (_code_excuse(found, self._programs) if found.kind is Kind.CODE else "")
+        if excuse:
+            return Verdict.NO_CLAIM, None, excuse
+        return Verdict.UNSUPPORTED, None, "stands in no output, and follows from none by one simple step"
+
+    def _support(self, n: int, found: Found) -> Support | None:
+        if found.kind is Kind.NUMBER:
+            return self._held[n].support if n in self._held else None
+        if found.kind is Kind.DATE:
+            assert found.date is not None
+            return self._dated(found.date)
+        inner = plain(_inner(found.text))
+        if found.kind is Kind.FILE:
+            return self._file(inner) or self._said(inner)
+        return self._said(inner)
+
+    def _said(self, inner: str) -> Support | None:
+        for wanted in dict.fromkeys((inner, inner.rstrip(".,;:!?…"))):
+            place = self._sources.text_with(wanted)
+            if place is not None:
+                return place.support()
+        return None
+
+    def _file(self, inner: str) -> Support | None:
+        for path, place in self._sources.names:
+            shown = plain(path)
+            if inner.removeprefix("./") in (shown, shown.rpartition("/")[2]):
+                return place.support()
+        return None
+
+    def _dated(self, date: Date) -> Support | None:
+        said = self._said(plain(date.text))
+        if said is not None:
+            return said
+        for other, place in self._sources.dates:
+            for reading in date.readings:
+                for shown in other.readings:
+                    if (reading.first, reading.last) == (shown.first, shown.last):
+                        return place.support()
+        for other, place in self._sources.dates:
+            for shown in other.readings:
+                if _follows(date, shown):
+                    return place.support(f"from {other.text}")
+        return None
+
+    def _given(self, found: Found) -> bool:
+        if not self._question:
+            return False
+        if found.kind is Kind.NUMBER:
+            return any(number.value in self._asked for number in found.numbers)
+        return plain(_inner(found.text)) in self._question
+
+    def _warn(self, mentions: Sequence[Mention], dropped: dict[str, int]) -> None:
+        unsupported = [one for one in mentions if one.verdict is Verdict.UNSUPPORTED]
+        files = ", ".join(path for path, _ in self._sources.names[:5]) or "none did"
+        for one in unsupported[:MOST_WARNINGS]:
+            self._warnings.append(
+                Warning(
+                    code=f"answer.unsupported_{one.kind.value}",
+                    tier=_TIERS[one.kind],
+                    message=f"{one.text!r} {one.reason}",
+                    evidence={"text": one.text, "start": one.start, "end": one.end, "context": self._context(one)},
+                    hint=_HINTS[one.kind].format(files=files),
+                )
+            )
+        if len(unsupported) > MOST_WARNINGS:
+            dropped["warnings"] = len(unsupported) - MOST_WARNINGS
+        self._warn_of_dates()
+        if self._visible.bidi:
+            self._warnings.append(
+                Warning(
+                    code="answer.hidden_characters",
+                    tier="warn",
+                    message="the answer holds characters that turn the direction of text, so that it may read "
+                    "otherwise than it was checked",
+                    evidence={"count": self._visible.hidden},
+                    hint="Leave them out.",
+                )
+            )
+        if dropped:
+            told = ", ".join(f"{count} {what}" for what, count in dropped.items())
+            self._warnings.append(
+                Warning(
+                    code="answer.not_all_checked",
+                    tier="warn",
+                    message=f"not all was looked at: {told} over the limits",
+                    evidence=dict(dropped),
+                    hint="Check a shorter answer, or one that rests on fewer runs.",
+                )
+            )
+
+    def _warn_of_dates(self) -> None:
+        for one in self._found:
+            if one.date is not None and len({r.first for r in one.date.readings}) > 1:
+                readings = [reading.first.isoformat() for reading in one.date.readings]
+                self._warnings.append(
+                    Warning(
+                        code="answer.ambiguous_date",
+                        tier="note",
+                        message=f"{one.text!r} is {' or '.join(readings)}",
+                        evidence={"text": one.text, "readings": readings},
+                        hint="Write dates as 2024-03-04.",
+                    )
+                )
+
+    def _context(self, one: Mention) -> str:
+        return self._original[max(0, one.start - 40) : one.end + 40]
+
+
+def _follows(date: Date, shown: Span) -> bool:
+    """Whether a month, a quarter or a day without its year is that of a date that was shown."""
+    first, last, any_year = shown
+    if date.quarter:
+        return not any_year and (first.month - 1) // 3 == date.quarter - 1 and (last - first).days < 93
+    for reading in date.readings:
+        if reading.any_year:
+            if first == last and (reading.first.month, reading.first.day) == (first.month, first.day):
+                return True
+        elif reading.first != reading.last and reading.first <= first and last <= reading.last:
+            return True
+    return False
+
+
+def _asked(question: str) -> frozenset[object]:
+    return frozenset(number.value for one in read(visible(question).text).mentions for number in one.numbers)
+
+
+def _inner(text: str) -> str:
+    return text.strip("`").strip("\"'“”„«»‘’ ")
+
+
+def _code_excuse(found: Found, programs: Sequence[str]) -> str:
+    inner = _inner(found.text)
+    if any(plain(inner) in program for program in programs):
+        return "stands in a program that ran"
+    if inner in _NAMES:
+        return "a name of the language"
+    return "code" if _OPERATORS.search(inner) else ""

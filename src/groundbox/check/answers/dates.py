@@ -1,0 +1,136 @@
+"""Dates, months, quarters and times of day, in answers and in what was shown.
+
+A date is a span of days: `2024-03-05` is one day, `March 2024` a month, `Q1 2024` a quarter.
+`3/4/2024` has two readings.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+_MONTH_NAMES: Final = """
+january february march april may june july august september october november december
+"""
+_QUARTERS: Final = """
+fi se th fo 1s 2n 3r 4t
+"""
+_MONTHS: Final = {
+    name[:length]: number
+    for number, name in enumerate(
+        _MONTH_NAMES.split(),
+        1,
+    )
+    for length in (3, 4, len(name))
+    if length in (3, len(name)) or name == "september"
+}
+_MONTH: Final = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
+    r"|Nov(?:ember)?|Dec(?:ember)?)\.?"
+)
+_YEAR: Final = r"(?:1[5-9]|20|21)\d\d"
+_DATE: Final = re.compile(
+    rf"(?<![\w.,-])(?:"
+    rf"(?P<iso>{_YEAR}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{{1,9}})?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w-]|\.\d)"
+    rf"|(?P<ym>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\w-]|\.\d)"
+    rf"|(?P<slash>\d{{1,4}}/\d{{1,2}}/\d{{2,4}})(?![\w/])"
+    rf"|(?P<dots>\d{{1,2}}\.\d{{1,2}}\.{_YEAR})(?![\w])"
+    rf"|(?P<mdy>{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR})(?!\w)"
+    rf"|(?P<dmy>\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH},? {_YEAR})(?!\w)"
+    rf"|(?P<my>{_MONTH},? {_YEAR})(?!\w)"
+    rf"|(?P<quarter>Q[1-4][ /-]?{_YEAR}|{_YEAR}[ -]?Q[1-4]|Q[1-4])(?!\w)"
+    rf"|(?P<wordy>(?:first|second|third|fourth|1st|2nd|3rd|4th) quarter of {_YEAR})(?!\w)"
+    rf"|(?P<md>{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?)(?![\w,]*\d|\w)"
+    rf"|(?P<dm>\d{{1,2}}(?:st|nd|rd|th)?(?: of)? (?!May\b(?! \d)){_MONTH})(?!\w)"
+    rf"|(?P<time>(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?:\.\d{{1,9}})?)(?![\w:])"
+    rf")"
+)
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+class Span(NamedTuple):
+    """Days from `first` to `last`; with `any_year` the year says nothing; a time of day has no days."""
+
+    first: datetime.date
+    last: datetime.date
+    any_year: bool = False
+
+
+class Date(NamedTuple):
+    """A date as it was written, with each way to read it. A time of day has no reading."""
+
+    start: int
+    end: int
+    text: str
+    readings: Sequence[Span]
+    quarter: int = 0
+
+
+def dates(text: str) -> Iterator[Date]:
+    """The dates of the text that the calendar has."""
+    for found in _DATE.finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "time":
+            yield Date(found.start(), found.end(), found[0], ())
+            continue
+        readings = [span for span in _read(kind, found[kind]) if span is not None]
+        quarter = int(found[kind][1]) if kind == "quarter" and len(found[kind]) == 2 else 0
+        if readings or quarter:
+            yield Date(found.start(), found.end(), found[0], readings, quarter)
+
+
+def _read(kind: str, text: str) -> Iterator[Span | None]:
+    numbers = [int(n) for n in _NUMBERS.findall(text)]
+    month = _month(text)
+    if kind == "iso":
+        yield _day(*numbers)
+    elif kind == "ym":
+        yield _months(numbers[0], numbers[1], 1)
+    elif kind == "slash":
+        yield from _slashes(numbers)
+    elif kind == "dots":
+        yield _day(numbers[2], numbers[1], numbers[0])
+    elif kind == "mdy" or kind == "dmy":
+        yield _day(numbers[1], month, numbers[0])
+    elif kind == "my":
+        yield _months(numbers[0], month, 1)
+    elif kind in ("md", "dm"):
+        day = _day(2024, month, numbers[0])
+        yield None if day is None else day._replace(any_year=True)
+    elif kind == "wordy":
+        quarter = 1 + _QUARTERS.split().index(text[:2].casefold()) % 4
+        yield _months(numbers[-1], 3 * quarter - 2, 3)
+    elif kind == "quarter" and len(numbers) == 2:
+        quarter, year = sorted(numbers)
+        yield _months(year, 3 * quarter - 2, 3)
+
+
+def _slashes(numbers: list[int]) -> Iterator[Span | None]:
+    one, two, three = numbers
+    if one > 31:
+        yield _day(one, two, three)
+        return
+    year = three + 2000 if three < 100 else three
+    yield _day(year, one, two)
+    if one != two:
+        yield _day(year, two, one)
+
+
+def _month(text: str) -> int:
+    found = re.search(r"[A-Za-z]{3,9}", re.sub(r"(?<=\d)(?:st|nd|rd|th)|\bof\b", "", text))
+    return _MONTHS.get(found[0].casefold(), 0) if found else 0
+
+
+def _day(year: int, month: int, day: int) -> Span | None:
+    try:
+        date = datetime.date(year, month, day)
+    except ValueError:
+        return None
+    return Span(date, date)
+
+
+def _months(year: int, month: int, count: int) -> Span:
+    end = year * 12 + month - 1 + count
+    return Span(datetime.date(year, month, 1), datetime.date(end // 12, end % 12 + 1, 1) - datetime.timedelta(1))

@@ -1,0 +1,174 @@
+"""What follows from shown numbers in one simple step: another unit, a sum, a difference, a ratio, a share, a mean.
+
+Every function yields candidates; which of them count is decided by `fitting`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from groundbox.check.answers.fitting import Candidate
+from groundbox.check.answers.found import Found
+from groundbox.check.answers.sources import Group, Place, Shown
+
+MOST_PAIRED: Final = 60
+_TOP: Final = 10
+_SECONDS: Final = ("s", "sec", "second", "seconds", "secs")
+_UNITS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), ((1e3, "s"), (1e-3, "µs"), (1e-6, "ns"))),
+    **dict.fromkeys(_SECONDS, ((1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (60.0, "min"), (3600.0, "h"))),
+    **dict.fromkeys(("minute", "minutes", "min", "mins"), ((1 / 60, "s"), (1 / 60000, "ms"), (60.0, "h"))),
+    **dict.fromkeys(("hour", "hours", "h", "hrs"), ((1 / 3600, "s"), (1 / 60, "min"), (24.0, "days"))),
+    **dict.fromkeys(("day", "days"), ((1 / 86400, "s"), (1 / 24, "h"), (7.0, "weeks"))),
+    **dict.fromkeys(("week", "weeks"), ((1 / 7, "days"),)),
+    **dict.fromkeys(("year", "years"), ((1 / 12, "months"), (1 / 365.25, "days"), (1 / 365, "days"))),
+    **dict.fromkeys(("month", "months"), ((12.0, "years"),)),
+    **dict.fromkeys(("kb", "kilobytes"), ((1e-3, "bytes"), (1 / 1024, "bytes"))),
+    **dict.fromkeys(("mb", "megabytes"), ((1e-6, "bytes"), (1 / 1048576, "bytes"), (1e-3, "KB"), (1 / 1024, "KiB"))),
+    **dict.fromkeys(("gb", "gigabytes"), ((1e-9, "bytes"), (1 / 1073741824, "bytes"), (1e-3, "MB"), (1 / 1024, "MiB"))),
+    "kib": ((1 / 1024, "bytes"),),
+    "mib": ((1 / 1048576, "bytes"), (1 / 1024, "KiB")),
+    "gib": ((1 / 1073741824, "bytes"), (1 / 1024, "MiB")),
+    **dict.fromkeys(("km", "kilometers", "kilometres"), ((1e-3, "m"),)),
+    **dict.fromkeys(("m", "meters", "metres"), ((1e3, "km"), (1e-2, "cm"), (1e-3, "mm"))),
+    **dict.fromkeys(("cm",), ((100.0, "m"), (0.1, "mm"))),
+    **dict.fromkeys(("kg", "kilograms"), ((1e-3, "g"), (1e3, "t"))),
+    **dict.fromkeys(("g", "grams"), ((1e3, "kg"),)),
+}
+_COLUMN_SCALES: Final = (("thousand", 1e3), ("million", 1e6), ("billion", 1e9), ("k", 1e3), ("mn", 1e6), ("bn", 1e9))
+
+
+class Operand(NamedTuple):
+    """A number to work with, as it is told in a derivation."""
+
+    value: float
+    text: str
+    place: Place
+    percent: bool = False
+    kin: frozenset[object] = frozenset()
+
+
+def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[Operand]:
+    """Shown numbers as operands, each value once; those of one column, one list or one line are kin."""
+    seen: dict[float, Operand] = {}
+    for one in shown:
+        value = float(one.value)
+        if math.isfinite(value):
+            line = (one.place.execution, one.place.part, one.place.where.partition(",")[0])
+            kin = frozenset([line, *families.get(id(one), ())])
+            known = seen.get(value)
+            seen[value] = (
+                Operand(value, one.text, one.place, one.percent, kin)
+                if known is None
+                else known._replace(kin=known.kin | kin)
+            )
+    return list(seen.values())
+
+
+def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:
+    """One shown number: rounded, without its sign, as a percentage, in another unit."""
+    conversions = _UNITS.get(found.unit.casefold(), ())
+    for one in shown:
+        value = float(one.value)
+        if not math.isfinite(value):
+            continue
+        yield Candidate(value, f"{one.text}, rounded", one.place)
+        if value < 0:
+            yield Candidate(-value, f"{one.text}, without its sign", one.place)
+        if found.percent and not one.percent and abs(value) <= 20:
+            yield Candidate(value * 100, f"{one.text} × 100 %", one.place)
+        if not found.percent and one.percent:
+            yield Candidate(value / 100, f"{one.text} % ÷ 100", one.place)
+        for factor, unit in conversions:
+            yield Candidate(value * factor, f"{one.text} {unit}, converted", one.place)
+        if found.currency and "cent" in one.labels:
+            yield Candidate(value / 100, f"{one.text} cents", one.place)
+        for word, factor in _COLUMN_SCALES:
+            if word in one.labels:
+                yield Candidate(value * factor, f"{one.text} {word}", one.place)
+
+
+def grouped(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
+    """A column as a whole: its sum, mean, median and range; of percentages, each item's share of the sum."""
+    for group in groups:
+        values = [float(one.value) for one in group.shown]
+        if not group.whole or not all(map(math.isfinite, values)):
+            continue
+        total, name = math.fsum(values), f"{group.name} ({len(values)} values)"
+        if found.percent:
+            if total:
+                for one, value in zip(group.shown, values, strict=True):
+                    yield Candidate(100 * value / total, f"{one.text} ÷ the sum {total:g} of {name}", group.place)
+        else:
+            yield Candidate(total, f"sum of {name}", group.place)
+        yield Candidate(total / len(values), f"mean of {name}", group.place)
+        yield Candidate(statistics.median(values), f"median of {name}", group.place)
+        yield Candidate(max(values) - min(values), f"largest less smallest of {name}", group.place)
+
+
+def leading(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
+    """The first or the largest few of a column together, and their share of it."""
+    for group in groups:
+        values = [float(one.value) for one in group.shown]
+        if not group.whole or not all(map(math.isfinite, values)):
+            continue
+        total = math.fsum(values)
+        for order, kind in ((values, "first"), (sorted(values, reverse=True), "largest")):
+            for many in range(2, min(len(values), _TOP + 1)):
+                part = math.fsum(order[:many])
+                if found.percent and total:
+                    yield Candidate(100 * part / total, f"share of the {kind} {many} of {group.name}", group.place)
+                elif not found.percent:
+                    yield Candidate(part, f"sum of the {kind} {many} of {group.name}", group.place)
+
+
+def paired(found: Found, numbers: Sequence[Operand], *, related: bool = False) -> Iterator[Candidate]:
+    """Two numbers: their difference, sum and ratio; for a percentage the change and the share.
+
+    Args:
+        related: Only those that are kin: customers are not added to seconds.
+    """
+    numbers = numbers[:MOST_PAIRED]
+    for one, other in itertools.permutations(numbers, 2):
+        if related and one.kin.isdisjoint(other.kin):
+            continue
+        if found.percent:
+            yield from _percentages(one, other)
+            if not related and one.value + other.value:
+                share = 100 * one.value / (one.value + other.value)
+                yield Candidate(share, f"{one.text} ÷ ({one.text} + {other.text})", one.place)
+        elif one.percent == other.percent:
+            yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place)
+            if other.value:
+                yield Candidate(one.value / other.value, f"{one.text} ÷ {other.text}", one.place)
+    if not found.percent:
+        for one, other in itertools.combinations(numbers, 2):
+            if related and one.kin.isdisjoint(other.kin):
+                continue
+            yield Candidate(one.value + other.value, f"{one.text} + {other.text}", one.place)
+            yield Candidate((one.value + other.value) / 2, f"mean of {one.text} and {other.text}", one.place)
+
+
+def together(numbers: Sequence[Operand]) -> Iterator[Candidate]:
+    """All of some numbers: their sum and mean."""
+    if 2 < len(numbers) <= MOST_PAIRED:
+        total = math.fsum(number.value for number in numbers)
+        told = " + ".join(number.text for number in numbers[:6]) + (" + …" if len(numbers) > 6 else "")
+        yield Candidate(total, told, numbers[0].place)
+        yield Candidate(total / len(numbers), f"mean of {told.replace(' +', ',')}", numbers[0].place)
+
+
+def _percentages(one: Operand, other: Operand) -> Iterator[Candidate]:
+    if other.value:
+        yield Candidate(100 * one.value / other.value, f"{one.text} ÷ {other.text}", one.place)
+        change = 100 * (one.value - other.value) / abs(other.value)
+        yield Candidate(change, f"from {other.text} to {one.text}", one.place)
+        yield Candidate(-change, f"from {other.text} to {one.text}", one.place)
+    if one.percent or other.percent:
+        yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place)
+    if one.percent:
+        yield Candidate(100 - one.value, f"100 − {one.text}", one.place)

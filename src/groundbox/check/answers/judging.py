@@ -1,0 +1,247 @@
+"""Judges the numbers of an answer against what was shown: first what stands there, then what follows from it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from groundbox.check.answers import derivations as by
+from groundbox.check.answers.fitting import Candidate, best
+from groundbox.check.answers.found import Found
+from groundbox.check.answers.report import Support
+from groundbox.check.answers.scope import Scopes
+from groundbox.check.answers.sources import Count, Place, Shown, Sources, families
+from groundbox.check.answers.wording import plain, stem, words
+
+_THING_NAMES: Final = """
+rows records entries lines values results items observations records
+"""
+MOST_WORK: Final = 5_000_000
+"""Candidates that are worked out for one answer."""
+_SMALL: Final = 20
+_FEW: Final = 5
+_NEIGHBOURS: Final = 12
+_CLEAR, _LIKELY, _WEAK = 0.02, 0.12, 0.4
+_CUE: Final = re.compile(
+    r"\b(?:total|sum|together|combined|overall|altogether|in all|insgesamt|gesamt|differ\w*|more|less|fewer"
+    r"|higher|lower|increas\w*"
+    r"|decreas\w*|gr[eo]w\w*|growth|rose|rise\w*|fell|falls?|dropp?\w*|declin\w*|gap|chang\w*|behind|ahead|lost|remov\w*"
+    r"|missing|remain\w*|left|gain\w*|range\w*|versus|vs|than|times|ratio|factor|per|each|every|average\w*|mean|avg|median"
+    r"|typical\w*|sum|of|differenz|mehr|weniger|durchschnitt\w*)\b",
+    re.IGNORECASE,
+)
+_LEADING: Final = re.compile(r"\b(?:top|first|largest|biggest|best|leading|highest)\b", re.IGNORECASE)
+_EXTREME: Final = re.compile(
+    r"\b(?:max\w*|min\w*|highest|lowest|largest|smallest|most|least|best|worst|top|fewest|biggest|peak)\b",
+    re.IGNORECASE,
+)
+_INDEX: Final = re.compile(
+    r"(?:\b(?:row|item|index|line|number|entry|rank|position|id|no\.|class|label"
+    r"|group|cluster|category|level|fold|epoch|node|run|day|week"
+    r"|month|year|round|trial|sample|iteration|page|bin)s? ?#?|#)\Z",
+    re.IGNORECASE,
+)
+_THINGS: Final = frozenset(map(stem, _THING_NAMES.split()))
+_ITEMS: Final = re.compile(r",\s*(?:and\s|or\s)?|\s+and\s+|\s+or\s+|\n[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+|;\s*")
+
+
+class Held(NamedTuple):
+    """A mention that holds: where from, and its value for what follows from it."""
+
+    support: Support
+    value: float
+    percent: bool
+    exact: bool
+
+
+class Judge:
+    """Judges one number after the other."""
+
+    def __init__(self, sources: Sources, scopes: Scopes, text: str) -> None:
+        self._sources, self._scopes, self._text = sources, scopes, text
+        self._plain = [one for one in sources.shown if not one.weak]
+        self._common = _common(self._plain)
+        self._families = families(sources.groups)
+        small = {one.value for one in self._plain if _is_small(one.value)}
+        self._crowded = len(small) > _FEW
+        self.work_left = MOST_WORK
+
+    def exact(self, found: Found) -> Held | None:
+        """Where the number itself stands."""
+        for number in found.numbers:
+            for value, told in self._forms(found, number.value):
+                shown = self._pick(
+                    found, self._sources.by_value.get(value, ()), small=_is_small(number.value) and not told
+                )
+                if shown is not None:
+                    return Held(shown.place.support(told), float(number.value), found.percent, not told)
+        year = self._year(found)
+        if year is not None:
+            return year
+        if not found.numbers or found.pair is None:
+            place = self._sources.text_with(plain(found.text)) if not found.numbers else None
+            return None if place is None else Held(place.support(), 0.0, False, True)
+        return None
+
+    def _forms(self, found: Found, value: Decimal) -> Iterator[tuple[Decimal, str]]:
+        yield value, ""
+        if found.percent:
+            yield value / 100, f"{value / 100} as a percentage"
+
+    def _pick(self, found: Found, shown: Sequence[Shown], *, small: bool) -> Shown | None:
+        """The one whose words are nearest to the sentence; a small number must have a word in common with it."""
+        if not shown:
+            return None
+        span = self._scopes.sentence(found)
+        wanted = self._scopes.words(span)
+        strong = [one for one in shown if not one.weak]
+        if not strong:
+            named = _INDEX.search(self._text[max(0, found.start - 20) : found.start].rstrip(" "))
+            near = shown[0].place.part == "usage" or named
+            return shown[0] if near else None
+        nearest = max(strong, key=lambda one: len(one.labels & wanted))
+        if not small or nearest.labels & wanted or not self._crowded:
+            return nearest
+        wider = self._scopes.words(self._scopes.paragraph(found))
+        nearest = max(strong, key=lambda one: len(one.labels & wider))
+        if nearest.labels & wider or _EXTREME.search(self._scopes.text(span)):
+            return nearest
+        return None
+
+    def _year(self, found: Found) -> Held | None:
+        """A year of a date that was shown."""
+        if not (found.text.isdigit() and len(found.text) == 4):
+            return None
+        year = int(found.text)
+        for date, place in self._sources.dates:
+            if any(not r.any_year and r.first.year <= year <= r.last.year for r in date.readings):
+                return Held(place.support(f"the year of {date.text}"), float(year), False, False)
+        return None
+
+    def derived(self, found: Found, others: Sequence[tuple[Found, Held]]) -> Held | None:
+        """How the number follows from what was shown, or from numbers beside it that hold."""
+        if not found.numbers or self.work_left <= 0:
+            return None
+        if found.verbatim:
+            return self._rounded(found)
+        count = self._counted(found) or self._listed(found)
+        if count is not None:
+            return _held(found, count)
+        for candidates, most in self._searches(found, others):
+            tried = list(candidates)
+            self.work_left -= len(tried)
+            chosen = best(found, tried, most)
+            if chosen is not None:
+                return _held(found, chosen)
+        return None
+
+    def _rounded(self, found: Found) -> Held | None:
+        """A block of output repeats what was shown, and at most rounds it."""
+        chosen = best(found, list(by.alone(found, self._plain)), _CLEAR)
+        return None if chosen is None else _held(found, chosen)
+
+    def _searches(
+        self, found: Found, others: Sequence[tuple[Found, Held]]
+    ) -> Iterator[tuple[Iterator[Candidate], float]]:
+        """Kinds of derivation, the most telling first, with what each may owe to chance."""
+        sentence = self._scopes.sentence(found)
+        text = self._scopes.text(sentence)
+        cue = found.percent or _CUE.search(text) is not None
+        small = any(_is_small(number.value) for number in found.numbers) and not found.percent
+        likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
+        near = self._labelled(self._scopes.words(sentence))
+        beside = _operands(others)
+        yield by.alone(found, near), _WEAK
+        yield by.alone(found, self._plain), _WEAK if found.percent else _LIKELY
+        if found.unit in _TIMES or found.unit in _SIZES:
+            yield (
+                by.alone(found, [one for one in self._sources.shown if one.weak and one.place.part == "usage"]),
+                _LIKELY,
+            )
+        yield by.grouped(found, self._sources.groups), _WEAK if cue else _LIKELY
+        yield by.paired(found, beside), _WEAK if cue else _LIKELY
+        yield by.together(beside), _LIKELY
+        named = by.operands(near, self._families)
+        yield by.paired(found, named, related=True), _WEAK if cue and not small else likely
+        yield by.together(named), _LIKELY
+        if _LEADING.search(text):
+            yield by.leading(found, self._sources.groups), _LIKELY
+        wider = by.operands(self._labelled(self._scopes.words(self._scopes.paragraph(found))), self._families)
+        yield by.paired(found, wider, related=True), likely if cue else clear
+        everything = by.operands(self._plain, self._families)
+        if len(everything) <= by.MOST_PAIRED:
+            yield by.paired(found, everything, related=True), likely if cue else clear
+        counts = [by.Operand(float(c.value), f"{c.value} {c.what}", c.place) for c in self._sources.counts[:40]]
+        if found.percent:
+            yield by.paired(found, counts), _LIKELY
+
+    def _labelled(self, wanted: frozenset[str]) -> list[Shown]:
+        """Shown numbers with a word of the sentence beside them that few others have."""
+        telling = wanted - self._common
+        return [one for one in self._plain if one.labels & telling]
+
+    def _counted(self, found: Found) -> Candidate | None:
+        """How many rows, columns, items or kinds there are, if the sentence says which."""
+        if found.percent or found.currency:
+            return None
+        near = words(self._text[found.end : found.end + 40].replace("_", " "))
+        for count in self._sources.counts:
+            if any(count.value == number.value for number in found.numbers) and _speaks_of(count, near):
+                return Candidate(float(count.value), f"number of {count.what}", count.place)
+        return None
+
+    def _listed(self, found: Found) -> Candidate | None:
+        """How many things the answer itself lists behind the number, if they were shown."""
+        value = found.numbers[0].value
+        if found.percent or not 2 <= value <= 30:
+            return None
+        _, end = self._scopes.paragraph(found)
+        rest = self._text[found.end : min(end, found.end + 1500)]
+        head, colon, tail = rest.partition(":")
+        if not colon or len(head) > 80:
+            return None
+        tail = tail.split(". ")[0].strip(" \n*-+.")
+        items = [plain(item.strip(" *`_.\"'")) for item in _ITEMS.split(tail) if item.strip(" *`_.")]
+        if len(items) != value:
+            return None
+        places = [self._sources.text_with(item.split(" (")[0]) for item in items]
+        first = next((place for place in places if place is not None), None)
+        if first is None or sum(place is None for place in places) > 0:
+            return None
+        return Candidate(float(value), "number of the things listed", first)
+
+
+_TIMES: Final = frozenset(["s", "second", "seconds", "ms", "minutes", "minute"])
+_SIZES: Final = frozenset(["MB", "MiB", "GB", "GiB", "KB", "KiB", "bytes"])
+
+
+def _speaks_of(count: Count, near: frozenset[str]) -> bool:
+    if near & count.labels:
+        return True
+    return bool(near & _THINGS) and ("lines" in count.what or "rows of" in count.what or "items" in count.what)
+
+
+def _common(shown: Sequence[Shown]) -> frozenset[str]:
+    """Words that stand beside too many numbers to tell one of them."""
+    times = Counter(word for one in shown for word in one.labels)
+    most = max(3, len(shown) // 3)
+    return frozenset(word for word, many in times.items() if many > most)
+
+
+def _is_small(value: Decimal) -> bool:
+    return abs(value) <= _SMALL and value == value.to_integral_value()
+
+
+def _operands(others: Sequence[tuple[Found, Held]]) -> list[by.Operand]:
+    found = []
+    for other, held in others[:_NEIGHBOURS]:
+        place = Place(held.support.execution, held.support.execution_id, held.support.part, held.support.where)
+        found.append(by.Operand(held.value, other.text, place, held.percent))
+    return found
+
+
+def _held(found: Found, chosen: Candidate) -> Held:
+    return Held(chosen.place.support(chosen.derivation.rstrip(", ")), chosen.value, found.percent, False)

@@ -1,0 +1,130 @@
+"""Numerals: a run of digits with its separators, read as one number or as several.
+
+`1,234.5`, `1.234,5`, `1'234.5`, `12,34,567` and `1 234` (with a no-break blank) have one reading each. What could be
+both, such as `1.234` in a text with decimal commas, has two, and either one that was shown is support enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
+
+MOST_DIGITS: Final = 400
+MOST_EXPONENT: Final = 400
+_BLANKS: Final = "\u00a0\u202f\u2009"
+DIGITS: Final = rf"\d+(?:[.,'’_{_BLANKS}]\d+)*"
+_EXPONENT: Final = (
+    r"(?:[eE][+-]?\d{1,4}(?![\w])| ?[×x*] ?10(?:\^[({]?[+\-−]?\d{1,3}[)}]?|\*\*-?\d{1,3}|[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))?"
+)
+NUMERAL: Final = re.compile(DIGITS + _EXPONENT)
+_COMMA_LOCALE: Final = re.compile(
+    r"\d\.\d{3},\d|\d,\d{1,2}(?:[ \u00a0\u202f]?[%€]|[ \u00a0\u202f](?:EUR|Euro|Prozent|Mio|Mrd)\b)"
+)
+_SUPERSCRIPT: Final = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻−", "0123456789+--")
+
+
+class Number(NamedTuple):
+    """A number as it was written.
+
+    Attributes:
+        quantum: The unit of its last digit: 0.1 for `3.2`, 100000 for `3.2 million`.
+    """
+
+    value: Decimal
+    quantum: Decimal
+
+    def times(self, factor: Decimal) -> Number:
+        """The number and its precision in another unit."""
+        return Number(self.value * factor, self.quantum * factor)
+
+
+class Numeral(NamedTuple):
+    """One number of a run of digits, with each way to read it; none if it is no number, such as `1.2.3`."""
+
+    start: int
+    end: int
+    readings: Sequence[Number]
+
+
+def has_decimal_commas(text: str) -> bool:
+    """Whether the text writes 1,5 for one and a half somewhere where it can mean nothing else."""
+    return _COMMA_LOCALE.search(text) is not None
+
+
+def numerals(run: str, start: int = 0, *, comma: bool = False) -> Iterator[Numeral]:
+    """The numbers of one match of `NUMERAL`."""
+    found = re.match(DIGITS, run)
+    assert found is not None
+    body, exponent = run[: found.end()], _exponent(run[found.end() :])
+    if exponent is None or len(body) > MOST_DIGITS:
+        yield Numeral(start, start + len(run), ())
+        return
+    whole = _readings(body, comma)
+    if whole is None:
+        at = 0
+        for part in re.split(r"[,'’_]", body):
+            yield Numeral(start + at, start + at + len(part), _readings(part, comma) or ())
+            at += len(part) + 1
+        return
+    yield Numeral(start, start + len(run), [number.times(Decimal(1).scaleb(exponent)) for number in whole])
+
+
+def _exponent(text: str) -> int | None:
+    """The power of ten that is written behind the digits; None if it is beyond all reason."""
+    if not text:
+        return 0
+    if text[0] in "eE":
+        power = text[1:]
+    else:
+        tail = text[text.index("10") + 2 :].translate(_SUPERSCRIPT)
+        power = tail.strip("^*(){} ")
+    value = int(power)
+    return value if abs(value) <= MOST_EXPONENT else None
+
+
+def _readings(body: str, comma: bool) -> list[Number] | None:
+    """Each way to read the digits as one number, the likely one first; None for several numbers."""
+    separators = re.findall(r"[^\d]", body)
+    groups = re.split(r"[^\d]", body)
+    if not separators:
+        return [_number(body, "")]
+    kinds = list(dict.fromkeys(separators))
+    if len(kinds) == 1:
+        return _one_kind(kinds[0], groups, comma)
+    if len(kinds) == 2 and separators.count(kinds[1]) == 1 and kinds[1] in ".," and _grouped(groups[:-1]):
+        return [_number("".join(groups[:-1]), groups[-1])]
+    return None
+
+
+def _one_kind(kind: str, groups: list[str], comma: bool) -> list[Number] | None:
+    joined, grouped = "".join(groups), _grouped(groups)
+    if len(groups) == 2 and kind in ".,":
+        decimal, thousands = _number(*groups), [_number(joined, "")] if grouped and groups[0] != "0" else []
+        if kind == ".":
+            return [*thousands, decimal] if comma and thousands else [decimal]
+        if comma:
+            return [decimal, *thousands]
+        return thousands or None
+    if grouped and (kind != "." or len(groups) > 2):
+        return [_number(joined, "")]
+    return [] if kind == "." else None
+
+
+def _grouped(groups: list[str]) -> bool:
+    """Whether these are thousands in groups of three, or of two and three as in India."""
+    first, *rest = groups
+    if not 1 <= len(first) <= 3 or not rest:
+        return False
+    if all(len(group) == 3 for group in rest):
+        return True
+    return len(first) <= 2 and len(rest) > 1 and len(rest[-1]) == 3 and all(len(group) == 2 for group in rest[:-1])
+
+
+def _number(whole: str, fraction: str) -> Number:
+    try:
+        value = Decimal(f"{whole}.{fraction}" if fraction else whole)
+    except InvalidOperation:  # digits of scripts that Decimal does not know
+        value = Decimal(0)
+    return Number(value, Decimal(1).scaleb(-len(fraction)))

@@ -1,0 +1,150 @@
+"""What runs showed: numbers with the words beside them, columns of numbers, counts, dates and texts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from groundbox.check.answers.dates import Date
+from groundbox.check.answers.numerals import Number
+from groundbox.check.answers.report import Support
+from groundbox.check.answers.wording import plain
+from groundbox.execution import Execution
+
+MOST_NUMBERS: Final = 50_000
+MOST_TEXT: Final = 16_000_000
+NO_WORDS: Final[frozenset[str]] = frozenset()
+
+
+class Place(NamedTuple):
+    """Where something was shown."""
+
+    execution: int
+    execution_id: str
+    part: str
+    where: str
+
+    def support(self, derivation: str = "") -> Support:
+        """The place as the support of a mention."""
+        return Support(
+            execution=self.execution,
+            execution_id=self.execution_id,
+            part=self.part,
+            where=self.where,
+            derivation=derivation,
+        )
+
+
+class Shown(NamedTuple):
+    """A number that was shown.
+
+    Attributes:
+        labels: Words beside it: of its line, its row, its column.
+        weak: Whether it only counts lines, as the index of a printed table does.
+    """
+
+    number: Number
+    text: str
+    place: Place
+    labels: frozenset[str]
+    percent: bool = False
+    weak: bool = False
+
+    @property
+    def value(self) -> Decimal:
+        return self.number.value
+
+
+class Group(NamedTuple):
+    """Numbers that stand together: a column, or the items of a list.
+
+    Attributes:
+        whole: Whether these are all of them; a table may be shown in part.
+    """
+
+    name: str
+    place: Place
+    shown: Sequence[Shown]
+    labels: frozenset[str]
+    whole: bool = True
+
+
+class Count(NamedTuple):
+    """How many there are of something."""
+
+    value: int
+    what: str
+    place: Place
+    labels: frozenset[str]
+
+
+@dataclasses.dataclass
+class Sources:
+    """Everything that was shown, in order.
+
+    Attributes:
+        dropped: Numbers that were over `MOST_NUMBERS`, and characters over `MOST_TEXT`.
+    """
+
+    shown: list[Shown] = dataclasses.field(default_factory=list)
+    groups: list[Group] = dataclasses.field(default_factory=list)
+    counts: list[Count] = dataclasses.field(default_factory=list)
+    dates: list[tuple[Date, Place]] = dataclasses.field(default_factory=list)
+    texts: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
+    names: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
+    dropped: dict[str, int] = dataclasses.field(default_factory=dict)
+    by_value: dict[Decimal, list[Shown]] = dataclasses.field(default_factory=dict)
+    _text_left: int = MOST_TEXT
+
+    def show(self, shown: Shown) -> None:
+        """Take a number."""
+        if len(self.shown) >= MOST_NUMBERS:
+            self.drop("numbers shown", 1)
+            return
+        self.shown.append(shown)
+        self.by_value.setdefault(shown.value, []).append(shown)
+
+    def say(self, text: str, place: Place) -> None:
+        """Take a text to look for words in."""
+        taken = text[: self._text_left]
+        self._text_left -= len(taken)
+        if len(taken) < len(text):
+            self.drop("characters shown", len(text) - len(taken))
+        self.texts.append((plain(taken), place))
+
+    def drop(self, what: str, count: int) -> None:
+        """Count what was left out."""
+        self.dropped[what] = self.dropped.get(what, 0) + count
+
+    def text_with(self, wanted: str) -> Place | None:
+        """Where a text stands, with no letter or digit around it that would make it part of another."""
+        for text, place in self.texts:
+            for at in _occurrences(text, wanted):
+                end = at + len(wanted)
+                inside = wanted[0].isalnum() and at > 0 and text[at - 1].isalnum()
+                if not inside and not (wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
+                    return place
+        return None
+
+
+def _occurrences(text: str, wanted: str, most: int = 1000) -> Iterator[int]:
+    at = text.find(wanted) if wanted else -1
+    while at >= 0 and most:
+        yield at
+        at, most = text.find(wanted, at + 1), most - 1
+
+
+def families(groups: Sequence[Group]) -> dict[int, set[int]]:
+    """For each number, by its identity, the columns and lists that it is of."""
+    found: dict[int, set[int]] = {}
+    for position, group in enumerate(groups):
+        for one in group.shown:
+            found.setdefault(id(one), set()).add(position)
+    return found
+
+
+def place_of(position: int, execution: Execution, part: str, where: str = "") -> Place:
+    """A place in an execution."""
+    return Place(position, execution.execution_id, part, where)
