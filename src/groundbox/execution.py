@@ -199,6 +199,46 @@ class Isolation:
     missing: Sequence[str] = ()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    """One call of a tool of the host, as results tell it (docs/tools.md).
+
+    Attributes:
+        arguments: The first characters of its redacted arguments, as JSON.
+        outcome: `ok`, or why there is no result: `error`, `invalid`, `denied`, `unknown`, `quota`, `timeout`, …
+        result: The first characters of its redacted result or of what the guest was told went wrong.
+        wall_s: From its arrival until it was answered.
+    """
+
+    tool: str
+    arguments: str
+    outcome: str
+    result: str
+    wall_s: float
+    sent_bytes: int
+    received_bytes: int
+    replayed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCalls:
+    """The tool calls of one run: exact totals, and previews of the first and last.
+
+    Attributes:
+        total: All calls that arrived; of those that are in no entry of `calls`, `dropped` tells the number.
+        outcomes: Outcome to how many calls had it.
+        waited_s: How long the run's wall clock stood still for them.
+    """
+
+    total: int
+    outcomes: Mapping[str, int]
+    calls: Sequence[ToolCall]
+    dropped: int
+    sent_bytes: int
+    received_bytes: int
+    waited_s: float
+
+
 class OutputHandle(Protocol):
     """All that one stream wrote, also what was left out of the text."""
 
@@ -223,6 +263,7 @@ class Execution:
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
         state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
         trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.
+        tool_calls: What it called on the host, when tools were granted.
     """
 
     execution_id: str
@@ -242,6 +283,7 @@ class Execution:
     isolation: Isolation
     state: str = "kept"
     trace: Any = None
+    tool_calls: ToolCalls | None = None
     outputs: Mapping[str, OutputHandle] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -267,6 +309,8 @@ class Execution:
         result["usage"] = _plain(self.usage)
         result["isolation"] = _plain(self.isolation)
         result["trace"] = None if self.trace is None else self.trace.summary()
+        calls = self.tool_calls
+        result["tool_calls"] = None if calls is None else {**_plain(calls), "calls": [_plain(c) for c in calls.calls]}
         return result
 
 

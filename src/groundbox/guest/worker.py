@@ -69,6 +69,7 @@ class Worker:
             "sql": self._run_sql,
         }
         self._sql: Any = None
+        self._tools: Any = None
         cells.emit = self._wire.send
         cells.workdir = workdir
 
@@ -109,7 +110,21 @@ class Worker:
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])
-        return self._modes[order["mode"]](order, descriptors)
+        if not order.get("tools"):
+            return self._modes[order["mode"]](order, descriptors)
+        self._attach_tools(descriptors.pop())
+        try:
+            return self._modes[order["mode"]](order, descriptors)
+        finally:
+            self._tools.detach()
+
+    def _attach_tools(self, descriptor: int) -> None:
+        """Let the program call the host's tools, by the module `tools`, for as long as this run takes."""
+        if self._tools is None:
+            from .python.bridge.module import Bridge
+
+            self._tools = Bridge(self._cells.workdir)
+        self._tools.attach(descriptor)
 
     def _run_cell(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
@@ -146,6 +161,8 @@ class Worker:
             os.close(reader)
             self._be_script(order, descriptors, writer, tracing)
         os.close(writer)
+        if self._tools is not None:
+            self._tools.leave()
         before = signal.signal(signal.SIGINT, lambda number, frame: interrupt(child))
         if tracing is not None:
             tracing.release()
@@ -170,6 +187,8 @@ class Worker:
             self._socket.close()
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._cells.after_fork()
+            if self._tools is not None:
+                self._tools.adopt()
             channel = os.fdopen(writer, "wb", buffering=0, closefd=False)
             run_script(
                 order["source"],

@@ -180,6 +180,11 @@ class Cgroup:
         """Processes and threads in the group now."""
         return int(self._read("pids", "pids.current"))
 
+    def freeze(self, frozen: bool) -> None:
+        """Let no member run until this is undone; they can still be killed. Without effect in version 1."""
+        if self._version == 2:
+            self._write("pids", "cgroup.freeze", str(int(frozen)))
+
     def kill(self) -> None:
         """End every member. Used where no pid namespace does it."""
         if self._version == 2:

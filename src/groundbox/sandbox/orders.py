@@ -17,6 +17,7 @@ from groundbox.sandbox.memfile import sealed
 from groundbox.sandbox.worker import GRACE_S, Listener, Order
 
 if TYPE_CHECKING:
+    from groundbox.sandbox.bridge.session import Session
     from groundbox.sandbox.traces import TraceMemory
 
 _PROCESS_GRACE_S: Final = 2.0  # the worker itself ends who does not heed the interrupt, and has to get its turn for it
@@ -44,6 +45,7 @@ async def ordered(
     listener: Listener | None,
     memory: TraceMemory | None,
     brought: bytes | None,
+    session: Session | None = None,
 ) -> AsyncIterator[Ordered]:
     """The order, and what it needs for as long as it runs.
 
@@ -51,6 +53,7 @@ async def ordered(
         frame: What the runtime ordered; it is added to.
         memory: Where the trace goes. It is closed at the end.
         brought: What the host has for the guest.
+        session: Serves its tool calls.
     """
     with contextlib.ExitStack() as held:
         descriptors: list[int] = []
@@ -69,6 +72,9 @@ async def ordered(
         if brought is not None:
             frame["given"] = True
             hold(sealed(brought))
+        if session is not None:
+            frame["tools"] = True
+            descriptors.append(session.descriptor)
         frame["stream"] = listener is not None
         frame["limits"] = {
             "cpu_s": limits.cpu_s,
@@ -85,6 +91,7 @@ async def ordered(
             interrupt_first=frame["mode"] != "script",
             listener=listener,
             screen=languages.optional(runtime, "screen"),
+            companion=session,
             grace_s=_PROCESS_GRACE_S if frame["mode"] in languages.PROCESSES else GRACE_S,
         )
         study: languages.Study | None = languages.optional(runtime, "study")

@@ -20,6 +20,8 @@ def judge(report: Report) -> tuple[Outcome, int | None, int | None]:
     """Outcome, exit code, exit signal. Ends that the kernel or the host's clock decided come first."""
     done, ended = report.done, report.ended
     code, ended_by = _exit(done, ended)
+    if report.stopped is not None:
+        return Outcome.CANCELLED, code, ended_by
     if report.timed_out or (ended_by == signal.SIGXCPU and report.used_up_cpu()):
         return Outcome.TIMEOUT, code, ended_by
     if report.out_of_memory:
@@ -81,6 +83,8 @@ def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Seque
 
 def why_lost(report: Report, outcome: Outcome) -> str:
     """Why the sandbox's process is gone, for whoever asks it for more."""
+    if report.stopped is not None:
+        return f"a run was ended: {report.stopped.message}"
     if outcome is Outcome.TIMEOUT:
         return f"a run was at its limit {report.timed_out or 'cpu_s'}"
     if outcome is Outcome.MEMORY:
@@ -96,6 +100,8 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
         return None
     if report.violation is not None:
         return Failure(type="ProtocolViolation", message=str(report.violation))
+    if report.stopped is not None:
+        return report.stopped
     told = report.done.error if report.done else None
     if outcome is Outcome.TIMEOUT:
         name = report.timed_out or "cpu_s"

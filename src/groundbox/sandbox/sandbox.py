@@ -42,6 +42,8 @@ from groundbox.sandbox.worker import Listener, Report, Worker
 from groundbox.trace.options import TraceOptions
 
 if TYPE_CHECKING:
+    from groundbox.sandbox.bridge.bridge import Bridge
+    from groundbox.sandbox.bridge.session import Session
     from groundbox.sandbox.traces import TraceMemory
     from groundbox.trace.reading import Trace
 
@@ -69,6 +71,7 @@ class AsyncSandbox:
         hash_seed: int | None = None,
         databases: Mapping[str, Any] | Iterable[str] = (),
         inspect: bool = True,
+        tools: Any = None,
     ) -> None:
         """Args:
         profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
@@ -80,6 +83,8 @@ class AsyncSandbox:
             or names alone, which `databases.toml` describes. Credentials stay on the host.
         inspect: Whether results tell what their files are (`Artifact.facts`, docs/artifacts.md). Takes another sandbox
             for a moment where a run leaves documents, tables or large pictures.
+        tools: What Python code may call on the host (docs/tools.md): functions, `groundbox.tools.Tool`, or a
+            `groundbox.tools.Tools` with quotas, approval and a log.
         """
         self.limits = limits or _USUAL_LIMITS
         self.network = network or _NO_NETWORK
@@ -89,6 +94,7 @@ class AsyncSandbox:
         self._waive, self._hash_seed = frozenset(waive), hash_seed
         self._host_work = HostWork(databases)
         self._inspect = inspect
+        self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
         self._proxy: EgressProxy | None = None
         self._lock = asyncio.Lock()
@@ -320,6 +326,7 @@ class AsyncSandbox:
                 wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
             memory = None if options is None else _traces().TraceMemory(options)
             brought = None if ahead is None else ahead.data
+            session = self._session(loan, frame)
             async with ordered(
                 program,
                 runtime,
@@ -330,10 +337,13 @@ class AsyncSandbox:
                 listener=listener,
                 memory=memory,
                 brought=brought,
+                session=session,
             ) as (order, studying):
                 try:
                     report = await loan.worker.run(order)
                     execution = await self._result(loan, report, language, order.wall_s, last=last)
+                    if session is not None:
+                        execution = dataclasses.replace(execution, tool_calls=await session.finished())
                     execution = await finished(runtime, program, execution, studying)
                     if ahead is not None:
                         execution = ahead.finished(execution, ahead_s)
@@ -346,6 +356,17 @@ class AsyncSandbox:
                 except asyncio.CancelledError:
                     self._lost = self._lost or "its run was cancelled"
                     raise
+                finally:
+                    if session is not None:
+                        session.close()
+
+    def _session(self, loan: engines.Loan, frame: Mapping[str, Any]) -> Session | None:
+        """For a run of Python; no other language's process gets the descriptor."""
+        if self._bridge is None or frame["mode"] not in ("cell", "call", "script"):
+            return None
+        workdir = loan.worker.workdir
+        assert workdir is not None
+        return self._bridge.session(workdir.read)
 
     def _viewer(self, profile: str, limits: Limits) -> AsyncSandbox:
         """A sandbox that sees no more than this one, from a template that runs already."""
@@ -379,7 +400,7 @@ class AsyncSandbox:
         self, loan: engines.Loan, report: Report, language: str, wall_s: float | None, *, last: bool
     ) -> Execution:
         worker = loan.worker
-        dead = worker.ended is not None or report.done is None
+        dead = worker.ended is not None or report.done is None or report.violation is not None
         if last or dead:
             worker.kill()
             if dead or not worker.is_alone():
@@ -488,6 +509,15 @@ async def _collect(workdir: Workdir) -> Collected:
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)
+
+
+def _bridge(tools: Any) -> Bridge | None:
+    """Only a sandbox with tools pays for the import of what serves them."""
+    from groundbox.sandbox.bridge.bridge import Bridge
+    from groundbox.sandbox.bridge.tools import granted
+
+    given = granted(tools)
+    return None if given is None else Bridge(given)
 
 
 def _traces() -> types.ModuleType:

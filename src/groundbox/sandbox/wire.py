@@ -116,7 +116,7 @@ class FrameReader:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield decode(body), length + VALUE_BYTES * _count_values(body)
+            yield decode(body), length + VALUE_BYTES * count_values(body)
 
 
 def decode(body: bytes) -> Frame:
@@ -125,9 +125,9 @@ def decode(body: bytes) -> Frame:
     Raises:
         WireError: It is not valid JSON of the schema, has too many values, or is nested too deeply.
     """
-    if _count_values(body) > MOST_VALUES:
+    if count_values(body) > MOST_VALUES:
         raise WireError(f"a guest's frame holds more than {MOST_VALUES} values")
-    if _too_deep(body):
+    if is_deeper(body, MOST_DEPTH):
         raise WireError(f"a guest's frame is nested deeper than {MOST_DEPTH}")
     try:
         frame: Frame = _DECODER.decode(body)
@@ -136,21 +136,26 @@ def decode(body: bytes) -> Frame:
     return frame
 
 
-def _count_values(body: bytes) -> int:
+def count_values(body: bytes) -> int:
     """No fewer than there are: what stands in texts is counted as well."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def _too_deep(body: bytes) -> bool:
+def is_deeper(body: bytes, most: int) -> bool:
     """Whether brackets nest too deeply, by peeling the innermost pairs off; never a loop over bytes in Python."""
-    if body.count(b"[") + body.count(b"{") <= MOST_DEPTH:
+    if body.count(b"[") + body.count(b"{") <= most:
         return False
-    brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
-    for _ in range(MOST_DEPTH):
+    brackets = without_texts(body).translate(None, _NO_BRACKETS)
+    for _ in range(most):
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return bool(brackets)
+
+
+def without_texts(body: bytes) -> bytes:
+    """JSON with its strings taken out; in linear time, whatever the bytes are."""
+    return _STRING.sub(b"", body)
 
 
 # Possessive and with an optional end: linear also for a string that is long, full of escapes or never closed.

@@ -19,8 +19,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import SandboxLost, WireError
+from groundbox.execution import Failure
 from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox import wire
+from groundbox.sandbox.control import Companion, RunControl
+from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.output import Output
 from groundbox.sandbox.workdir import Workdir
 
@@ -76,6 +79,7 @@ class Order:
         interrupt_first: At the deadline, try an interrupt before the kill, so that variables may survive.
         grace_s: From that interrupt to the kill.
         screen: Makes of a display what may be shown.
+        companion: Is told when the run begins and ends, and may then let its wall clock stand still, or end it.
     """
 
     frame: dict[str, Any]
@@ -87,6 +91,7 @@ class Order:
     listener: Listener | None = None
     grace_s: float = GRACE_S
     screen: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    companion: Companion | None = None
 
 
 class Report:
@@ -100,6 +105,7 @@ class Report:
         self.done: wire.Done | None = None
         self.ended: Ended | None = None
         self.violation: WireError | None = None
+        self.stopped: Failure | None = None
         self.timed_out = ""
         self.out_of_memory = False
         self.memory_kills = 0
@@ -235,6 +241,7 @@ class Worker:
         try:
             await self._send(order.frame, order.descriptors)
             if report.ended is None:
+                self._accompany(order, timers, report)
                 await self._finished
         except asyncio.CancelledError:
             self.kill()
@@ -242,6 +249,8 @@ class Worker:
         finally:
             for timer in timers:
                 timer.cancel()
+            if order.companion is not None:
+                order.companion.end()
             self.pause_output()
             self._drain()
             cpu_after = self._cpu_s()
@@ -369,8 +378,25 @@ class Worker:
             self._memory_kills = self.cgroup.out_of_memory_kills()
         return self._memory_kills - before
 
-    def _set_timers(self, order: Order, report: Report, cpu_before: float | None) -> list[asyncio.TimerHandle]:
-        timers: list[asyncio.TimerHandle] = []
+    def _accompany(self, order: Order, timers: list[asyncio.TimerHandle | Deadline], report: Report) -> None:
+        if order.companion is None:
+            return
+
+        def end(interrupt: bool | None) -> None:
+            if interrupt is None or (interrupt and not order.interrupt_first):
+                self.kill()
+                return
+            if interrupt:
+                self.interrupt()
+            timers.append(self._loop.call_later(order.grace_s, self.kill))
+
+        deadline = next(timer for timer in timers if isinstance(timer, Deadline))
+        order.companion.begin(RunControl(report, deadline, self.cgroup, end=end))
+
+    def _set_timers(
+        self, order: Order, report: Report, cpu_before: float | None
+    ) -> list[asyncio.TimerHandle | Deadline]:
+        timers: list[asyncio.TimerHandle | Deadline] = []
 
         def stop(reason: str) -> None:
             if report.timed_out or self._finished is None or self._finished.done():
@@ -392,7 +418,9 @@ class Worker:
                 wait = max(_CPU_CHECK_S, (order.cpu_s - spent) / _CPU_COUNT)
                 timers.append(self._loop.call_later(wait, check_cpu))
 
-        if order.wall_s is not None:
+        if order.companion is not None:
+            timers.append(Deadline(order.wall_s, lambda: stop("wall_s")))
+        elif order.wall_s is not None:
             timers.append(self._loop.call_later(order.wall_s, stop, "wall_s"))
         if order.cpu_s is not None and cpu_before is not None:
             first = max(_CPU_CHECK_S, order.cpu_s / _CPU_COUNT)
@@ -493,7 +521,7 @@ class Worker:
                 self._order.listener.display(data)
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
-        elif frame.id == self._next_id and report.done is None:
+        elif frame.id == self._next_id and report.done is None and report.violation is None:
             report.done = frame
             self._finish()
 

@@ -1,0 +1,145 @@
+"""The log of tool calls: one line of JSON for each, to be read by people and to be answered from in a replay.
+
+A row has `seq` (in the order in which calls came), `run`, `tool`, `args` (redacted), `args_sha256` (of the real ones
+as canonical JSON), `outcome`, `value` or `error`, `wall_s`, `sent_bytes`, `received_bytes`, and `since`, the first
+call that had not ended when this one came.
+A tool that may change something has a row with the outcome `begun` before it starts, so that a replay of a log whose
+writer was killed knows what it does not know. The last row of a `seq` counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from groundbox.errors import InvalidArgument
+
+UNFINISHED: Final = frozenset({"pending", "expired", "cancelled"})
+"""Outcomes of calls that got no answer: a replay makes them anew."""
+
+
+class ToolLog:
+    """Rows in memory, or in a file that is only ever added to."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Args:
+        path: Made with mode 0600 if it is not there; None to keep the rows in `rows`.
+        """
+        self.rows: list[dict[str, Any]] = []
+        self._path = path
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Write one row.
+
+        Raises:
+            OSError: It could not be written. The run is then ended: what is not told must not happen.
+        """
+        if self._path is None:
+            self.rows.append(dict(row))
+            return
+        line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(descriptor, line) != len(line):
+                raise OSError("the row was written in part only")
+        finally:
+            os.close(descriptor)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> ToolLog:
+        """The log in a file, with its rows in memory.
+
+        Raises:
+            InvalidArgument: It is no log.
+        """
+        log = cls()
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    log.rows.append(checked(json.loads(line)))
+                except ValueError as error:
+                    raise InvalidArgument("log", f"{os.fspath(path)}:{number}: no row of a log: {error}") from None
+        return log
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        if self._path is not None:
+            return iter(ToolLog.read(self._path).rows)
+        return iter(self.rows)
+
+
+def checked(row: Any) -> dict[str, Any]:
+    """Raises:
+    ValueError: It lacks what a replay needs.
+    """
+    needed = {"seq": int, "tool": str, "args_sha256": str, "outcome": str, "since": int}
+    for name, kind in needed.items():
+        if not isinstance(row, dict) or not isinstance(row.get(name), kind):
+            raise ValueError(f"{name} is missing")
+    return row  # type: ignore[no-any-return]
+
+
+def digest(tool: str, args: Mapping[str, Any]) -> str:
+    """Of a call: its tool and its arguments as they travelled, as canonical JSON."""
+    told = json.dumps([tool, args], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(told.encode("ascii")).hexdigest()
+
+
+class Diverged(Exception):
+    """A run that is replayed asked for something else than the log has."""
+
+
+class Uncertain(Exception):
+    """The log does not tell whether a call was carried out."""
+
+
+class Recorded(NamedTuple):
+    """How a call ended when it was recorded."""
+
+    outcome: str
+    row: Mapping[str, Any]
+
+
+class Replay:
+    """Answers calls from a log, each row once.
+
+    Calls have to come in the order of the log; those that overlapped then may change places. After the last row,
+    calls are live.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        last = {row["seq"]: row for row in map(checked, rows) if row["args_sha256"]}  # others were no calls of a tool
+        self._rows = [last[seq] for seq in sorted(last)]
+
+    def take(self, tool: str, args_sha256: str) -> Recorded | None:
+        """The row of this call; None when the call is to be made.
+
+        Raises:
+            Diverged, Uncertain: The run cannot go on.
+        """
+        if not self._rows:
+            return None
+        first = self._rows[0]["seq"]
+        for index, row in enumerate(self._rows):
+            if row["since"] > first:
+                break
+            if row["tool"] == tool and row["args_sha256"] == args_sha256:
+                del self._rows[index]
+                return self._recorded(row)
+        raise Diverged(
+            f"call of {tool} with other arguments, or at another place, than in the log, "
+            f"where {self._rows[0]['tool']} comes next (seq {first})"
+        )
+
+    def _recorded(self, row: Mapping[str, Any]) -> Recorded | None:
+        if row["outcome"] == "begun" or row.get("uncertain"):
+            raise Uncertain(
+                f"the log does not tell how {row['tool']} ended, which may have done its work (seq {row['seq']})"
+            )
+        if row["outcome"] in UNFINISHED:
+            return None
+        if row.get("redacted"):
+            raise Uncertain(f"the result of {row['tool']} was left out of the log (seq {row['seq']})")
+        return Recorded(row["outcome"], row)
