@@ -137,3 +137,64 @@ def test_memory_that_is_swapped_out_is_counted_or_there_is_none(tmp_path, counte
     group.limit(memory_bytes=1 << 26, process_count=7)
 
     assert (tmp_path / "one" / "memory.swappiness").read_text() == told
+
+
+FREEZES = """
+import os, select, signal, subprocess, sys
+from groundbox.jail import cgroup
+parent = sys.argv[1]
+if subprocess.run(["mount", "-t", "cgroup2", "none", parent], capture_output=True).returncode:
+    sys.exit("version 2 cannot be mounted here")
+group = cgroup.Cgroup(cgroup.Hierarchy(2, dict.fromkeys(("memory", "pids", "cpu"), parent)), f"freeze-{os.getpid()}")
+folder = group._folders["pids"]
+(join,) = group.join_descriptors()
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(join, b"0")
+    while True:
+        os.write(writer, b"." * 512)
+os.close(writer)
+def events():
+    return open(f"{folder}/cgroup.events").read()
+def goes_on():
+    os.set_blocking(reader, True)
+    return len(os.read(reader, 1 << 20)) > 0
+def settle(frozen):
+    group.freeze(frozen)
+    poll = select.poll()
+    file = open(f"{folder}/cgroup.events")
+    poll.register(file, select.POLLPRI)
+    while f"frozen {int(frozen)}" not in events():
+        poll.poll(1000)
+def still():
+    os.set_blocking(reader, False)
+    try:
+        while os.read(reader, 1 << 20): pass
+    except BlockingIOError:
+        return not select.select([reader], [], [], 0.2)[0]
+try:
+    print(goes_on())
+    settle(True)
+    print(still())
+    settle(False)
+    print(goes_on(), goes_on())
+    settle(True)
+    os.kill(child, signal.SIGKILL)
+    print(os.waitpid(child, 0)[1])
+finally:
+    group.kill()
+    group.remove()
+"""
+
+
+@pytest.mark.needs_root
+def test_a_frozen_group_stands_still_goes_on_and_can_be_ended(tmp_path):
+    """Version 2 can be mounted beside version 1, without controllers, which freezing needs none of."""
+    ran = subprocess.run(
+        ["unshare", "-m", sys.executable, "-c", FREEZES, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    if "cannot be mounted" in ran.stderr:
+        pytest.skip(ran.stderr)
+
+    assert (ran.stdout, ran.stderr) == ("True\nTrue\nTrue True\n9\n", "")

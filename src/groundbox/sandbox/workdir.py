@@ -123,13 +123,13 @@ class Workdir:
             held += size if keep else 0
         return Collected(artifacts, dropped, held == sum(artifact.size_bytes for artifact in artifacts))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, most_bytes: int = MOST_BYTES) -> bytes:
         """The bytes of one file.
 
         Raises:
             GuestFileError: It is not there, not a regular file with one link, or over the cap.
         """
-        return b"".join(self._chunks(path, MOST_BYTES))
+        return b"".join(self._chunks(path, most_bytes))
 
     def look(self, path: str) -> os.stat_result | None:
         """What is at a path, `""` for the workdir itself; None where a link or another device is on the way.

@@ -26,7 +26,7 @@ class Bridge:
         self._counts: collections.Counter[str] = collections.Counter()
         self._open: set[int] = set()
 
-    def session(self, read: Callable[[str], bytes]) -> Session:
+    def session(self, read: Callable[[str, int], bytes]) -> Session:
         """For the next run."""
         return Session(self, read)
 

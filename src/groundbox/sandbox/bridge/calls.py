@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import dataclasses
 import inspect
+import itertools
 import json
 import logging
 import re
@@ -22,6 +23,8 @@ from groundbox.sandbox.bridge.values import Unfit
 logger = logging.getLogger(__name__)
 
 _MOST_MESSAGE: Final = 500
+_MOST_SHOWN: Final = 20
+_DEEPEST_SHOWN: Final = 4
 _REDACTED: Final = (
     (re.compile(r"(?<=://)[^/@\s]{1,200}@"), "…@"),
     (re.compile(r"(?<![\w.:/])(?:/[\w.@+~-]{1,255}){2,40}"), "<path>"),
@@ -212,6 +215,20 @@ async def allowed(policy: Any, request: ToolRequest) -> str:
 
 
 def preview(value: Any, most: int) -> str:
-    """The first characters of a value, as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+    """The first characters of a value, as JSON; in a time that does not grow with it."""
+    text = value if isinstance(value, str) else json.dumps(_cut(value, most), ensure_ascii=False, default=str)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _cut(value: Any, most: int, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return value[: most + 1]
+    if isinstance(value, list | dict) and depth > _DEEPEST_SHOWN:
+        return "…"
+    if isinstance(value, list):
+        return [_cut(item, most, depth + 1) for item in value[:_MOST_SHOWN]] + ["…"][len(value) <= _MOST_SHOWN :]
+    if isinstance(value, dict):
+        first = itertools.islice(value.items(), _MOST_SHOWN)
+        shown = {str(name)[:most]: _cut(item, most, depth + 1) for name, item in first}
+        return shown if len(value) <= _MOST_SHOWN else {**shown, "…": len(value) - _MOST_SHOWN}
+    return value

@@ -316,7 +316,7 @@ def _is(name: str, value: Any, schema: Mapping[str, Any]) -> bool:
     if name == "boolean":
         return isinstance(value, bool)
     if name == "integer":
-        return _is_number(value) and (isinstance(value, int) or float(value).is_integer())
+        return isinstance(value, int) and not isinstance(value, bool)  # 1.0 is none, unlike in JSON Schema
     if name == "number":
         return _is_number(value)
     if name == "array":
@@ -343,9 +343,7 @@ def _is_multiple(value: Any, of: Any) -> bool:
 
 
 def _key(value: Any) -> str:
-    """Equal for equal JSON: 1 and 1.0 are the same number, true and 1 are not."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    """Equal for equal JSON; true and 1 are not, and 1 and 1.0 are not either."""
     return json.dumps(value, sort_keys=True, default=repr)
 
 

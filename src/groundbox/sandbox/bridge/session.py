@@ -20,13 +20,14 @@ import collections
 import contextlib
 import dataclasses
 import hashlib
+import logging
 import os
 import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from groundbox.errors import GuestFileError, WireError
+from groundbox.errors import GuestFileError, InvalidArgument, WireError
 from groundbox.execution import Failure, ToolCall, ToolCalls
 from groundbox.sandbox.bridge import frames, values
 from groundbox.sandbox.bridge.approval import Approval
@@ -40,6 +41,8 @@ from groundbox.sandbox.memfile import copied
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.bridge import Bridge
 
+logger = logging.getLogger(__name__)
+
 _READ: Final = 1 << 18
 _FREE_S: Final = 0.25
 _PAUSES: Final = 9
@@ -47,6 +50,11 @@ _SHOWN: Final = 25
 """Calls that results tell of at the beginning, and as many at the end."""
 _PREVIEW: Final = 300
 _END_S: Final = 1.0
+_MOST_QUESTIONS: Final = 100
+_LARGE_BYTES: Final = 32 * 1024
+_SMALL_BYTES: Final = 2048
+_NEAR: Final = 5
+"""Unknown tools for which near names are looked for."""
 _MOST_GREETINGS: Final = 8
 """One is enough, unless it was interrupted."""
 
@@ -73,12 +81,20 @@ class Control(Protocol):
         """Let no process of the guest run meanwhile, where the kernel can do that."""
 
 
+class _Elsewhere(Exception):
+    """A file has to be read, which is not done on the event loop."""
+
+
+def _elsewhere(file: frames.Kept) -> bytes:
+    raise _Elsewhere
+
+
 class Session:
     """Serves one run."""
 
-    def __init__(self, bridge: Bridge, read: Callable[[str], bytes]) -> None:
+    def __init__(self, bridge: Bridge, read: Callable[[str, int], bytes]) -> None:
         """Args:
-        read: Gives the bytes of a file in the workdir.
+        read: Gives the bytes of a file in the workdir, up to a number of them.
         """
         self._bridge = bridge
         self._tools = bridge.tools
@@ -94,9 +110,9 @@ class Session:
         self._others: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
         self._last_id = self._frame_count = self._greetings = 0
-        self._reading_s = 0.0
+        self._reading_s = self._spent_s = 0.0
         self._silent = False
-        self._over = 0
+        self._over = self._misses = 0
         self._sent_bytes = self._received_bytes = 0
         self._outcomes: collections.Counter[str] = collections.Counter()
         self._first: list[ToolCall] = []
@@ -169,10 +185,12 @@ class Session:
         except WireError as violation:
             self._violate(violation)
             return
-        self._pace(time.monotonic() - begun)
+        self._spent_s += time.monotonic() - begun
+        self._pace()
 
-    def _pace(self, spent_s: float) -> None:
+    def _pace(self) -> None:
         """A guest that sends without end has a tenth of the loop, which others wait for too."""
+        spent_s, self._spent_s = self._spent_s, 0.0
         self._reading_s += spent_s
         if self._reading_s > _FREE_S:
             self._loop.remove_reader(self._socket.fileno())
@@ -220,7 +238,7 @@ class Session:
             raise WireError(f"the run asked for its tools more than {_MOST_GREETINGS} times")
         if frame.protocol != frames.PROTOCOL:
             raise WireError(f"the protocol {frame.protocol!r} is not {frames.PROTOCOL}")
-        told = {"op": "manifest", "protocol": frames.PROTOCOL, "tools": self._tools.manifest()}
+        told = {"op": "manifest", "protocol": frames.PROTOCOL, "tools": self._tools.manifest}
         self._beside({**told, "quotas": dataclasses.asdict(self._quotas)})
 
     def _look_up(self, frame: frames.Search | frames.Describe) -> None:
@@ -232,6 +250,8 @@ class Session:
         self._beside({"op": "result", "id": frame.id, **answer.told()})
 
     def _beside(self, message: dict[str, Any]) -> None:
+        if len(self._others) >= _MOST_QUESTIONS:
+            raise WireError(f"the run has more than {_MOST_QUESTIONS} questions about tools and takes no answer")
         task = asyncio.ensure_future(self._send(message))
         self._others.add(task)
         task.add_done_callback(self._others.discard)
@@ -244,11 +264,14 @@ class Session:
         self._count_waiting(1)
         try:
             try:
-                answer = await self._answer(call, row)
+                answer = await self._answer(call, size, row)
             except (Diverged, Uncertain) as problem:
                 answer = refused("diverged", "ToolDiverged", str(problem))
                 hint = "Replay a log with the program and the inputs it was written with."
                 self._stop(f"Tool{type(problem).__name__}", f"the replay cannot go on: {problem}", hint)
+            except Exception:
+                logger.exception("a call of tool %s failed in groundbox itself", call.tool)
+                answer = refused("internal", "InternalError", "the host could not carry out the call")
         finally:
             self._count_waiting(-1)
             row["wall_s"] = round(time.monotonic() - begun, 6)
@@ -271,8 +294,8 @@ class Session:
         else:
             control.resume()
 
-    async def _answer(self, call: frames.Call, row: dict[str, Any]) -> Answer:
-        if (problem := self._over_quota(row["sent_bytes"])) is not None:
+    async def _answer(self, call: frames.Call, size: int, row: dict[str, Any]) -> Answer:
+        if (problem := self._over_quota(size)) is not None:
             return self._refuse(problem)
         tool = self._tools.get(call.tool)
         if tool is None:
@@ -285,7 +308,7 @@ class Session:
         if call.deadline_ms is not None:
             limit_s = min(limit_s, call.deadline_ms / 1000)
         try:
-            tagged, arguments = await self._arguments(tool, call)
+            tagged, arguments = await self._arguments(tool, call, size)
         except Unfit as problem:
             return refused("invalid", "InvalidArguments", f"{tool.name}: {problem}"[:1000])
         row["args"], row["args_sha256"] = self._bridge.shown("args", tagged, row), digest(tool.name, tagged)
@@ -339,7 +362,8 @@ class Session:
         return None
 
     def _unknown(self, name: str) -> Answer:
-        near = self._tools.near(name)
+        self._misses += 1
+        near = self._tools.near(name) if self._misses <= _NEAR else []
         maybe = f"; there is {', '.join(near)}" if near else ""
         return refused("unknown", "UnknownTool", f"no tool {name!r} was granted to this sandbox{maybe}")
 
@@ -361,32 +385,44 @@ class Session:
             self._violate(WireError(f"the run went on calling tools: {problem}"))
         return refused("quota", "QuotaExceeded", problem)
 
-    async def _arguments(self, tool: Tool, call: frames.Call) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As they travelled, and as the function gets them."""
+    async def _arguments(self, tool: Tool, call: frames.Call, size: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """As they travelled, and as the function gets them. What takes long is done in a thread, and all is paced."""
         if (call.args is None) == (call.file is None):
             raise Unfit("a call has either args or a file with them")
-        if call.file is None:
-            tagged = call.args or {}
-            decoded = {name: values.decode(item, self._kept) for name, item in tagged.items()}
-            return tagged, tool.arguments(decoded)
-        file = call.file
-        return await asyncio.to_thread(self._large_arguments, tool, file)
-
-    def _large_arguments(self, tool: Tool, file: frames.Kept) -> tuple[dict[str, Any], dict[str, Any]]:
+        begun = time.monotonic()
         try:
-            tagged = frames.decode_args(self._kept(file))
-        except WireError as problem:
-            raise Unfit(str(problem)) from None
-        decoded = {name: values.decode(item, self._kept) for name, item in tagged.items()}
+            if size > _LARGE_BYTES:
+                return await asyncio.to_thread(self._read_arguments, tool, call, self._kept)
+            try:
+                return self._read_arguments(tool, call, _elsewhere)
+            except _Elsewhere:
+                return await asyncio.to_thread(self._read_arguments, tool, call, self._kept)
+        finally:
+            self._spent_s += time.monotonic() - begun
+
+    def _read_arguments(
+        self, tool: Tool, call: frames.Call, read: Callable[[frames.Kept], bytes]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        tagged = call.args or {}
+        if call.file is not None:
+            try:
+                tagged = frames.decode_args(read(call.file))
+            except WireError as problem:
+                raise Unfit(str(problem)) from None
+        decoded = {name: values.decode(item, read) for name, item in tagged.items()}
         return tagged, tool.arguments(decoded)
 
     def _kept(self, file: frames.Kept) -> bytes:
-        """The bytes of a file in the workdir, which may change while we look; they have to be those that were meant."""
-        if file.size_bytes > self._quotas.sent_bytes:
-            raise Unfit(f"the file {file.path[:200]!r} is over {self._quotas.sent_bytes} bytes")
+        """The bytes of a file in the workdir, which may change while we look; they have to be those that were meant.
+
+        Each one that is read counts as sent, however often the same is named.
+        """
+        self._sent_bytes += file.size_bytes
+        if self._sent_bytes > self._quotas.sent_bytes:
+            raise Unfit(f"the arguments of the run's calls are over {self._quotas.sent_bytes} bytes together")
         try:
-            data = self._read_file(file.path)
-        except GuestFileError as problem:
+            data = self._read_file(file.path, file.size_bytes)
+        except (GuestFileError, InvalidArgument) as problem:
             raise Unfit(str(problem)[:300]) from None
         if len(data) != file.size_bytes or hashlib.sha256(data).hexdigest() != file.sha256:
             raise Unfit(f"the file {file.path[:200]!r} is not what the call says it is")
@@ -394,8 +430,10 @@ class Session:
 
     def _framed(self, identity: int, answer: Answer, row: dict[str, Any]) -> tuple[bytes, list[bytes]]:
         frame = frames.encode({"op": "result", "id": identity, **answer.told()})
-        if len(frame) > self._quotas.result_bytes:
-            problem = f"the result of {row['tool']} has {len(frame)} bytes, and may have {self._quotas.result_bytes}"
+        left = self._quotas.received_bytes - self._received_bytes
+        most = min(self._quotas.result_bytes, max(left, _SMALL_BYTES))
+        if len(frame) > most:
+            problem = f"the result of {row['tool']} has {len(frame)} bytes, and may have {most}"
             answer = refused("unfit", "ResultTooLarge", problem)
             row["outcome"] = "unfit"
             frame = frames.encode({"op": "result", "id": identity, **answer.told()})

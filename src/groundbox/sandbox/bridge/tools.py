@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -21,6 +22,7 @@ from groundbox.sandbox.bridge.tool import Tool, tool
 _MANIFEST_BYTES: Final = MOST_FRAME_BYTES // 4
 _MOST_TOOLS: Final = 5000
 _FOUND: Final = 20
+_COMPARED, _LONGEST = 200, 100
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
 
@@ -44,8 +46,8 @@ class ToolQuotas:
     call_s: float = 60.0
     waiting_s: float = 300.0
     sent_bytes: int = 64 * MiB
-    received_bytes: int = 256 * MiB
-    result_bytes: int = 64 * MiB
+    received_bytes: int = 64 * MiB
+    result_bytes: int = 32 * MiB
     frames: int = 10_000
 
     def __post_init__(self) -> None:
@@ -77,7 +79,11 @@ Redact = Callable[[str, Any], Any]
 
 
 class Tools:
-    """Tools that a sandbox is granted: `Sandbox(tools=Tools([search, Tool("db.query", query)]))`."""
+    """Tools that a sandbox is granted: `Sandbox(tools=Tools([search, Tool("db.query", query)]))`.
+
+    Attributes:
+        manifest: What the guest is told at first: all there is, without schemas where they are too large together.
+    """
 
     def __init__(
         self,
@@ -111,6 +117,10 @@ class Tools:
                 raise InvalidArgument("tools", f"{made.name!r} is there twice")
             self._tools[made.name] = made
         self._check_names()
+        self._words = {each.name: _words(each) for each in self._tools.values()}
+        whole = [each.row() for each in self._tools.values()]
+        small = len(json.dumps(whole)) <= _MANIFEST_BYTES
+        self.manifest = whole if small else [each.row(schemas=False) for each in self._tools.values()]
         if not approval_s > 0:
             raise InvalidArgument("approval_s", f"must be above 0, not {approval_s!r}")
         self.quotas = quotas or ToolQuotas()
@@ -138,7 +148,7 @@ class Tools:
         """The tool of that name."""
         return self._tools.get(name)
 
-    def replay(self, log: ToolLog | Iterable[Mapping[str, Any]], **changes: Any) -> Tools:
+    def replay(self, log: ToolLog | Iterable[Mapping[str, Any]], /, **changes: Any) -> Tools:
         """The same tools, answered from a log as long as a run asks for what it has.
 
         After its last row, calls are live. A run that asks for something else is ended: its failure is `ToolDiverged`.
@@ -160,28 +170,20 @@ class Tools:
         """The calls to be answered from a log, for one sandbox."""
         return Replay(self._replayed)
 
-    def manifest(self) -> list[dict[str, Any]]:
-        """What the guest is told at first: all there is, without schemas where they would be too large together."""
-        import json
-
-        whole = [each.row() for each in self]
-        if len(json.dumps(whole)) <= _MANIFEST_BYTES:
-            return whole
-        return [each.row(schemas=False) for each in self]
-
     def near(self, name: str) -> list[str]:
         """Names like one that there is not."""
-        return difflib.get_close_matches(name[:200], list(self._tools)[:1000], 3)
+        return difflib.get_close_matches(name[:_LONGEST], list(self._tools)[:_COMPARED], 3)
 
     def search(self, query: str) -> list[dict[str, Any]]:
         """The tools that fit some words best."""
         words = set(_WORD.findall(query.lower()))
-        found = [(len(words & self._words(each)), each) for each in self]
+        found = [(len(words & self._words[each.name]), each) for each in self]
         best = sorted((item for item in found if item[0]), key=lambda item: (-item[0], item[1].name))
         return [each.row(schemas=False) for _, each in best[:_FOUND]]
 
-    def _words(self, each: Tool) -> set[str]:
-        return set(_WORD.findall(f"{each.name} {each.description}".lower().replace("_", " ")))
+
+def _words(each: Tool) -> frozenset[str]:
+    return frozenset(_WORD.findall(f"{each.name} {each.description}".lower().replace("_", " ")))
 
 
 def granted(
