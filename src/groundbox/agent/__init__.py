@@ -1,1 +1,1 @@
-"""The agent: its loop, what a model is told of a run, and groundbox inside other frameworks."""
+"""Turning runs into grounded answers: what a model is shown, and the loop around it."""

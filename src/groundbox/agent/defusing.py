@@ -1,0 +1,79 @@
+"""Text of a guest, made fit to be shown to a model.
+
+Three things are done to it, and none of them loses a word.
+Colours and cursor movements are taken out; every other character that is not seen, or that turns the direction of
+writing, is written as its escape (`\\u202e`), so that a text reads for the model as it reads for a person.
+Links and pictures of Markdown and HTML get a blank where one breaks them (`] (https://…`): what a model repeats is
+often shown by something that fetches pictures, and a fetched address can carry away what the model knows.
+And `fenced` sets texts between marks that they cannot hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+# Strings of the operating system command kind end at the next opening, so that the search stays linear.
+_SEQUENCE: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+)
+# Joiners and the first variation selectors are left: emoji and several scripts are written with them.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff\U0001d173-\U0001d17a]"
+)
+_FETCHING: Final = re.compile(
+    r"<(?=/?(?:a|area|audio|base|body|button|embed|form|frame|html|iframe|image|img|input|link|math|meta|object|"
+    r"picture|script|source|style|svg|table|td|th|track|video)\b|[a-z][a-z0-9+.-]{1,31}:)",
+    re.IGNORECASE,
+)
+_DEFINITION: Final = re.compile(r"\](?=[(:])")
+_MARK_CHARS: Final = 8
+
+
+def visible(text: str) -> str:
+    """The text with nothing in it that is not seen. Newlines and tabs stay; `\\r\\n` becomes a newline."""
+    return _UNSEEN.sub(_escaped, _SEQUENCE.sub("", text.replace("\r\n", "\n")))
+
+
+def defused(text: str) -> str:
+    """The text without links and pictures that something that shows it would follow or fetch."""
+    return _FETCHING.sub("< ", _DEFINITION.sub("] ", text))
+
+
+def shown(text: str) -> str:
+    """Both."""
+    return defused(visible(text))
+
+
+def one_line(text: str, most_chars: int = 200) -> str:
+    """A name or a message on one line, with what is over the limit counted."""
+    line = shown(text).replace("\n", "\\n").replace("\t", " ")
+    return line if len(line) <= most_chars else f"{line[:most_chars]}… {len(line) - most_chars} characters more"
+
+
+def mark_for(texts: Iterable[str]) -> str:
+    """A word that stands in none of the texts, the same for the same texts.
+
+    It is a digest of them, and another one where the digest happens to stand in them. So no text can close the fence
+    around it: whoever writes one that holds the first digest gets the second.
+    """
+    joined = "\0".join(texts)
+    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass"))
+    while (mark := digest.hexdigest()[:_MARK_CHARS]) in joined:
+        digest.update(b"again")
+    return mark
+
+
+def fenced(name: str, text: str, mark: str) -> str:
+    """A text between marks; `mark` is of `mark_for` over all texts that it serves."""
+    return f"<{name} {mark}>\n{text.rstrip()}\n</{name} {mark}>"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
