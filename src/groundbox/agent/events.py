@@ -1,0 +1,96 @@
+"""What happens in a conversation, as it is told while it happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from groundbox.agent.messages import Reply
+from groundbox.agent.observation import Observation
+from groundbox.agent.turn import Decision, Spent
+from groundbox.execution import Execution, Warning
+
+
+class Box(Protocol):
+    """What the loop asks of a sandbox."""
+
+    async def run(self, source: str, *, language: str = "python", **options: Any) -> Execution:
+        """Run one program."""
+
+    async def restart(self) -> list[str]:
+        """A fresh process with the same files; those that could not be kept."""
+
+
+class Ending(enum.StrEnum):
+    """Why a conversation ended."""
+
+    ANSWERED = "answered"
+    BOUND = "bound"
+    MODEL = "model"
+    SANDBOX = "sandbox"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Replied:
+    """The model has said something."""
+
+    turn: int
+    reply: Reply
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """A program begins."""
+
+    run: int
+    source: str
+    language: str
+    options: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Observed:
+    """It has ended, and this is what the model is shown."""
+
+    run: int
+    source: str
+    execution: Execution
+    findings: Sequence[Warning]
+    decision: Decision
+    observation: Observation
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Noticed:
+    """The model is told something that is no observation of a run: what was wrong with its reply, lines it asked for.
+
+    Attributes:
+        kind: `malformed`, `read`, `restart`, `promise` or `mend`.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """The conversation is over.
+
+    Attributes:
+        answer: The model's last answer, or None. With another ending than `answered` it has none.
+        unsupported: One warning for each claim of the answer that has no receipt.
+        why: The bound that was reached, or what failed; "" when it was answered.
+    """
+
+    ending: Ending
+    answer: str | None = None
+    unsupported: Sequence[Warning] = ()
+    why: str = ""
+    spent: Spent = dataclasses.field(default_factory=Spent)
+    dollars: float | None = None
+    executions: Sequence[Execution] = dataclasses.field(default=(), repr=False)
+
+
+Event = Replied | Started | Observed | Noticed | Ended

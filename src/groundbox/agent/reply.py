@@ -1,0 +1,213 @@
+"""What a model's reply asks for, as steps: run, read, answer, or something that cannot be done, with the reason.
+
+Models without tool calls write programs in fenced blocks. A block in a language that runs here and that was not run
+before is a program, wherever it stands in the prose; one that was run already is a quotation. A text with a line
+that begins with `Answer:` is an answer whatever it quotes.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from groundbox.agent.messages import READ, RUN, Call, Reply
+
+MOST_CALLS: Final = 16
+_ALIASES: Final = {
+    "py": "python",
+    "python3": "python",
+    "ipython": "python",
+    "sh": "shell",
+    "bash": "shell",
+    "js": "javascript",
+    "node": "javascript",
+    "duckdb": "sql",
+    "sqlite": "sql",
+}
+_FENCE: Final = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*(?P<language>[\w+-]*)[^\n`]*\n"
+    r"(?P<code>.*?)(?:^[ ]{0,3}(?P=fence)[`~]*[ ]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_ANSWER: Final = re.compile(r"^[ \t>*_#]*(?:final )?answer[*_]*[ ]*:[*_]*[ \t]*", re.IGNORECASE | re.MULTILINE)
+_PROMISE: Final = re.compile(
+    r"\b(?:let me|let's|let us|i'll|i’ll|i will|i am going to|i'm going to|i need to|we need to|next step is to)\b",
+    re.IGNORECASE,
+)
+_COMMENTS: Final = {"python": "#", "shell": "#", "sql": "--", "javascript": "//"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Run this program; `options` are of its language, such as `database`."""
+
+    source: str
+    language: str = "python"
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    call_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """Show lines of an output, or those with a pattern."""
+
+    handle: str
+    lines: str = ""
+    pattern: str = ""
+    call_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The model is done."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Malformed:
+    """Nothing can be done with it. `problem` is for the model, and says how to mend it."""
+
+    problem: str
+    call_id: str = ""
+
+
+Step = Run | Read | Answer | Malformed
+
+
+def steps_of(
+    reply: Reply, languages: Collection[str], *, was_run: Callable[[str, str], bool] = lambda source, language: False
+) -> list[Step]:
+    """What a reply asks for, in order; never empty.
+
+    Args:
+        was_run: Whether a program of a language was run before.
+    """
+    if reply.calls:
+        return [
+            _of_call(call, languages) if number <= MOST_CALLS else _too_many(call)
+            for number, call in enumerate(reply.calls, 1)
+        ]
+    return _of_text(reply.text, languages, was_run)
+
+
+def promises(text: str) -> bool:
+    """Whether a text says what will be done, where one that says what was found is wanted."""
+    ending = text.strip()[-300:]
+    last = re.split(r"(?<=[.!?])\s+", ending)[-1]
+    return ending.endswith(":") or bool(_PROMISE.search(last))
+
+
+def named(language: str) -> str:
+    """A language by the name that it has here."""
+    spoken = language.strip().lower()
+    return _ALIASES.get(spoken, spoken)
+
+
+def _of_text(text: str, languages: Collection[str], was_run: Callable[[str, str], bool]) -> list[Step]:
+    if not text.strip():
+        return [Malformed(problem=f"The reply is empty. Call {RUN} with a program, or write the answer.")]
+    if answer := _ANSWER.search(_FENCE.sub(_blank, text)):
+        said = text[answer.end() :].strip()
+        return [Answer(text=said) if said else Malformed(problem="Nothing follows `Answer:`. Write it there.")]
+    blocks = list(_programs(text, languages))
+    new = [block for block in blocks if not was_run(block.source, block.language)]
+    return list(new) if new else [Answer(text=text.strip())]
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _programs(text: str, languages: Collection[str]) -> Iterator[Run]:
+    for found in _FENCE.finditer(text):
+        language = named(found["language"]) if found["language"] else "python"
+        code = found["code"]
+        if language not in languages or is_empty(code, language):
+            continue
+        if found["language"] or _is_python(code):
+            yield Run(source=code, language=language)
+
+
+def _of_call(call: Call, languages: Collection[str]) -> Step:
+    arguments = _arguments(call)
+    if isinstance(arguments, Malformed):
+        return arguments
+    if call.name == RUN:
+        return _run(arguments, languages, call.call_id)
+    if call.name == READ:
+        return _read(arguments, call.call_id)
+    return Malformed(
+        problem=f"There is no tool of the name that was called. The tools are {RUN} and {READ}.", call_id=call.call_id
+    )
+
+
+def _too_many(call: Call) -> Malformed:
+    return Malformed(problem=f"Not done: one reply may hold {MOST_CALLS} calls.", call_id=call.call_id)
+
+
+def _arguments(call: Call) -> Mapping[str, Any] | Malformed:
+    arguments: Any = call.arguments
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            where = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+            problem = f"The arguments of the call are not JSON{where}. Send one object, with newlines in texts as \\n."
+            return Malformed(problem=problem, call_id=call.call_id)
+    if not isinstance(arguments, Mapping):
+        return Malformed(problem="The arguments of the call are no JSON object.", call_id=call.call_id)
+    return arguments
+
+
+def _run(arguments: Mapping[str, Any], languages: Collection[str], call_id: str) -> Step:
+    source = arguments.get("code")
+    language = arguments.get("language", "python")
+    known = ", ".join(sorted(languages))
+    if not isinstance(source, str):
+        return Malformed(problem=f"{RUN} needs `code`, a text: the program itself.", call_id=call_id)
+    if not isinstance(language, str) or named(language) not in languages:
+        return Malformed(problem=f"There is no such language here. The languages are {known}.", call_id=call_id)
+    database = arguments.get("database")
+    if database is not None and not isinstance(database, str):
+        return Malformed(problem="`database` is the name of a database, a text.", call_id=call_id)
+    spoken = named(language)
+    source = _unwrapped(source)
+    if is_empty(source, spoken):
+        return Malformed(problem="`code` holds no statement. Send the program itself.", call_id=call_id)
+    options = {"database": database} if database else {}
+    return Run(source=source, language=spoken, options=options, call_id=call_id)
+
+
+def _read(arguments: Mapping[str, Any], call_id: str) -> Step:
+    given = {name: arguments.get(name, "") for name in ("handle", "lines", "pattern")}
+    if not given["handle"] or not all(isinstance(value, str) for value in given.values()):
+        problem = f'{READ} needs `handle`, such as "1.stdout", and takes `lines`, such as "100-160", or `pattern`.'
+        return Malformed(problem=problem, call_id=call_id)
+    return Read(**given, call_id=call_id)
+
+
+def _unwrapped(source: str) -> str:
+    """A program that was put into a fence though it is an argument."""
+    found = _FENCE.fullmatch(source.strip())
+    return found["code"] if found else source
+
+
+def is_empty(source: str, language: str) -> bool:
+    """Whether a program has nothing but blanks and comments."""
+    comment = _COMMENTS.get(language)
+    lines = (line.strip() for line in source.splitlines())
+    return not any(line and not (comment and line.startswith(comment)) for line in lines)
+
+
+def _is_python(code: str) -> bool:
+    """Whether a block without a language is a program: it can be compiled, and does something."""
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call | ast.Await) for node in body)
