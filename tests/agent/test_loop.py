@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from groundbox.agent.checks import Receipts
 from groundbox.agent.events import Ended, Ending, Noticed, Observed, Started
 from groundbox.agent.loop import converse
 from groundbox.agent.messages import Call, Cost, Reply
@@ -35,17 +36,18 @@ class Finding:
     def __init__(self, word="", tier="error"):
         self.word, self.tier = word, tier
 
-    async def of_run(self, source, language, execution, *, options, question):
-        found = self.word and self.word in source
+    def run_options(self, language):
+        return {}
+
+    async def of_run(self, ran, question):
+        found = self.word and self.word in ran.source
         return [Warning(code="check.word", tier=self.tier, message="it is wrong", hint="mend it")] if found else []
 
-    async def of_answer(self, text, executions):
-        printed = " ".join(execution.stdout for execution in executions)
-        return [
-            Warning(code="answer.no_receipt", tier="error", message=word)
-            for word in text.split()
-            if word.isdigit() and word not in printed
-        ]
+    async def of_answer(self, text, runs, question):
+        printed = " ".join(ran.execution.stdout for ran in runs)
+        missing = [word for word in text.split() if word.isdigit() and word not in printed]
+        found = [Warning(code="answer.no_receipt", tier="error", message=word) for word in missing]
+        return Receipts(unsupported=found, report={"ok": not found})
 
 
 def test_a_program_is_run_and_its_result_is_answered(made):

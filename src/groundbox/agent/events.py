@@ -81,12 +81,14 @@ class Ended:
     Attributes:
         answer: The model's last answer, or None. With another ending than `answered` it has none.
         unsupported: One warning for each claim of the answer that has no receipt.
+        receipts: Claim by claim where it comes from, as JSON; None when no check of answers was made.
         why: The bound that was reached, or what failed; "" when it was answered.
     """
 
     ending: Ending
     answer: str | None = None
     unsupported: Sequence[Warning] = ()
+    receipts: Mapping[str, Any] | None = None
     why: str = ""
     spent: Spent = dataclasses.field(default_factory=Spent)
     dollars: float | None = None

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from typing import Any, Final
 
 from groundbox.agent.budget import tokens_of
-from groundbox.agent.checks import Checks, NoChecks
+from groundbox.agent.checks import Checks, NoChecks, Ran
 from groundbox.agent.defusing import one_line
 from groundbox.agent.events import Box, Ended, Ending, Event, Noticed, Observed, Replied, Started
 from groundbox.agent.instructions import instructions, mend_text, question_text, tools
@@ -93,7 +93,7 @@ class _Loop:
         self._tools = tools(languages, databases)
         self._messages = [Message(role="system", text=instructions(databases))]
         self._spent, self._seen, self._outputs = Spent(), Seen(), Outputs()
-        self._executions: list[Execution] = []
+        self._runs: list[Ran] = []
         self._programs: set[str] = set()
         self._lost = False
         self._dollars: float | None = None
@@ -138,7 +138,8 @@ class _Loop:
         if cost.dollars is not None:
             self._dollars = (self._dollars or 0.0) + cost.dollars
         self._spent = dataclasses.replace(self._spent, turns=self._spent.turns + 1, tokens=self._spent.tokens + used)
-        self._messages.append(Message(role="assistant", text=reply.text, calls=tuple(reply.calls)))
+        said_now = Message(role="assistant", text=reply.text, calls=tuple(reply.calls), native=reply.native)
+        self._messages.append(said_now)
         return reply
 
     async def _done(self, step: Run | Read | Malformed) -> AsyncGenerator[Event, None]:
@@ -184,7 +185,7 @@ class _Loop:
         except GroundboxError as error:
             raise _Over(Ending.SANDBOX, str(error)) from error
         self._programs.add(program_key(step.source, step.language))
-        self._executions.append(execution)
+        self._runs.append(Ran(source=step.source, language=step.language, execution=execution, options=step.options))
         self._outputs.keep(number, execution)
         self._lost = execution.state == "lost"
         yield await self._judged(step, execution, number, restarted)
@@ -193,9 +194,7 @@ class _Loop:
     async def _judged(self, step: Run, execution: Execution, number: int, restarted: str) -> Observed:
         findings: Sequence[Warning] = ()
         if execution.ok:
-            findings = await self._checks.of_run(
-                step.source, step.language, execution, options=step.options, question=self._question
-            )
+            findings = await self._checks.of_run(self._runs[-1], self._question)
         self._seen = self._seen.after(execution, step.source)
         decision = judge_run(execution, [*execution.warnings, *findings], self._seen, step.source)
         self._spent = after_run(self._spent, decision)
@@ -213,7 +212,7 @@ class _Loop:
         )
 
     async def _executed(self, step: Run) -> Execution:
-        options = dict(step.options)
+        options = {**self._checks.run_options(step.language), **step.options}
         if (left := self._left_s()) is not None:
             options["wall_s"] = left
         return await self._box.run(step.source, language=step.language, **options)
@@ -235,12 +234,13 @@ class _Loop:
             text = f"That says what will be done. Do it now with {RUN}, or write the answer itself."
             yield self._notice("promise", text)
             return
-        unsupported = await self._checks.of_answer(step.text, self._executions)
+        receipts = await self._checks.of_answer(step.text, self._runs, self._question)
+        unsupported = receipts.unsupported
         if unsupported and self._spent.mends < self._bounds.max_mends and not self._would_end():
             self._spent = dataclasses.replace(self._spent, mends=self._spent.mends + 1)
             yield self._notice("mend", mend_text(unsupported))
             return
-        yield self._ended(Ending.ANSWERED, answer=step.text, unsupported=unsupported)
+        yield self._ended(Ending.ANSWERED, answer=step.text, unsupported=unsupported, receipts=receipts.report)
 
     def _malformed(self, problem: str, call_id: str) -> Noticed:
         if self._malformed_turn != self._spent.turns:
@@ -279,9 +279,8 @@ class _Loop:
 
     def _ended(self, ending: Ending, **told: Any) -> Ended:
         self._note_time()
-        return Ended(
-            ending=ending, spent=self._spent, dollars=self._dollars, executions=tuple(self._executions), **told
-        )
+        executions = tuple(ran.execution for ran in self._runs)
+        return Ended(ending=ending, spent=self._spent, dollars=self._dollars, executions=executions, **told)
 
 
 def _message_tokens(message: Message) -> int:

@@ -40,11 +40,16 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """One turn of a model."""
+    """One turn of a model.
+
+    Attributes:
+        native: The client's own form of it, which is handed back to the client unchanged.
+    """
 
     text: str = ""
     calls: Sequence[Call] = ()
     cost: Cost = Cost()
+    native: Any = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +60,7 @@ class Message:
         role: `system`, `user`, `assistant` or `tool`.
         calls: Of an assistant.
         call_id: Of a tool: which call this is the result of.
+        native: Of an assistant: the `native` of its reply.
     """
 
     role: str
@@ -62,6 +68,7 @@ class Message:
     pictures: Sequence[Picture] = ()
     calls: Sequence[Call] = ()
     call_id: str = ""
+    native: Any = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

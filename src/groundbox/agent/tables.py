@@ -23,7 +23,7 @@ def about(bundle: Mapping[str, Any]) -> str:
     count = table.get("row_count")
     at_least = "" if table.get("row_count_exact", True) else "at least "
     whole = count == len(kept)
-    shape = f"table, {at_least}{count} rows × {table.get('column_count', len(named))} columns"
+    shape = f"table, {at_least}{_count(count, 'row')} × {_count(table.get('column_count', len(named)), 'column')}"
     columns = ", ".join(_column(field, kept, whole=whole) for field in named[:_MOST_COLUMNS])
     more = f", and {len(named) - _MOST_COLUMNS} more" if len(named) > _MOST_COLUMNS else ""
     return f"{shape}\ncolumns: {columns}{more}"
@@ -36,3 +36,7 @@ def _column(field: Mapping[str, Any], rows: list[Mapping[str, Any]], *, whole: b
     if not missing:
         return f"{name} ({kind})"
     return f"{name} ({kind}, {missing} null{'' if whole else f' in the first {len(rows)} rows'})"
+
+
+def _count(number: Any, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"

@@ -1,0 +1,80 @@
+"""An agent that answers questions over files and databases, and says which claims of its answer no run bears out.
+
+It is the loop of `loop` with a sandbox of its own for each question, and the usual checks. An answer is read claim by
+claim against what the runs showed; where something is not borne out the model is asked once to mend it, and what is
+still not borne out is named in `Ended.unsupported`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from groundbox.agent.checks import Checks, UsualChecks
+from groundbox.agent.events import Ended, Event
+from groundbox.agent.loop import converse
+from groundbox.agent.messages import Model
+from groundbox.agent.turn import Bounds
+from groundbox.sandbox.sandbox import AsyncSandbox
+
+Content = bytes | str | os.PathLike[str]
+
+
+class GroundedAgent:
+    """Answers one question after another; nothing is kept between two."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        bounds: Bounds | None = None,
+        checks: Checks | None = None,
+        databases: Mapping[str, Any] | None = None,
+        **sandbox: Any,
+    ) -> None:
+        """Args:
+        checks: By default those of `groundbox.check`.
+        databases: As AsyncSandbox takes them, by the names that the model uses.
+        sandbox: Further arguments of AsyncSandbox, such as `limits`.
+        """
+        self._model, self._bounds, self._checks = model, bounds or Bounds(), checks or UsualChecks()
+        self._databases, self._sandbox = dict(databases or {}), sandbox
+
+    async def ask(self, question: str, *, files: Mapping[str, Content] | None = None) -> Ended:
+        """Answer a question.
+
+        Args:
+            files: Path in the workdir to content; a path object is a file or folder of the host, which is copied.
+
+        Raises:
+            InvalidArgument, GuestFileError, SandboxUnavailable: Nothing was asked.
+        """
+        last: Event | None = None
+        async with contextlib.aclosing(self.stream(question, files=files)) as events:
+            async for event in events:
+                last = event
+        assert isinstance(last, Ended)
+        return last
+
+    async def stream(self, question: str, *, files: Mapping[str, Content] | None = None) -> AsyncGenerator[Event, None]:
+        """The same, event by event as it happens. Leaving early ends the sandbox."""
+        async with AsyncSandbox(databases=self._databases, **self._sandbox) as box:
+            for path, content in (files or {}).items():
+                if isinstance(content, os.PathLike):
+                    await box.files.put(content, path)
+                else:
+                    await box.files.write(path, content)
+            events = converse(
+                question,
+                model=self._model,
+                box=box,
+                files=await box.files.list() if files else {},
+                databases=self._databases,
+                checks=self._checks,
+                bounds=self._bounds,
+            )
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event

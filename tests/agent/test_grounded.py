@@ -1,0 +1,55 @@
+import asyncio
+
+import pytest
+
+from groundbox.agent.events import Ending
+from groundbox.agent.grounded import GroundedAgent
+from groundbox.agent.messages import Call, Reply
+from groundbox.agent.scripted import ScriptedModel
+from groundbox.errors import InvalidArgument
+
+
+def code(source):
+    return Reply(calls=[Call(name="run_code", arguments={"code": source}, call_id="c")])
+
+
+def test_files_are_there_and_named_to_the_model(tmp_path):
+    (tmp_path / "host.txt").write_text("from the host")
+    model = ScriptedModel([code("print(open('a.txt').read(), open('b/host.txt').read())"), "Both are read."])
+
+    ended = asyncio.run(
+        GroundedAgent(model).ask("What is in them?", files={"a.txt": "text", "b/host.txt": tmp_path / "host.txt"})
+    )
+
+    assert ended.ending is Ending.ANSWERED
+    assert ended.executions[0].stdout == "text from the host\n"
+    assert "a.txt  4 bytes\nb/host.txt  13 bytes" in model.asked[0][1].text
+
+
+def test_a_process_that_ends_is_started_afresh_with_its_files():
+    model = ScriptedModel(
+        [code("open('kept', 'w').write('x'); import os; os._exit(7)"), code("open('kept').read()"), "x"]
+    )
+
+    ended = asyncio.run(GroundedAgent(model).ask("?"))
+
+    assert [execution.text for execution in ended.executions] == [None, "'x'"]
+    assert "variables of earlier runs are gone" in model.asked[2][-1].text
+
+
+def test_output_that_was_cut_can_be_read():
+    read = Reply(calls=[Call(name="read_output", arguments={"handle": "1.stdout", "pattern": "needle"}, call_id="r")])
+    model = ScriptedModel([code("for i in range(200_000): print(i, 'needle' if i == 123_456 else '')"), read, "Found."])
+
+    asyncio.run(GroundedAgent(model).ask("?"))
+
+    assert 'left out; read_output("1.stdout")' in model.asked[1][-1].text
+    assert "123457: 123456 needle" in model.asked[2][-1].text
+
+
+def test_what_cannot_be_meant_is_refused_before_anything_is_asked():
+    model = ScriptedModel(["x"])
+
+    with pytest.raises(InvalidArgument):
+        asyncio.run(GroundedAgent(model).ask("?", files={"../a": "x"}))
+    assert model.asked == []

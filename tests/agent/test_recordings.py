@@ -1,0 +1,57 @@
+"""The recorded conversations in examples/, with their programs really run."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from groundbox.agent import transcript
+from groundbox.agent.events import Ending, Observed
+from groundbox.agent.grounded import GroundedAgent
+from groundbox.agent.scripted import ScriptedModel
+
+FOLDER = Path(__file__).parents[2] / "examples" / "conversations"
+
+
+def replay(name):
+    recording = transcript.read(FOLDER / f"{name}.jsonl")
+
+    async def collect():
+        agent = GroundedAgent(ScriptedModel(recording.replies))
+        return [event async for event in agent.stream(recording.question, files=recording.files)]
+
+    events = asyncio.run(collect())
+    return recording, [event for event in events if isinstance(event, Observed)], events[-1]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.jsonl")))
+def test_a_recording_shows_what_was_recorded_and_is_answered(name):
+    recording, observed, ended = replay(name)
+
+    differences = [transcript.difference(recording.observations[each.run], each.observation.text) for each in observed]
+    assert differences == [""] * len(recording.observations)
+    assert ended.ending is Ending.ANSWERED
+    assert list(ended.unsupported) == []
+
+
+def test_an_error_is_mended():
+    _, observed, _ = replay("mended_error")
+
+    assert [each.decision.verdict for each in observed] == ["accept", "retry", "accept"]
+    assert "did you mean `'revenue'`?" in observed[1].observation.text
+
+
+def test_a_silent_error_is_caught_and_mended():
+    _, observed, _ = replay("silent_error")
+
+    assert [each.execution.ok for each in observed] == [True, True, True]
+    assert "artifact.broken" in observed[1].observation.text
+    assert "artifact.broken" not in observed[2].observation.text
+    assert observed[1].execution.value["text/plain"] != observed[2].execution.value["text/plain"]
+
+
+def test_sql_leads_to_a_chart():
+    _, observed, _ = replay("sql_chart")
+
+    assert [each.execution.language for each in observed] == ["sql", "sql", "python", "sql"]
+    assert [picture.name for picture in observed[2].observation.pictures] == ["display 1"]

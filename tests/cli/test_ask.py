@@ -1,0 +1,135 @@
+"""`groundbox ask` as a program sees it: what goes where, and the exit status."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples" / "conversations"
+
+
+@pytest.fixture(autouse=True)
+def no_model(monkeypatch):
+    monkeypatch.delenv("GROUNDBOX_MODEL", raising=False)
+
+
+def recording(path, *replies, observations=(), files=None):
+    """A small recording."""
+    lines = [{"schema": "groundbox.conversation/1", "question": "How many?", "model": "by hand", "files": files or {}}]
+    for number, reply in enumerate(replies):
+        calls = [{"name": "run_code", "arguments": {"code": reply[1]}, "call_id": "c"}] if reply[0] == "run" else []
+        lines.append({"event": "replied", "text": "" if calls else reply[1], "calls": calls})
+        if number < len(observations):
+            lines.append({"event": "observed", "run": number + 1, "observation": observations[number]})
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_without_a_model_it_says_what_to_set(command):
+    ran = command("ask", "How many?")
+
+    assert ran.code == 2
+    assert "GROUNDBOX_MODEL" in ran.stderr
+    assert "OPENAI_API_KEY" in ran.stderr
+    assert "--replay FILE" in ran.stderr
+
+
+def test_without_a_question_there_is_nothing_to_ask(command):
+    ran = command("ask")
+
+    assert ran.code == 2
+    assert "Missing argument 'QUESTION'" in ran.stderr
+
+
+def test_a_recording_is_run_anew(command, nothing_left):
+    ran = command("ask", "--replay", FOLDER / "mended_error.jsonl")
+
+    assert ran.code == 0
+    assert (
+        ran.stdout
+        == "South had the highest revenue in 2025 with 18005. That is 3185 more than west, the second, with 14820.\n"
+    )
+    assert "── seen, retry: the run ended with error" in ran.stderr
+    assert "groundbox: every run shows what was recorded\n" in ran.stderr
+    assert nothing_left(ran.pid) is True
+
+
+def test_pictures_and_files_are_saved(command):
+    ran = command("ask", "--replay", FOLDER / "sql_chart.jsonl", "--out", "made")
+
+    assert ran.code == 0
+    assert (command.folder / "made" / "run-3" / "display-1.png").read_bytes().startswith(b"\x89PNG")
+    assert "in made/run-3/display-1.png" in ran.stderr
+
+
+def test_what_differs_from_the_recording_is_told(command, tmp_path):
+    file = recording(tmp_path / "r.jsonl", ("run", "print(42)"), ("say", "42"), observations=["run 1 (python): ok\n41"])
+
+    ran = command("ask", "--replay", file)
+
+    assert ran.code == 0
+    assert "groundbox: run 1 shows something else than was recorded: line 2: recorded '41'" in ran.stderr
+    assert "every run shows" not in ran.stderr
+
+
+def test_what_is_saved_can_be_replayed_and_has_every_receipt(command, tmp_path):
+    file = recording(
+        tmp_path / "r.jsonl", ("run", "print(open('a').read())"), ("say", "It is x."), files={"a": {"text": "x"}}
+    )
+
+    first = command("ask", "--replay", file, "--save", "kept.jsonl")
+    second = command("ask", "--replay", "kept.jsonl", "--json")
+
+    lines = [json.loads(line) for line in (command.folder / "kept.jsonl").read_text().splitlines()]
+    receipts = [line["receipt"] for line in lines if "receipt" in line]
+    assert (first.code, second.code) == (0, 0)
+    assert [each["stdout"] for each in receipts] == ["x\n"]
+    assert [json.loads(line)["event"] for line in second.stdout.splitlines()] == [
+        "replied", "started", "observed", "replied", "ended",
+    ]  # fmt: skip
+    assert second.stderr == ""
+
+
+def test_a_conversation_that_is_not_answered_says_why(command, tmp_path):
+    file = recording(tmp_path / "r.jsonl", *[("run", "1")] * 3)
+
+    ran = command("ask", "--replay", file, "--max-turns", "2")
+
+    assert ran.code == 1
+    assert ran.stdout == ""
+    assert "groundbox: no answer: 2 turns are used up (max_turns=2)" in ran.stderr
+
+
+def test_a_recording_that_ends_before_its_answer_is_our_failure(command, tmp_path):
+    ran = command("ask", "--replay", recording(tmp_path / "r.jsonl", ("run", "1")))
+
+    assert ran.code == 3
+    assert "all of its 1 replies have been given" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--replay", "nowhere"], "'nowhere' cannot be read"),
+        (["--replay", os.devnull], "does not begin with a header"),
+        (["q", "--db", "oracle://x"], "oracle is not asked"),
+        (["q", "--db", "nowhere"], "nowhere"),
+        (["q", "--save", "no/folder"], "there is no folder no"),
+        (["q", "--file", "nowhere"], "cannot be read"),
+    ],
+)
+def test_bad_usage_names_the_option(command, arguments, complaint):
+    ran = command("ask", *arguments)
+
+    assert ran.code == 2
+    assert complaint in ran.complaint.replace("\n", " ")
+
+
+def test_a_recording_without_its_files_asks_for_them(command, tmp_path):
+    file = recording(tmp_path / "r.jsonl", ("say", "x"), files={"big.bin": {"size_bytes": 9}})
+
+    ran = command("ask", "--replay", file)
+
+    assert ran.code == 2
+    assert "the recording needs 'big.bin'" in ran.stderr
