@@ -61,11 +61,7 @@ class GroundedAgent:
     async def stream(self, question: str, *, files: Mapping[str, Content] | None = None) -> AsyncGenerator[Event, None]:
         """The same, event by event as it happens. Leaving early ends the sandbox."""
         async with AsyncSandbox(databases=self._databases, **self._sandbox) as box:
-            for path, content in (files or {}).items():
-                if isinstance(content, os.PathLike):
-                    await box.files.put(content, path)
-                else:
-                    await box.files.write(path, content)
+            await put(box, files or {})
             events = converse(
                 question,
                 model=self._model,
@@ -78,3 +74,12 @@ class GroundedAgent:
             async with contextlib.aclosing(events):
                 async for event in events:
                     yield event
+
+
+async def put(box: AsyncSandbox, files: Mapping[str, Content]) -> None:
+    """Put files into a sandbox, before its first program."""
+    for path, content in files.items():
+        if isinstance(content, os.PathLike):
+            await box.files.put(content, path)
+        else:
+            await box.files.write(path, content)
