@@ -1,10 +1,10 @@
 """The root directory of a guest: an allow-list, read-only, with one writable tmpfs.
 
 Nothing of the host is there unless it is named: /usr and what links into it, the environment's folders,
-a few public files of /etc, and the cache of its fonts. Built once in the template on a tmpfs that becomes the root (pivot_root(2));
-the old root is detached. Every worker then mounts a tmpfs of its own on BOX, which holds the workdir,
-/tmp and /dev/shm together, so that one size and one inode count bound them all, and a /proc of its own
-that shows nothing but its processes.
+a few public files of /etc, and the cache of its fonts. Built once in the template on a tmpfs that becomes
+the root (pivot_root(2)); the old root is detached. Every worker then mounts a tmpfs of its own on BOX, which
+holds the workdir, /tmp and /dev/shm together, so that one size and one inode count bound them all, and a /proc
+of its own that shows nothing but its processes.
 """
 
 import os
