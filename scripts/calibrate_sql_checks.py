@@ -29,6 +29,8 @@ from groundbox.check.sql.source import QueryFailed, Rows
 
 TABLE = Path(__file__).parents[1] / "src/groundbox/check/sql/calibration.json"
 
+DATABASES: dict[str, int] = {}
+
 
 class Remembering:
     """A database that asks each query once."""
@@ -111,21 +113,19 @@ def _seen(record: dict[str, Any], source: Remembering, others: list[dict[str, An
 
 
 def counted(seen: Iterable[Seen]) -> Table:
-    """What was counted for each code."""
-    by_code: dict[str, list[Seen]] = defaultdict(list)
+    """What was counted for each code on each database."""
+    fired: dict[str, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
     for each in seen:
         for code in each.codes:
-            by_code[code].append(each)
-    return Table({code: _counts(fired) for code, fired in sorted(by_code.items())})
+            fired[code][each.db].append(each)
+    return Table(
+        {code: {db: _counts(here) for db, here in sorted(by_db.items())} for code, by_db in sorted(fired.items())}
+    )
 
 
 def _counts(fired: Sequence[Seen]) -> Counts:
-    return Counts(
-        queries=len(fired),
-        wrong=sum(each.wrong for each in fired),
-        questions=len({(each.db, each.question) for each in fired}),
-        databases=len({each.db for each in fired}),
-    )
+    wrong = sum(each.wrong for each in fired)
+    return Counts(queries=len(fired), wrong=wrong, questions=len({each.question for each in fired}))
 
 
 def counted_by_situation(seen: Sequence[Seen]) -> dict[str, Table]:
@@ -159,11 +159,11 @@ def print_rules(alone: Sequence[Seen]) -> None:
         "database left out |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for code in sorted(counts.counts, key=counts.expected, reverse=True):
+    for code in sorted(counts.codes, key=counts.expected, reverse=True):
         told, tiers = counts.of(code), [table.tier(code) for table in without]
         stable = ", ".join(f"{name} {tiers.count(name)}" for name in TIERS if name in tiers)
         print(
-            f"| `{code}` | {told.queries} | {told.questions} | {told.databases} | {told.precision:.2f} "
+            f"| `{code}` | {told.queries} | {told.questions} | {len(counts.databases(code))} | {told.precision:.2f} "
             f"| {told.wrong / wrong:.3f} | {counts.expected(code):.2f} | {counts.tier(code)} | {stable} |"
         )
 
@@ -228,11 +228,29 @@ def write(seen: Sequence[Seen]) -> None:
         "databases": len({each.db for each in alone}),
     }
     situations = {
-        situation: {code: dataclasses.asdict(counts) for code, counts in table.counts.items()}
+        situation: {code: _plain(table, code) for code in table.codes}
         for situation, table in counted_by_situation(seen).items()
     }
-    TABLE.write_text(json.dumps({"about": about, "situations": situations}, indent=1) + "\n", encoding="utf-8")
+    TABLE.write_text(_lines(about, situations), encoding="utf-8")
     print(f"wrote {TABLE}")
+
+
+def _lines(about: dict[str, Any], situations: dict[str, Any]) -> str:
+    """JSON with a line for each code."""
+    parts = []
+    for situation, codes in situations.items():
+        rows = ",\n".join(f"   {json.dumps(code)}: {json.dumps(told)}" for code, told in codes.items())
+        parts.append(f"  {json.dumps(situation)}: {{\n{rows}\n  }}")
+    told = ",\n".join(parts)
+    return f'{{\n "about": {json.dumps(about)},\n "situations": {{\n{told}\n }}\n}}\n'
+
+
+def _plain(table: Table, code: str) -> dict[str, Any]:
+    """Database to counts; databases go by number, since nothing depends on their names."""
+    return {
+        f"database {DATABASES.setdefault(db, len(DATABASES) + 1)}": dataclasses.asdict(table.on(code, db))
+        for db in table.databases(code)
+    }
 
 
 if __name__ == "__main__":

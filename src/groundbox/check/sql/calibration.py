@@ -5,8 +5,9 @@ of wrong queries, pulled towards that of its family as if `PRIOR_QUESTIONS` more
 family's share; the family is pulled likewise towards `PRIOR_PRECISION`. Queries for one question resemble each other,
 so a code weighs as much as the questions that it was seen with, not the queries.
 
-A code is an error from `ERROR_FROM` on, a warn from `WARN_FROM` on, and else a note. With fewer than
-`QUESTIONS_OF_AN_ERROR` questions it is no error, whatever its family.
+A code is a warn from `WARN_FROM` on, and else a note. It is an error from `ERROR_FROM` on, if it was seen with
+`QUESTIONS_OF_AN_ERROR` questions or more, and would be a warn at least with any one database left out: what speaks for
+it must not be one database alone.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from groundbox.check.sql.catalog import FAMILY_OF
 PRIOR_QUESTIONS: Final = 4.0
 PRIOR_PRECISION: Final = 0.4
 QUESTIONS_OF_AN_ERROR: Final = 2
-ERROR_FROM: Final = 0.75
-WARN_FROM: Final = 0.5
+ERROR_FROM: Final = 0.8
+WARN_FROM: Final = 0.45
 TIERS: Final = ("error", "warn", "note")
 ALONE: Final = "alone"
 AGREEING: Final = "agreeing"
@@ -41,46 +42,78 @@ class Counts:
         queries: Recorded queries with the finding.
         wrong: Those of them whose result was wrong.
         questions: Questions that they were written for.
-        databases: Databases that they ask.
     """
 
     queries: int = 0
     wrong: int = 0
     questions: int = 0
-    databases: int = 0
 
     @property
     def precision(self) -> float:
         """The share of queries that were wrong; 0 without any."""
         return self.wrong / self.queries if self.queries else 0.0
 
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            queries=self.queries + other.queries,
+            wrong=self.wrong + other.wrong,
+            questions=self.questions + other.questions,
+        )
+
 
 class Table:
     """Counts of codes in one situation, and what follows from them."""
 
-    def __init__(self, counts: Mapping[str, Counts]) -> None:
-        self.counts = dict(counts)
-        self._families: dict[str, tuple[float, int]] = {}
-        for code, told in counts.items():
-            wrong, questions = self._families.get(FAMILY_OF[code], (0.0, 0))
-            self._families[FAMILY_OF[code]] = (wrong + told.precision * told.questions, questions + told.questions)
+    def __init__(self, counts: Mapping[str, Mapping[str, Counts]]) -> None:
+        """Args:
+        counts: Code to database to what was counted there.
+        """
+        self._counts = counts
+        self._tiers: dict[str, str] = {}
 
-    def of(self, code: str) -> Counts:
-        """What was counted for a code."""
-        return self.counts.get(code, Counts())
+    @property
+    def codes(self) -> list[str]:
+        """Those that were seen."""
+        return list(self._counts)
 
-    def expected(self, code: str) -> float:
+    def of(self, code: str, *, without: str | None = None) -> Counts:
+        """What was counted for a code, on all databases or all but one."""
+        told = self._counts.get(code, {})
+        return sum((counts for database, counts in told.items() if database != without), Counts())
+
+    def on(self, code: str, database: str) -> Counts:
+        """What was counted for a code on one database."""
+        return self._counts.get(code, {}).get(database, Counts())
+
+    def databases(self, code: str) -> list[str]:
+        """Where a code was seen."""
+        return list(self._counts.get(code, ()))
+
+    def expected(self, code: str, *, without: str | None = None) -> float:
         """The share of wrong ones that is expected among queries with this code that were not seen yet."""
-        wrong, questions = self._families.get(FAMILY_OF[code], (0.0, 0))
-        told = self.of(code)
+        wrong, questions = 0.0, 0
+        for other in self._counts:
+            if FAMILY_OF[other] == FAMILY_OF[code]:
+                counts = self.of(other, without=without)
+                wrong, questions = wrong + counts.precision * counts.questions, questions + counts.questions
+        told = self.of(code, without=without)
         return _pulled(told.precision * told.questions, told.questions, _pulled(wrong, questions, PRIOR_PRECISION))
 
     def tier(self, code: str) -> str:
         """`error`, `warn` or `note`."""
+        if code not in self._tiers:
+            self._tiers[code] = self._tier(code)
+        return self._tiers[code]
+
+    def _tier(self, code: str) -> str:
         expected = self.expected(code)
-        if expected >= ERROR_FROM and self.of(code).questions >= QUESTIONS_OF_AN_ERROR:
+        if expected >= ERROR_FROM and self.of(code).questions >= QUESTIONS_OF_AN_ERROR and self._holds_elsewhere(code):
             return "error"
         return "warn" if expected >= WARN_FROM else "note"
+
+    def _holds_elsewhere(self, code: str) -> bool:
+        """Whether it would be a warn at least, whichever database is left out."""
+        return all(self.expected(code, without=database) >= WARN_FROM for database in self.databases(code))
 
 
 def _pulled(wrong: float, questions: float, prior: float) -> float:
@@ -91,4 +124,5 @@ def _pulled(wrong: float, questions: float, prior: float) -> float:
 def table(situation: str = ALONE) -> Table:
     """The table that the package ships."""
     text = resources.files("groundbox.check.sql").joinpath("calibration.json").read_text(encoding="utf-8")
-    return Table({code: Counts(**counts) for code, counts in json.loads(text)["situations"][situation].items()})
+    told = json.loads(text)["situations"][situation]
+    return Table({code: {name: Counts(**each) for name, each in counts.items()} for code, counts in told.items()})

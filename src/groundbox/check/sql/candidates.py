@@ -8,7 +8,8 @@ from typing import Any
 
 from groundbox.check.sql.calibration import AGREEING, ALONE, DISAGREEING
 from groundbox.check.sql.finding import Context, Finding
-from groundbox.check.sql.query import NotTakenApart, parsed, sqlglot_module
+from groundbox.check.sql.parts import sqlglot_module
+from groundbox.check.sql.query import NotTakenApart, parsed
 from groundbox.check.sql.source import Rows
 
 

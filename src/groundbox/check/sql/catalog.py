@@ -26,7 +26,6 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "join_not_the_key",
         "join_of_siblings",
         "join_types",
-        "table_unused",
     ),
     "conditions": (
         "always_true",
@@ -56,6 +55,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "group_by_label",
         "group_of_one",
         "order_without_effect",
+        "table_unused",
     ),
     "result": (
         "empty_by_numbers",
@@ -107,5 +107,12 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "candidates": ("candidates_disagree", "candidates_outvote"),
 }
 FAMILY_OF: Final[Mapping[str, str]] = {f"sql.{code}": family for family, codes in FAMILIES.items() for code in codes}
-NOTES: Final = ("sql.not_checked", "sql.no_schema", "sql.not_looked_at", "sql.does_not_run", "sql.budget_ended")
+NOTES: Final = (
+    "sql.not_checked",
+    "sql.no_schema",
+    "sql.not_looked_at",
+    "sql.does_not_run",
+    "sql.budget_ended",
+    "sql.rule_failed",
+)
 """These say what could not be looked at; they are always notes."""

@@ -7,6 +7,8 @@ to small queries of their own, all within one budget, and every finding gets the
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -23,6 +25,7 @@ from groundbox.check.sql.source import Database
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Warning
 
+logger = logging.getLogger(__name__)
 _MOST_OF_ONE_CODE: Final = 3
 _MOST_QUESTION_CHARS: Final = 2000
 
@@ -55,6 +58,8 @@ def check_sql(
         InvalidArgument: An argument cannot be meant; nothing was asked.
     """
     _check_arguments(sql, question, candidates, max_queries, wall_s, max_rows)
+    if importlib.util.find_spec("sqlglot") is None:
+        return [_note("sql.not_checked", "sqlglot is not installed", "pip install 'groundbox[check]'")]
     try:
         with opened(database) as source:
             budget = Budget(source, max_queries=max_queries, wall_s=wall_s, max_rows=max_rows)
@@ -89,8 +94,9 @@ def look(
         seen.notes.append(_note("sql.no_schema", "no table of the database can be seen", "Is it the right database?"))
     try:
         query = Query(sql, source.dialect, schema)
-    except NotTakenApart as why:
-        seen.notes.append(_note("sql.not_looked_at", f"the query was not looked at: {why}", "Look at it yourself."))
+    except (NotTakenApart, RecursionError) as why:
+        reason = str(why) if isinstance(why, NotTakenApart) else "it is nested too deep"
+        seen.notes.append(_note("sql.not_looked_at", f"the query was not looked at: {reason}", "Look at it yourself."))
         return seen
     asked = Question(question[:_MOST_QUESTION_CHARS]) if question else None
     context = Context(query=query, schema=schema, budget=budget, question=asked)
@@ -100,7 +106,12 @@ def look(
     seen.situation, found = compared(context, candidates)
     seen.findings += found
     for rule in all_rules():
-        seen.findings += rule(context)
+        try:
+            seen.findings += rule(context)
+        except Exception as error:  # a parser of thirty dialects has trees that nobody has seen; the others go on
+            logger.debug("rule %s failed", rule.__name__, exc_info=True)
+            problem = f"the rule {rule.__name__} could not look at the query ({type(error).__name__})"
+            seen.notes.append(_note("sql.rule_failed", problem, "The other rules have looked."))
     if budget.skipped:
         left = f"{', '.join(budget.skipped[:5])}{' and more' if len(budget.skipped) > 5 else ''}"
         problem = f"after {budget.asked} queries the budget of the check had ended; not looked at: {left}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from groundbox.check.sql.query import Select
+from groundbox.check.sql.parts import Select
 
 
 def repeaters(select: Select, alias: str) -> list[str]:

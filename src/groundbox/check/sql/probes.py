@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groundbox.check.sql.budget import Budget
-from groundbox.check.sql.query import sqlglot_module
+from groundbox.check.sql.parts import sqlglot_module
 from groundbox.check.sql.schema import Column, Kind, Schema, Table
 
 _MOST_VALUES: Final = 1000
@@ -98,6 +98,17 @@ class Probes:
         sql = f"SELECT 1 FROM {self.name(table)} WHERE {given} GROUP BY {names} HAVING COUNT(*) > 1"
         answer = self._budget.ask(sql, f"whether {table} repeats {names}", max_rows=1)
         return bool(answer.rows) if answer is not None else None
+
+    def within(self, table: str, column: str, other: str, key: str) -> bool:
+        """Whether a column has values, and each of them is in a column of another table."""
+        c, k = self.name(column), self.name(key)
+        row = self._row(
+            f"SELECT COUNT({c}), COALESCE(SUM(CASE WHEN {c} IS NOT NULL AND {c} NOT IN "
+            f"(SELECT {k} FROM {self.name(other)} WHERE {k} IS NOT NULL) THEN 1 ELSE 0 END), 0) "
+            f"FROM {self.name(table)}",
+            f"whether {table}.{column} refers to {other}.{key}",
+        )
+        return bool(row and row[0] and row[1] == 0)
 
     def size_of(self, sql: str, purpose: str) -> int | None:
         """How many rows a query gives."""

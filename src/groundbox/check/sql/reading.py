@@ -9,10 +9,10 @@ from typing import Any, Final
 from groundbox.check.sql.schema import Column, ForeignKey, Schema, Table
 from groundbox.check.sql.source import Database, QueryFailed
 
-_MOST_ROWS: Final = 50_000
+_MOST_ROWS: Final = 20_000
 _TIMEOUT_S: Final = 5.0
 _SQLITE_NAMES: Final = (
-    "(SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+    "(SELECT name, type FROM sqlite_master WHERE type IN ({kinds}) AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
 )
 _SQLITE_COLUMNS: Final = f"""
 SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m JOIN pragma_table_info(m.name) p
@@ -21,11 +21,11 @@ ORDER BY m.name, p.cid
 _SQLITE_FOREIGN: Final = f"""
 SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m JOIN pragma_foreign_key_list(m.name) f
 ORDER BY m.name, f.id, f.seq
-"""
+""".format(kinds="'table'")
 _SQLITE_UNIQUE: Final = f"""
 SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i
 WHERE l."unique" AND NOT l.partial
-"""
+""".format(kinds="'table'")
 _COLUMNS: Final = """
 SELECT t.table_name, CASE WHEN t.table_type = 'VIEW' THEN 'view' ELSE 'table' END, c.column_name, c.data_type,
        CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END, 0
@@ -78,7 +78,9 @@ def schema_of(database: Database) -> Schema:
 
 
 def _sqlite(ask: Ask) -> list[Table]:
-    columns = ask(_SQLITE_COLUMNS)
+    columns = ask(_SQLITE_COLUMNS.format(kinds="'table', 'view'"))
+    if not columns:  # a view that does not hold up fails the query
+        columns = ask(_SQLITE_COLUMNS.format(kinds="'table'"))
     unique: dict[tuple[str, str], list[str]] = defaultdict(list)
     for table, index, column in ask(_SQLITE_UNIQUE):
         unique[str(table), str(index)].append(str(column))
@@ -126,13 +128,19 @@ def _tables(
         own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
         if kind == "view":
             views.add(key)
+    keys: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for (owner, _), names in unique.items():
+        keys[owner].append(frozenset(names))
+    relations: dict[str, list[ForeignKey]] = defaultdict(list)
+    for (owner, _), parts in foreign.items():
+        relations[owner].append(_foreign(parts))
     return [
         Table(
             name=table,
             columns=told,
             primary=primary.get(table, ()),
-            unique=[frozenset(names) for (owner, _), names in unique.items() if owner == table],
-            foreign=[_foreign(parts) for (owner, _), parts in foreign.items() if owner == table],
+            unique=keys[table],
+            foreign=relations[table],
             is_view=table in views,
         )
         for table, told in own.items()

@@ -124,17 +124,22 @@ def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> 
 
 
 def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
-    """What a column refers to, folded; itself when it is a key of its table."""
+    """What a column refers to, over any number of tables, folded; itself when it is a key of its table."""
+    result: set[tuple[str, str]] = set()
+    waiting = [(table.casefold(), column.casefold())]
+    while waiting:
+        place = waiting.pop()
+        found = schema.table(place[0])
+        for key in found.foreign if found else ():
+            for own, other in zip(key.columns, key.other_columns, strict=False):
+                target = (key.table.casefold(), other.casefold())
+                if _same(own, place[1]) and target not in result:
+                    result.add(target)
+                    waiting.append(target)
     found = schema.table(table)
-    if found is None:
-        return set()
-    result = {
-        (key.table.casefold(), b.casefold())
-        for key in found.foreign
-        for a, b in zip(key.columns, key.other_columns, strict=False)
-        if _same(a, column)
-    }
-    return result | ({(table.casefold(), column.casefold())} if found.is_key({column.casefold()}) else set())
+    if found is not None and found.is_key({column.casefold()}):
+        result.add((table.casefold(), column.casefold()))
+    return result
 
 
 def direct_keys(schema: Schema, one: str, other: str) -> list[tuple[str, str]]:

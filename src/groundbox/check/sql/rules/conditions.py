@@ -9,7 +9,7 @@ from typing import Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
-from groundbox.check.sql.query import Predicate, Select, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Predicate, Select, own, resolve, sqlglot_module
 from groundbox.check.sql.schema import Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")

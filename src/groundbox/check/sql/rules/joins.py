@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import components
-from groundbox.check.sql.query import Edge, Select, own, resolve, sqlglot_module
+from groundbox.check.sql.grain import components, repeaters
+from groundbox.check.sql.parts import Edge, Select, own, resolve, sqlglot_module
 from groundbox.check.sql.schema import Kind, direct_keys, parents, related
 
 
@@ -59,13 +59,15 @@ def not_by_key(c: Context) -> Iterator[Finding]:
                 evidence={"condition": told, "keys": proper, "kind": edge.kind},
             )
         elif parents(c.schema, *one.place) & parents(c.schema, *other.place):
+            if not _pairs_many(c, edge):
+                continue
             yield Finding(
                 code="sql.join_of_siblings",
                 message=f"{told}: both refer to the same third table, so rows are paired that only share their parent",
                 hint="Check that pairs of rows that share a parent are meant; else go through the third table.",
                 evidence={"condition": told, "kind": edge.kind},
             )
-        else:
+        elif not _looks_declared(c, edge):
             yield Finding(
                 code="sql.join_not_by_key",
                 message=f"{told} sets columns equal that no foreign key relates",
@@ -74,10 +76,37 @@ def not_by_key(c: Context) -> Iterator[Finding]:
             )
 
 
+def _pairs_many(c: Context, edge: Edge) -> bool:
+    """Whether the join pairs several rows of the one with several of the other."""
+    for select in c.query.selects:
+        if edge in select.edges and edge.kind == "join":
+            return edge.right.alias in repeaters(select, edge.left.alias) and edge.left.alias in repeaters(
+                select, edge.right.alias
+            )
+    return False
+
+
+def _looks_declared(c: Context, edge: Edge) -> bool:
+    """Whether a relation may just not be declared: a key on one side, no other relation on the other, values match."""
+    for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
+        child, parent = c.schema.table(one.table), c.schema.table(other.table)
+        if child is None or parent is None or not parent.is_key({other.place[1]}):
+            continue
+        if child.is_key({one.place[1]}) and (one.place[1] != other.place[1] or one.place[1] in _SAID_OF_ALL):
+            continue
+        refers = any(one.place[1] in map(str.casefold, key.columns) for key in child.foreign)
+        if not refers and c.probes.within(one.table, one.column, other.table, other.column):
+            return True
+    return False
+
+
+_SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
+
+
 def types_differ(c: Context) -> Iterator[Finding]:
     """A number set equal to a text, without a foreign key that says so."""
     for edge in c.query.edges:
-        if related(c.schema, edge.left.place, edge.right.place):
+        if related(c.schema, edge.left.place, edge.right.place) or _looks_declared(c, edge):
             continue
         kinds = [_kind(c, edge, side) for side in (0, 1)]
         if set(kinds) == {Kind.NUMBER, Kind.TEXT}:

@@ -7,7 +7,7 @@ from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
-from groundbox.check.sql.query import Select, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Select, own, resolve, sqlglot_module
 
 
 def fan_out(c: Context) -> Iterator[Finding]:
@@ -77,6 +77,8 @@ def group_of_one(c: Context) -> Iterator[Finding]:
             continue
         columns = _grouped(c, select)
         if columns is None or len(select.sources) != len(select.tables):
+            continue
+        if not any(own(select.node, sqlglot_module("expressions").AggFunc)):
             continue
         if all(_fixed_by(select, alias, columns) for alias in select.tables):
             names = [c.query.sql(node) for node in select.node.args["group"].expressions]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.query import constant, sqlglot_module
+from groundbox.check.sql.parts import constant, sqlglot_module
 from groundbox.check.sql.question import name_stems
 
 _SUPERLATIVES = frozenset(

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.query import Predicate
-from groundbox.check.sql.question import stem
+from groundbox.check.sql.parts import Predicate
+from groundbox.check.sql.question import name_stems, stem
 from groundbox.check.sql.schema import Kind
 
-_MOST_CHARS = 200
+_MOST_CHARS: Final = 200
+_FLAGS: Final = frozenset({"t", "f", "y", "n", "yes", "no", "true", "false", "0", "1"})
+_PARTLY: Final = re.compile(
+    r"\b(?:contain|includ|substring|start|begin|end|hav(?:e|ing) (?:the|a)|with the (?:word|letter|string|substring))",
+    re.IGNORECASE,
+)
+_SMALL_WORDS: Final = frozenset(
+    {
+        *("a", "an", "and", "are", "at", "by", "did", "do", "does", "for", "from", "had", "has", "have", "how", "in"),
+        *("is", "it", "its", "many", "not", "of", "on", "one", "or", "than", "that", "the", "their", "them", "then"),
+        *("there", "these", "they", "this", "those", "to", "was", "were", "what", "which", "who", "with", "find"),
+    }
+)
 
 
 def value_absent(c: Context) -> Iterator[Finding]:
@@ -59,7 +73,8 @@ def _absent(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
             evidence={**evidence, "held_by": places},
         )
         return
-    near = difflib.get_close_matches(value, [v for v in c.probes.values(*_names(each)) if isinstance(v, str)], 3, 0.6)
+    texts = [v for v in c.probes.values(*_names(each)) if isinstance(v, str) and len(v) <= _MOST_CHARS]
+    near = difflib.get_close_matches(value, texts, 3, 0.6)
     negated = each.operator in ("!=", "not in")
     code = "sql.value_near" if near else "sql.value_absent_negated" if negated else "sql.value_absent"
     yield Finding(
@@ -89,6 +104,7 @@ def pattern(c: Context) -> Iterator[Finding]:
         inner = told.strip("%")
         if not inner or "%" in inner or "_" in inner or len(told) > _MOST_CHARS:
             continue
+        partly = c.question is not None and c.question.says(_PARTLY)
         found = c.probes.like(each.ref.table, each.ref.column, told, inner)
         if found is None:
             continue
@@ -101,7 +117,7 @@ def pattern(c: Context) -> Iterator[Finding]:
                 hint="Look at the values that the column holds.",
                 evidence={"column": place, "pattern": told},
             )
-        elif 0 < exact < count:
+        elif 0 < exact < count and not partly:
             yield Finding(
                 code="sql.pattern_too_wide",
                 message=f"{place} holds {inner!r} as such in {exact} rows; LIKE {told!r} finds {count}",
@@ -122,7 +138,8 @@ def not_said(c: Context) -> Iterator[Finding]:
             if isinstance(value, str):
                 words = [stem(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
                 code = len(value) in (2, 3) and value.isupper()
-                said = not words or code or any(_begins(c, word) for word in words)
+                flag = value.casefold() in _FLAGS and _is_flag(each.ref.column)
+                said = not flag and (not words or code or any(_begins(c, word) for word in words))
             else:
                 said = float(value) in numbers or value in (0, 1)
             if not said:
@@ -136,11 +153,16 @@ def not_said(c: Context) -> Iterator[Finding]:
                 break
 
 
+def _is_flag(column: str) -> bool:
+    return name_stems(column)[:1] in (["is"], ["has"], ["if"])
+
+
 def _begins(c: Context, word: str) -> bool:
     """Whether a word of the question begins like it: French and France, republics and Republic."""
     assert c.question is not None
     if len(word) < 3:
-        return word in c.question.stem_set
+        known = c.question.stem_set - _SMALL_WORDS
+        return any(each.startswith(word) for each in known)
     begin = word[: max(3, len(word) - 3)]
     if any(known.startswith(begin) or (len(known) > 2 and word.startswith(known)) for known in c.question.stem_set):
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.query import sqlglot_module
+from groundbox.check.sql.parts import sqlglot_module
 
 
 def outer_join(c: Context) -> Iterator[Finding]:

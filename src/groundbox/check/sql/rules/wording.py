@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.query import Predicate, constant, sqlglot_module
+from groundbox.check.sql.parts import Predicate, Select, constant, own, sqlglot_module
 
 _NEGATING = re.compile(r"\bnot\b|!=|<>|\bexcept\b|\bis null\b|= 0\b|'f'|'false'|'no'|\bmax\b|\bmin\b|<|>")
 
@@ -35,7 +35,7 @@ def both(c: Context) -> Iterator[Finding]:
         for each in select.predicates:
             if each.operator == "in" and len(each.values) == 2 and _joined_by_and(text, *each.values):
                 told = each
-        if told is not None and not (select.has("group", "having")):
+        if told is not None and not select.has("group", "having") and not _names_what_is_shown(c, select, told):
             yield Finding(
                 code="sql.both_or_either",
                 message=f"the question joins two values of {told.ref.column} by 'and'; the query looks for one "
@@ -43,6 +43,13 @@ def both(c: Context) -> Iterator[Finding]:
                 hint="For what has the one and the other use INTERSECT, or two EXISTS.",
                 evidence={"column": f"{told.ref.table}.{told.ref.column}"},
             )
+
+
+def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
+    """Whether the column names the rows that are shown, as in "the ages of Ada and Alan": then either is right."""
+    exp = sqlglot_module("expressions")
+    shown = {column.table for node in select.projections for column in own(node, exp.Column)}
+    return shown == {told.ref.alias} and c.probes.repeats(told.ref.table, [told.ref.column]) is False
 
 
 def _joined_by_and(text: str, one: object, other: object) -> bool:

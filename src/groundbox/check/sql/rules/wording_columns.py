@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.query import own, resolve, sqlglot_module
+from groundbox.check.sql.parts import own, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
 
 
@@ -119,7 +119,9 @@ def tables_not_used(c: Context) -> Iterator[Finding]:
         words = name_stems(table.name)
         if table.name.casefold() in used or not words or set(words) <= used_words | columns | _VERBS:
             continue
-        if question.mentions(table.name):
+        named = table.name.casefold()
+        stands_for_it = any(key.table.casefold() == named for name in used for key in c.schema.table(name).foreign)  # type: ignore[union-attr]
+        if question.mentions(table.name) and not stands_for_it:
             yield Finding(
                 code="sql.table_not_used",
                 message=f"the question speaks of {table.name}; the query does not read that table",
