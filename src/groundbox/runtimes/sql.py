@@ -21,7 +21,7 @@ EXTENSION: Final = ".sql"
 NEEDS: Final[Needs | None] = None
 SELF_TEST: Final = SelfTest(source="SELECT 6 * 7", mode="cell", prints="")
 DIALECTS: Final = ("duckdb", "sqlite")
-OPTIONS: Final = frozenset({"dialect", "database", "max_tokens"})
+OPTIONS: Final = frozenset({"dialect", "database", "max_tokens", "aside"})
 
 
 def profile(source: str) -> str:
@@ -41,6 +41,9 @@ def order(program: Program) -> dict[str, Any]:
         raise InvalidArgument("dialect", f"{dialect!r} is none of {' and '.join(map(repr, DIALECTS))}")
     if "database" in program.options and "dialect" in program.options:
         raise InvalidArgument("dialect", "is that of the database; leave it out")
+    aside = program.options.get("aside", False)
+    if not isinstance(aside, bool):
+        raise InvalidArgument("aside", f"must be True or False, not {aside!r}")
     max_tokens = program.options.get("max_tokens", MAX_TOKENS)
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InvalidArgument("max_tokens", f"must be a whole number above 0, not {max_tokens!r}")
@@ -52,6 +55,7 @@ def order(program: Program) -> dict[str, Any]:
         "source": program.source,
         "dialect": dialect,
         "max_tokens": max_tokens,
+        "aside": aside,
         "bound_by_group": dialect == "duckdb",
     }
 

@@ -32,6 +32,7 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
         else:
             results.append((candidate, rows))
             ordered = ordered and is_ordered(tree)
+    results = [(candidate, rows) for candidate, rows in results if rows.complete or c.rows.complete]
     own = signature(c.rows, ordered=ordered)
     votes = Counter([own, *(signature(rows, ordered=ordered) for _, rows in results)])
     others = [candidate for candidate, rows in results if signature(rows, ordered=ordered) != own]

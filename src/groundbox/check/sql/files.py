@@ -31,13 +31,17 @@ _OPENING_S: Final = 10.0
 class FileDatabase:
     """A database file in a sandbox of its own, which lives until it is closed."""
 
-    def __init__(self, path: Path, dialect: str) -> None:
-        """Raises:
+    def __init__(self, file: Path | bytes, dialect: str) -> None:
+        """Args:
+        file: Where it is, or all of it, as `Sandbox.files.read` gives it.
+        dialect: `sqlite` or `duckdb`.
+
+        Raises:
         InvalidArgument: There is no such file, it cannot be read, or it is too large to be copied.
         SandboxUnavailable: There is no sandbox on this host.
         """
         self.dialect = dialect
-        content = _content(path)
+        content = file if isinstance(file, bytes) else _content(file)
         reader, profile = _READERS[dialect]
         room = len(content) + 64 * MiB
         limits = Limits(disk_bytes=room, memory_bytes=room + 512 * MiB, output_bytes=_OUTPUT_BYTES, cpu_s=None)

@@ -12,8 +12,8 @@ import time
 
 _TEXT_CHARS = 2000
 _STEPS = 10_000
-_ALLOWED_PRAGMAS = {"table_info", "table_xinfo", "foreign_key_list", "index_list", "index_info", "table_list"}
-_TABLES = ("table_info", "foreign_key_list", "index_list", "index_info")
+_ALLOWED_PRAGMAS = {"table_info", "foreign_key_list", "index_list", "index_info", "database_list"}
+_TABLES = ("table_info('')", "foreign_key_list('')", "index_list('')", "index_info('')", "database_list")
 _REFUSED_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "lsdir"}
 _VALUE_BYTES = 16 * 1024 * 1024
 
@@ -31,7 +31,7 @@ class SQLiteReader:
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON", "temp_store = MEMORY"):
             self._connection.execute(f"PRAGMA {pragma}")
         for pragma in _TABLES:  # declaring such a table asks for rights to create one, which the authorizer never gives
-            self._connection.execute(f"SELECT 1 FROM pragma_{pragma}('') LIMIT 1").fetchall()
+            self._connection.execute(f"SELECT 1 FROM pragma_{pragma} LIMIT 1").fetchall()
         self._connection.set_authorizer(self._judge)
 
     def rows(self, sql, most, timeout_s):

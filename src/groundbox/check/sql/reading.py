@@ -12,20 +12,22 @@ from groundbox.check.sql.source import Database, QueryFailed
 _MOST_ROWS: Final = 20_000
 _TIMEOUT_S: Final = 5.0
 _SQLITE_NAMES: Final = (
-    "(SELECT name, type FROM sqlite_master WHERE type IN ({kinds}) AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+    "(SELECT name, type FROM {schema}.sqlite_master WHERE type IN ({kinds}) AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
 )
 _SQLITE_COLUMNS: Final = f"""
-SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m JOIN pragma_table_info(m.name) p
-ORDER BY m.name, p.cid
+SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m
+JOIN pragma_table_info(m.name, {{text}}) p ORDER BY m.name, p.cid
 """
 _SQLITE_FOREIGN: Final = f"""
-SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m JOIN pragma_foreign_key_list(m.name) f
-ORDER BY m.name, f.id, f.seq
-""".format(kinds="'table'")
+SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m
+JOIN pragma_foreign_key_list(m.name, {{text}}) f ORDER BY m.name, f.id, f.seq
+"""
 _SQLITE_UNIQUE: Final = f"""
-SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name) l JOIN pragma_index_info(l.name) i
-WHERE l."unique" AND NOT l.partial
-""".format(kinds="'table'")
+SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name, {{text}}) l
+JOIN pragma_index_info(l.name, {{text}}) i WHERE l."unique" AND NOT l.partial
+"""
+_SQLITE_SCHEMAS: Final = "SELECT name FROM pragma_database_list ORDER BY seq"
+_MOST_SCHEMAS: Final = 10
 _COLUMNS: Final = """
 SELECT t.table_name, CASE WHEN t.table_type = 'VIEW' THEN 'view' ELSE 'table' END, c.column_name, c.data_type,
        CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END, 0
@@ -78,11 +80,25 @@ def schema_of(database: Database) -> Schema:
 
 
 def _sqlite(ask: Ask) -> list[Table]:
-    columns = ask(_SQLITE_COLUMNS.format(kinds="'table', 'view'"))
+    """The tables of the file and of those attached; a name is the first one's, as in a query."""
+    names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS)] or ["main"]
+    found: dict[str, Table] = {}
+    for name in names[:_MOST_SCHEMAS]:
+        for table in _sqlite_schema(ask, name):
+            found.setdefault(table.name.casefold(), table)
+    return list(found.values())
+
+
+def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
+    def asked(sql: str, kinds: str = "'table'") -> Sequence[Sequence[Any]]:
+        doubled = name.replace('"', '""').replace("'", "''")
+        return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds))
+
+    columns = asked(_SQLITE_COLUMNS, "'table', 'view'")
     if not columns:  # a view that does not hold up fails the query
-        columns = ask(_SQLITE_COLUMNS.format(kinds="'table'"))
+        columns = asked(_SQLITE_COLUMNS)
     unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, index, column in ask(_SQLITE_UNIQUE):
+    for table, index, column in asked(_SQLITE_UNIQUE):
         unique[str(table), str(index)].append(str(column))
     primary: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for table, _, column, _, _, place in columns:
@@ -90,7 +106,7 @@ def _sqlite(ask: Ask) -> list[Table]:
             primary[str(table)].append((int(place), str(column)))
     keys = {table: tuple(name for _, name in sorted(places)) for table, places in primary.items()}
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for table, number, other, own, theirs in ask(_SQLITE_FOREIGN):
+    for table, number, other, own, theirs in asked(_SQLITE_FOREIGN):
         position = len(foreign[str(table), str(number)])
         parent = keys.get(str(other), ())
         implied = parent[position] if position < len(parent) else str(own)

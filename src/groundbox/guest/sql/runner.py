@@ -46,7 +46,7 @@ class SqlRunner:
                 engine = self._engine(order)
                 if asks_for_card(order["source"]):
                     return _done(value={"text/plain": render(list(tables_of(engine)), order["max_tokens"])})
-                return _done(value=self._statements(engine, order["source"]))
+                return _done(value=self._statements(engine, order["source"], aside=bool(order.get("aside"))))
         except KeyboardInterrupt:
             return _done(interrupted=True)
         except Given as given:
@@ -72,7 +72,7 @@ class SqlRunner:
         for engine in list(self._engines.values()):
             engine.interrupt()
 
-    def _statements(self, engine: Any, source: str) -> dict[str, Any] | None:
+    def _statements(self, engine: Any, source: str, *, aside: bool) -> dict[str, Any] | None:
         result, done = None, []
         os.chdir(self._workdir)
         for statement in engine.statements(source):
@@ -83,7 +83,7 @@ class SqlRunner:
             else:
                 done.append(outcome)
         if result is not None:
-            return self._hand_over(result).bundle()
+            return (result if aside else self._hand_over(result)).bundle()
         return {"text/plain": "\n".join(done)} if done else None
 
     def _failure(self, error: BaseException, source: str, engine: Any) -> dict[str, Any]:
