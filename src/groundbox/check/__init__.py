@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from groundbox.check.answers.checking import check_answer
     from groundbox.check.answers.report import AnswerReport
+    from groundbox.check.contracts import Contract, check_contract
     from groundbox.check.determinism import check_determinism, check_determinism_async
     from groundbox.check.formulations import Agreement, Candidate, compare_candidates, compare_candidates_async
     from groundbox.check.python.check import check_python
@@ -16,7 +17,9 @@ _HOME = {
     "Agreement": "formulations",
     "AnswerReport": "answers.report",
     "Candidate": "formulations",
+    "Contract": "contracts",
     "check_answer": "answers.checking",
+    "check_contract": "contracts",
     "check_determinism": "determinism",
     "check_determinism_async": "determinism",
     "check_python": "python.check",
@@ -29,7 +32,9 @@ __all__ = [
     "Agreement",
     "AnswerReport",
     "Candidate",
+    "Contract",
     "check_answer",
+    "check_contract",
     "check_determinism",
     "check_determinism_async",
     "check_python",
