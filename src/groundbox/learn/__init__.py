@@ -1,0 +1,1 @@
+"""Training and evaluation on what was made elsewhere."""

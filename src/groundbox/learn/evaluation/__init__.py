@@ -1,0 +1,1 @@
+"""Scores of recorded programs: which of them solve their problem, told by runs that they cannot steer."""

@@ -1,0 +1,126 @@
+"""PAL: recorded programs that work out the answer to a question (Gao et al. 2022, arXiv 2211.10435)."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import dataclasses
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.errors import InvalidArgument
+from groundbox.execution import Execution
+from groundbox.learn.evaluation import records
+from groundbox.learn.evaluation.canonical import NoPlainData, value_of
+from groundbox.limits import Limits
+from groundbox.sandbox.portal import run_async
+
+ENTRY: Final = "solution"
+TOLERANCE: Final = 1e-3
+_NUMBER: Final = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3})?")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """A question, the program that a model wrote for it, and the right answer."""
+
+    question: str
+    program: str
+    answer: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Scored:
+    """What came of a program.
+
+    Attributes:
+        reason: `right`, `wrong`, `no-number`, or the outcome of the run where that is not `ok`.
+        value: The number it gave, if any.
+    """
+
+    right: bool
+    reason: str
+    value: float | None = None
+
+
+def read_items(path: Path) -> list[Item]:
+    """Lines of `{"question", "program", "answer"}`; the answer is a number, or a text with one.
+
+    Raises:
+        InvalidArgument: The file cannot be read, or a line lacks a key.
+    """
+    items = []
+    for place, row in records.rows("--samples", path):
+        answer = number(row.get("answer"))
+        if answer is None:
+            raise InvalidArgument("--samples", f"{place} has no number under 'answer'")
+        program = records.text("--samples", place, row, "program")
+        items.append(Item(question=str(row.get("question", "")), program=program, answer=answer))
+    if not items:
+        raise InvalidArgument("--samples", f"{path} has no program")
+    return items
+
+
+def number(value: Any) -> float | None:
+    """The number that a value is, or the last one in a text."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, (int, float)):
+        try:
+            found = float(value)
+        except OverflowError:
+            return None
+        return found if math.isfinite(found) else None
+    if isinstance(value, str):
+        texts = _NUMBER.findall(value[-10_000:])
+        return number(float(texts[-1].replace(",", ""))) if texts else None
+    return None
+
+
+async def score(item: Item, *, limits: Limits, options: Mapping[str, Any], tolerance: float = TOLERANCE) -> Scored:
+    """Runs a program in a sandbox of its own: `solution()` where it has one, otherwise what it prints last."""
+    calls = _defines_solution(item.program)
+    mode: dict[str, Any] = {"mode": "call", "call": ENTRY} if calls else {"mode": "script"}
+    execution = await run_async(item.program, limits=limits, **mode, **options)
+    if not execution.ok:
+        return Scored(right=False, reason=execution.outcome.value)
+    value = _value(execution, calls=calls)
+    if value is None:
+        return Scored(right=False, reason="no-number")
+    right = abs(value - item.answer) <= tolerance * max(1.0, abs(item.answer))
+    return Scored(right=right, reason="right" if right else "wrong", value=value)
+
+
+async def score_all(
+    items: Sequence[Item], *, limits: Limits, options: Mapping[str, Any], tolerance: float, workers: int
+) -> list[Scored]:
+    """A score for each program, in their order; `workers` at once."""
+    gate = asyncio.Semaphore(workers)
+
+    async def one(item: Item) -> Scored:
+        async with gate:
+            return await score(item, limits=limits, options=options, tolerance=tolerance)
+
+    return list(await asyncio.gather(*map(one, items)))
+
+
+def _value(execution: Execution, *, calls: bool) -> float | None:
+    if calls:
+        try:
+            returned = value_of(execution.value)
+        except NoPlainData:
+            returned = None
+        if returned is not None:
+            return number(returned)
+    return number(execution.stdout)
+
+
+def _defines_solution(program: str) -> bool:
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(isinstance(node, ast.FunctionDef) and node.name == ENTRY and not node.args.args for node in tree.body)

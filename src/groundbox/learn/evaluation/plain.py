@@ -1,0 +1,46 @@
+"""Plain data as JSON, with a tag where JSON has no form. Runs on both sides: it imports the standard library only."""
+
+import math
+from typing import Any
+
+
+def encode(value: Any) -> Any:
+    """`value` as JSON; a ValueError names what is no plain data. Subclasses are told as what they derive from."""
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        whole = int(value)
+        return whole if abs(whole) < 1 << 53 else {"int": hex(whole)}
+    if isinstance(value, float):
+        number = float(value)
+        return number if math.isfinite(number) else {"float": repr(number)}
+    if isinstance(value, complex):
+        return {"complex": [encode(value.real), encode(value.imag)]}
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": bytes(value).hex()}
+    if isinstance(value, dict):
+        return {"dict": [[encode(key), encode(item)] for key, item in dict.items(value)]}
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return {kind.__name__: [encode(item) for item in value]}
+    raise ValueError(f"a {type(value).__name__} is no plain data")
+
+
+def decode(data: Any) -> Any:
+    """What `encode` wrote."""
+    if not isinstance(data, dict):
+        return data
+    ((kind, content),) = data.items()
+    if kind == "int":
+        return int(content, 16)
+    if kind == "float":
+        return float(content)
+    if kind == "complex":
+        return complex(decode(content[0]), decode(content[1]))
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "dict":
+        return {decode(key): decode(item) for key, item in content}
+    return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind](map(decode, content))

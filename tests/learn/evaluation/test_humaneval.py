@@ -1,0 +1,190 @@
+"""Solutions are told from cheats: each passes a checker that runs tests and solution in one process, and not ours."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import groundbox as gb
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation import humaneval
+from groundbox.learn.evaluation.humaneval import Sample, judge, judge_all, read_problems, read_samples
+
+PROBLEMS = read_problems(Path(__file__).with_name("problems.jsonl"))
+LIMITS = gb.Limits(wall_s=10, cpu_s=5)
+LOOP = asyncio.Runner()
+DOUBLE, AREA, PAIRS = PROBLEMS["own/0"], PROBLEMS["own/1"], PROBLEMS["own/3"]
+
+
+def judged(problem, program, limits=LIMITS):
+    sample = Sample(task_id=problem.task_id, program=program)
+    return LOOP.run(judge(problem, sample, limits=limits, options={}))
+
+
+def naive(problem, program):
+    """How it is often done: one process, and what counts is the exit status."""
+    whole = f"{program}\n{problem.test}\ncheck({problem.entry_point})\n"
+    return gb.run(whole, mode="script", limits=LIMITS).ok
+
+
+def naive_by_output(problem, program):
+    """The same with a verdict that is printed."""
+    whole = f"{program}\n{problem.test}\ncheck({problem.entry_point})\nprint('PASSED')\n"
+    return "PASSED" in gb.run(whole, mode="script", limits=LIMITS).stdout
+
+
+CHEATS = {
+    "ends its process": (DOUBLE, "import os\ndef double(n):\n    os._exit(0)", "ended"),
+    "leaves early": (DOUBLE, "import sys\ndef double(n):\n    sys.exit(0)", "ended"),
+    "ends its process at once": (DOUBLE, "import os\nos._exit(0)", "ended"),
+    "ends by a handler": (
+        DOUBLE,
+        "import atexit, os\natexit.register(os._exit, 0)\ndef double(n):\n    return 7",
+        "failed",
+    ),
+    "patches a builtin": (AREA, "import builtins\nbuiltins.abs = lambda x: 0\ndef area(r):\n    return r", "failed"),
+    "equals everything": (
+        DOUBLE,
+        "class Any(int):\n    def __eq__(self, other): return True\n    def __ne__(self, other): return False\n"
+        "def double(n):\n    return Any()",
+        "failed",
+    ),
+    "is an object that equals everything": (
+        DOUBLE,
+        "class Any:\n    def __eq__(self, other): return True\ndef double(n):\n    return Any()",
+        "no-data",
+    ),
+    "is a list that equals everything": (
+        PAIRS,
+        "class Any(list):\n    def __eq__(self, other): return True\ndef pairs(items):\n    return Any()",
+        "failed",
+    ),
+    "is a float whose difference is nothing": (
+        AREA,
+        "class Any(float):\n    def __sub__(self, other): return 0.0\ndef area(r):\n    return Any(1)",
+        "failed",
+    ),
+    "reads the expected values from its caller": (
+        DOUBLE,
+        "import sys\nseen = []\ndef double(n):\n    if not seen:\n"
+        "        seen.extend(c for c in sys._getframe(1).f_code.co_consts if isinstance(c, int))\n"
+        "    return {2: 4, 0: 0, -3: -6}[n] if 4 in seen else 0",
+        "failed",
+    ),
+    "patches the tests": (
+        DOUBLE,
+        "import sys\ndef double(n):\n    frame = sys._getframe(1)\n    raise SystemExit(0)",
+        "ended",
+    ),
+    "replaces the tests in their module": (
+        DOUBLE,
+        "import sys, threading, time\nsys.setswitchinterval(1e-6)\ndef double(n):\n"
+        "    sys.modules['__main__'].check = lambda candidate: None\n    sys.excepthook = lambda *_: None\n"
+        "    import os, atexit\n    atexit.register(lambda: os._exit(0))\n    return 7",
+        "failed",
+    ),
+    "turns asserts off": (
+        DOUBLE,
+        "import sys, os\ndef hook(*_):\n    os._exit(0)\nsys.excepthook = hook\ndef double(n):\n    return 7",
+        "failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_cheat_passes_a_naive_checker_and_not_ours(cheat):
+    problem, program, reason = CHEATS[cheat]
+
+    assert naive(problem, program)
+    judgement = judged(problem, program)
+
+    assert (judgement.passed, judgement.reason) == (False, reason)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print('PASSED')\ndef double(n): return 7",
+        "def double(n):\n    print('PASSED', flush=True)\n    return 7",
+    ],
+)
+def test_a_printed_verdict_is_none(program):
+    assert naive_by_output(DOUBLE, program)
+    assert judged(DOUBLE, program).reason == "failed"
+
+
+def test_a_verdict_for_the_tests_forged_as_data_is_none():
+    program = "class Any(dict):\n    pass\ndef double(n):\n    return {'kind': 'passed', 'value': 4, 'raised': 'x'}"
+
+    assert judged(DOUBLE, program).reason == "failed"
+
+
+def test_right_solutions_pass(tmp_path):
+    samples = [Sample(task_id=p.task_id, program=p.prompt + p.canonical_solution) for p in PROBLEMS.values()]
+
+    found = LOOP.run(judge_all(samples, PROBLEMS, limits=LIMITS, options={}, workers=2))
+
+    assert [(one.reason, one.calls) for one in found] == [("passed", 3), ("passed", 2), ("passed", 4), ("passed", 3)]
+    assert humaneval.counts(found) == [(1, 1)] * 4
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("def double(n): return 3", "failed"),
+        ("def double(n): raise ValueError('no')", "failed"),
+        ("def other(n): return 2 * n", "failed"),
+        ("def double(n) return 3", "error"),
+        ("def double(n):\n    while True: pass", "timeout"),
+        ("def double(n): return bytearray(2 ** 40)", "memory"),
+        ("def double(n): return double", "no-data"),
+        ("raise SystemExit", "ended"),
+    ],
+)
+def test_a_wrong_solution_fails_with_its_reason(program, reason):
+    assert judged(DOUBLE, program, gb.Limits(wall_s=2, cpu_s=1)).reason == reason
+
+
+def test_calls_share_a_budget(monkeypatch):
+    monkeypatch.setattr(humaneval, "MOST_CALLS", 1)
+
+    assert judged(DOUBLE, "def double(n): return 2 * n").detail == "more than 1 calls"
+
+
+def test_tests_that_do_not_run_are_no_verdict_on_the_solution():
+    import dataclasses
+
+    broken = dataclasses.replace(DOUBLE, test="import os\ndef check(candidate):\n    os._exit(0)")
+
+    assert judged(broken, "def double(n): return 2 * n").reason == "tests"
+
+
+def test_samples_are_read_with_their_problems(tmp_path):
+    file = tmp_path / "s.jsonl"
+    file.write_text(
+        '{"task_id": "own/0", "completion": "    return 1"}\n\n{"task_id": "own/0", "solution": "def double(n): ..."}\n'
+    )
+
+    samples, used = read_samples(file, PROBLEMS)
+
+    assert [one.program for one in samples] == [DOUBLE.prompt + "    return 1", "def double(n): ..."]
+    assert list(used) == ["own/0"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "each line has to be an object"),
+        ('{"task_id": "x", "completion": ""}', "is for 'x', which is none of the 4 problems"),
+        ('{"task_id": "own/0"}', "has no text under 'completion'"),
+        ('{"completion": ""}', "has no text under 'task_id'"),
+        ("", "has no sample"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, line, message):
+    file = tmp_path / "s.jsonl"
+    file.write_text(line)
+
+    with pytest.raises(InvalidArgument, match=message):
+        read_samples(file, PROBLEMS)
