@@ -23,6 +23,7 @@ from . import command
 from .children import Children, interrupt, outcome
 from .claims import checked_failure, checked_observed
 from .files import Files
+from .python.imports import profile_for
 from .python.scripts import run_script
 from .python.tracing import Tracing
 from .python.watching import Watch
@@ -129,7 +130,7 @@ class Worker:
     def _run_cell(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
         tracing = _tracing(order, descriptors)
-        watch = _watch(order)
+        watch = self._watch(order)
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
@@ -174,6 +175,16 @@ class Worker:
         self._children.close_memory(False)
         return {**outcome(ended, error), "core": self._core, "observed": self._observed}
 
+    def _watch(self, order: dict[str, Any]) -> Watch | None:
+        """Watch pandas, if that is asked for and the program can come to it: by an import, or by a variable."""
+        names = self._cells.namespace if order["mode"] == "cell" else ()
+        fresh = all(name[:1] == "_" or name in ("In", "Out") for name in names)
+        if not order.get("checks") or (fresh and profile_for(order["source"]) == "bare"):
+            return None
+        watch = Watch()
+        watch.begin()
+        return watch
+
     def _run_command(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         return command.run(order, descriptors, self._children, self._wire.send)
 
@@ -196,7 +207,7 @@ class Worker:
                 argv=order["argv"],
                 report=lambda item: _write_line(channel, item),
                 tracing=tracing,
-                watch=_watch(order),
+                watch=self._watch(order),
             )
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
@@ -239,14 +250,6 @@ class Worker:
 
 def _tracing(order: dict[str, Any], descriptors: list[int]) -> Tracing | None:
     return Tracing(descriptors.pop(), order["trace"]) if order.get("trace") else None
-
-
-def _watch(order: dict[str, Any]) -> Watch | None:
-    if not order.get("checks"):
-        return None
-    watch = Watch()
-    watch.begin()
-    return watch
 
 
 def _write_line(channel: Any, item: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ class Kind(NamedTuple):
     """One kind of observation.
 
     Attributes:
+        tier: As groundbox.check.python.tiers counts it; a test compares.
         message: With `{line}`, `{names}` and the counts; a count that is not told is 0.
     """
 
@@ -79,7 +80,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "astype_lossy": Kind(
         "pandas.astype_lossy",
-        "warn",
+        "note",
         "astype cut the fractions off {lost} of {rows} values of {names}",
         "Use round() first if whole numbers are wanted.",
     ),

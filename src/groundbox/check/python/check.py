@@ -43,7 +43,8 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
         execution: What came of it.
 
     Returns:
-        Nothing for a run that failed, or for a source that is no Python or has more than 400,000 characters.
+        Nothing for a run that failed, or for a source that is no Python, has more than 400,000 characters or is nested
+        deeper than anybody writes.
 
     Raises:
         InvalidArgument: The execution is one of another language.
@@ -58,6 +59,8 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
     if tree is None:
         return []
     program = Program(source, tree, execution)
+    if program.flow.is_cut:
+        return []
     found: dict[tuple[str, int | None], Finding] = {}
     for rule in RULES:
         for finding in _at_most(rule(program)):
@@ -68,10 +71,13 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
 
 def _at_most(findings: Iterator[Finding]) -> list[Finding]:
     kept: list[Finding] = []
-    for finding in findings:
-        kept.append(finding)
-        if len(kept) == _MOST_OF_ONE:
-            break
+    try:
+        for finding in findings:
+            kept.append(finding)
+            if len(kept) == _MOST_OF_ONE:
+                break
+    except RecursionError:  # an expression of hundreds of terms
+        return kept
     return kept
 
 

@@ -40,6 +40,7 @@ _WRITERS: Final = frozenset(
         "show",
     ]
 )
+_MOST_DEPTH: Final = 120
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -66,6 +67,7 @@ class Flow:
         modules: Names of imports, to what was imported with its dots.
         calls: Calls by the name or attribute that is called.
         repeated: Ids of the calls that stand in a loop.
+        is_cut: Whether it is nested so deeply that a part was not read.
     """
 
     def __init__(self, tree: ast.Module, *, cell: bool) -> None:
@@ -77,13 +79,14 @@ class Flow:
         self.modules: dict[str, str] = {}
         self.calls: dict[str, list[ast.Call]] = defaultdict(list)
         self.repeated: set[int] = set()
+        self.is_cut = False
         self._bindings: dict[str, list[_Binding]] = defaultdict(list)
         self._returns: list[tuple[str, Sink]] = []
         _Collector(self).visit(tree)
         if cell and tree.body and isinstance(tree.body[-1], ast.Expr):
             self._add_value(tree.body[-1].value)
-        called = set(self.calls)
-        self.sinks += [sink for name, sink in self._returns if name not in called]
+        used = set(self.calls) | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        self.sinks += [sink for name, sink in self._returns if name not in used]
         self.sinks.sort(key=lambda sink: sink.line)
 
     def assigned(self, name: str) -> list[ast.AST]:
@@ -135,7 +138,7 @@ class Flow:
         self._bindings[name].append(_Binding(value, tuple(conditions)))
 
     def returned(self, function: str, sink: Sink) -> None:
-        """For the collector: what a function returns is shown, if nothing here calls it."""
+        """For the collector: what a function returns is shown, if nothing here uses it."""
         self._returns.append((function, sink))
 
     def _add_value(self, value: ast.expr) -> None:
@@ -153,10 +156,12 @@ class _Collector(ast.NodeVisitor):
         self._repeats = 0
 
     def visit(self, node: ast.AST) -> None:
-        """Deep expressions are given up rather than failing."""
+        """Deep nesting is given up rather than failing."""
         self._depth += 1
-        if self._depth < 200:
+        if self._depth < _MOST_DEPTH:
             super().visit(node)
+        else:
+            self._flow.is_cut = True
         self._depth -= 1
 
     def visit_Import(self, node: ast.Import) -> None:
@@ -203,8 +208,19 @@ class _Collector(ast.NodeVisitor):
         self._repeats -= 1
 
     def visit_If(self, node: ast.If) -> None:
-        self.visit(node.test)
-        self._under(node.test, [*node.body, *node.orelse])
+        """With its `elif`s, which the tree nests."""
+        before = len(self._conditions)
+        current: ast.If | None = node
+        while current is not None:
+            self.visit(current.test)
+            self._conditions.append(current.test)
+            following = current.orelse[0] if len(current.orelse) == 1 else None
+            for statement in current.body:
+                self.visit(statement)
+            current, rest = (following, ()) if isinstance(following, ast.If) else (None, current.orelse)
+            for statement in rest:
+                self.visit(statement)
+        del self._conditions[before:]
 
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)

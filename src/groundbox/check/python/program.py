@@ -13,7 +13,7 @@ from groundbox.execution import Execution
 
 MOST_SOURCE_CHARS: Final = 400_000
 MOST_TEXT_CHARS: Final = 200_000
-_MAGIC: Final = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)
+_MAGIC: Final = re.compile(r"^([ \t]*)[%!](?!=).*$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,11 @@ def parsed(source: str) -> ast.Module | None:
     """The tree of a program, lines for the shell left out; None when it is no Python, or very large."""
     if len(source) > MOST_SOURCE_CHARS:
         return None
-    for text in (source, _MAGIC.sub(r"\1pass", source)):
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-    return None
+    return _tree(source) or _tree(_MAGIC.sub(r"\1pass", source))
+
+
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

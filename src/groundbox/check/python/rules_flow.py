@@ -87,7 +87,7 @@ def constant_answer(program: Program) -> Iterator[Finding]:
     constant = [sink for sink in flow.sinks if _is_constant(program, sink)]
     numbers = [sink for sink in constant if _shows_number(program, sink)]
     last = flow.sinks[-1]
-    if not numbers or (len(constant) < len(flow.sinks) and not (last in numbers and _is_bare(last))):
+    if not numbers or (len(constant) < len(flow.sinks) and not (last in numbers and _is_bare(program, last))):
         return
     sink = numbers[-1]
     every = len(constant) == len(flow.sinks)
@@ -198,15 +198,22 @@ def _shows_number(program: Program, sink: Sink) -> bool:
     return False
 
 
-def _is_bare(sink: Sink) -> bool:
-    """Whether it shows just a number, or a name for one, perhaps after words: no heading, no computation."""
+def _is_bare(program: Program, sink: Sink) -> bool:
+    """Whether it shows just a number, or a name for one that nothing else uses, perhaps after words."""
     shown = [
         part.value if isinstance(part, ast.FormattedValue) else part
         for node in sink.shown
         for part in (node.values if isinstance(node, ast.JoinedStr) else [node])
     ]
     numbers = [node for node in shown if not (isinstance(node, ast.Constant) and isinstance(node.value, str))]
-    return len(numbers) == 1 and isinstance(numbers[0], ast.Name | ast.Constant)
+    if len(numbers) != 1 or not isinstance(numbers[0], ast.Name | ast.Constant):
+        return False
+    name = numbers[0].id if isinstance(numbers[0], ast.Name) else None
+    return sum(isinstance(node, ast.Name) and node.id == name and _loads(node) for node in program.nodes) < 2
+
+
+def _loads(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
 
 
 def _is_seed(call: ast.Call, origin: str) -> bool:

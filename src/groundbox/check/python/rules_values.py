@@ -15,7 +15,7 @@ _MONEY: Final = re.compile(
     r"dollars?|euros?|payment|payments|money|bill|budget|wage|wages|refund|discount|subtotal)(?:$|_|s$)",
     re.IGNORECASE,
 )
-_ARTEFACT: Final = re.compile(r"(?<![\w.])-?\d+\.\d*?(?:0{6,}|9{6,})\d{0,3}(?![\d])")
+_LONG_FRACTION: Final = re.compile(r"(?<![\w.])\d{1,20}\.\d{12,25}(?!\d)")
 _ORDERED: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _EQUAL: Final = (ast.Eq, ast.NotEq)
 _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div)
@@ -35,7 +35,7 @@ _CHANGES: Final = frozenset(
 
 def float_money(program: Program) -> Iterator[Finding]:
     """Sums of money in binary floating point, when the output shows digits that no money has."""
-    seen = _ARTEFACT.search(program.output())
+    seen = next((shown for shown in _LONG_FRACTION.findall(program.output()) if _is_artefact(shown)), None)
     if seen is None:
         return
     for node in program.nodes:
@@ -44,11 +44,17 @@ def float_money(program: Program) -> Iterator[Finding]:
                 code="python.float_money",
                 line=node.lineno,
                 names=(node.id[:80],),
-                message=f"{node.id[:80]} is counted in binary floating point, and the output shows {seen[0][:40]}",
+                message=f"{node.id[:80]} is counted in binary floating point, and the output shows {seen}",
                 hint="Count money in Decimal or in whole cents, and round once, at the end.",
-                more={"shown": seen[0][:40]},
+                more={"shown": seen},
             )
             return
+
+
+def _is_artefact(number: str) -> bool:
+    """Whether the digits are those of a short decimal that binary floating point missed."""
+    fraction = number.partition(".")[2][:-1]
+    return "000000" in fraction or "999999" in fraction
 
 
 def float_equality(program: Program) -> Iterator[Finding]:

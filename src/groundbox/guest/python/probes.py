@@ -10,11 +10,12 @@ import itertools
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from .watching import Watch
+if TYPE_CHECKING:
+    from .watching import Watch
 
-Probe = Callable[[Watch, int, dict[str, Any], Any], None]
+Probe = Callable[["Watch", int, dict[str, Any], Any], None]
 
 SAMPLE: Final = 1000
 NUMERIC_SHARE: Final = 0.95
@@ -71,7 +72,7 @@ def _merged(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None
     if len(left) and len(right) and _matches_nothing(left, right, result, how, keys):
         watch.tell("merge_empty", line, names, **sizes)
         return
-    if given.get("validate") is None and _multiplies(left, right, result, how, keys):
+    if given.get("validate") is None and left is not right and _multiplies(left, right, result, how, keys):
         watch.tell("merge_multiplied", line, names, **sizes)
     if keys is None or len(keys[0]) != 1:
         return

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .after_import import after_import, forget
+from .probes import before, probes
 
 MOST_TOLD: Final = 40
 MOST_ROWS: Final = 10_000_000
@@ -88,8 +89,6 @@ class Watch:
         return True
 
     def _mark(self, pandas: Any) -> None:
-        from .probes import before, probes
-
         monitoring: Any = sys.__dict__["monitoring"]  # not known to type checkers of Python 3.11
         tool = next((tool for tool in _TOOLS if monitoring.get_tool(tool) is None), None)
         if tool is None:
