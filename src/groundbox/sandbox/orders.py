@@ -62,6 +62,8 @@ async def ordered(
             held.callback(os.close, descriptor)
             descriptors.append(descriptor)
 
+        if session is not None:
+            held.callback(session.close)
         if memory is not None:
             held.callback(os.close, memory.descriptor)
         if program.stdin is not None:

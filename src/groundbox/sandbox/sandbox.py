@@ -356,9 +356,6 @@ class AsyncSandbox:
                 except asyncio.CancelledError:
                     self._lost = self._lost or "its run was cancelled"
                     raise
-                finally:
-                    if session is not None:
-                        session.close()
 
     def _session(self, loan: engines.Loan, frame: Mapping[str, Any]) -> Session | None:
         """For a run of Python; no other language's process gets the descriptor."""

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from groundbox.sandbox.bridge import values
+from groundbox.sandbox.bridge import frames, values
 from groundbox.sandbox.bridge.tool import Tool, ToolFailure
 from groundbox.sandbox.bridge.tools import ToolRequest, settled
 from groundbox.sandbox.bridge.values import Unfit
@@ -39,19 +39,24 @@ class Answer:
     Attributes:
         outcome: `ok`, or why there is no value.
         value: Tagged, when the outcome is `ok`.
+        body: The same as JSON, where it was made beside the event loop.
         type: Of the error: the guest's `ToolError.type`.
     """
 
     outcome: str
     value: Any = None
+    body: bytes | None = None
     type: str = ""
     message: str = ""
     retryable: bool = False
 
-    def told(self) -> dict[str, Any]:
-        """As `result` has it."""
-        recorded = self.recorded()
-        return {"ok": True, **recorded} if self.outcome == "ok" else {"ok": False, "error": recorded}
+    def frame(self, identity: int) -> bytes:
+        """The `result` for a call."""
+        head = {"op": "result", "id": identity}
+        if self.outcome != "ok":
+            return frames.encode({**head, "ok": False, "error": self.recorded()})
+        body = frames.dumped(self.value) if self.body is None else self.body
+        return frames.framed(frames.dumped({**head, "ok": True})[:-1] + b',"value":' + body + b"}")
 
     def recorded(self) -> dict[str, Any]:
         """As a log has it, and as this class takes it beside the outcome."""
@@ -75,15 +80,21 @@ class Slots:
         self._free = asyncio.Semaphore(count)
         self._alone: dict[str, asyncio.Lock] = {}
 
-    async def invoke(self, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-        """The function's result. Cancelling gives a thread up; it cannot be ended."""
+    async def invoke(self, tool: Tool, arguments: Mapping[str, Any]) -> Answer:
+        """What the function returned. Cancelling gives a thread up; it cannot be ended."""
         release = await self._acquire(tool)
         if _is_coroutine_function(tool.function):
             try:
-                return await tool.function(**arguments)
+                return _answer(tool, await tool.function(**arguments))
             finally:
                 release()
-        return await settled(await in_thread(lambda: tool.function(**arguments), release))
+
+        def work() -> Any:
+            result = tool.function(**arguments)
+            return result if inspect.isawaitable(result) else _answer(tool, result)
+
+        done = await in_thread(work, release)
+        return done if isinstance(done, Answer) else _answer(tool, await done)
 
     async def _acquire(self, tool: Tool) -> Callable[[], None]:
         alone = self._alone.setdefault(tool.name, asyncio.Lock()) if tool.sequential else None
@@ -151,7 +162,7 @@ class _Raised(Exception):
 async def carried_out(tool: Tool, arguments: Mapping[str, Any], slots: Slots) -> Answer:
     """Call the function, and make an answer of whatever comes of it."""
     try:
-        result = await slots.invoke(tool, arguments)
+        return await slots.invoke(tool, arguments)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -163,10 +174,14 @@ async def carried_out(tool: Tool, arguments: Mapping[str, Any], slots: Slots) ->
         raise
     except BaseException as error:
         return _failed(tool, error)
+
+
+def _answer(tool: Tool, result: Any) -> Answer:
     try:
         plain = values.plain(result)
         tool.check_result(_as_json(plain))
-        return Answer(outcome="ok", value=values.encode(plain))
+        value = values.encode(plain)
+        return Answer(outcome="ok", value=value, body=frames.dumped(value))
     except Unfit as problem:
         logger.warning("tool %s: its result is refused: %s", tool.name, problem)
         return refused("unfit", "InvalidResult", f"{tool.name} returned what it may not: {problem}"[:_MOST_MESSAGE])

@@ -20,7 +20,7 @@ import msgspec
 
 from groundbox.errors import WireError
 from groundbox.limits import KiB, MiB
-from groundbox.sandbox.wire import count_values, is_deeper, without_texts
+from groundbox.sandbox.wire import VALUE_BYTES, count_values, is_deeper, without_texts
 
 PROTOCOL: Final = "gbx-bridge/1"
 MOST_FRAME_BYTES: Final = 1 * MiB
@@ -80,7 +80,16 @@ Frame = Hello | Call | Search | Describe | Cancel
 
 def encode(message: dict[str, Any]) -> bytes:
     """One frame, whole. The caller sees to its size."""
-    body = json.dumps(message, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+    return framed(dumped(message))
+
+
+def dumped(value: Any) -> bytes:
+    """JSON in ASCII, so that also half of a surrogate pair travels."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode("ascii")
+
+
+def framed(body: bytes) -> bytes:
+    """A frame of this body."""
     return _LENGTH.pack(len(body)) + body
 
 
@@ -95,8 +104,8 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Frame, int]]:
-        """The frames that are complete now, each with its size in bytes.
+    def feed(self, data: bytes) -> Iterator[tuple[Frame, int, int]]:
+        """The frames that are complete now, each with its size in bytes and about the memory that it takes decoded.
 
         Raises:
             WireError: What came is no frame. The run must be ended.
@@ -111,7 +120,7 @@ class FrameReader:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield decode(body), end
+            yield decode(body), end, end + VALUE_BYTES * count_values(body)
 
 
 def decode(body: bytes) -> Frame:

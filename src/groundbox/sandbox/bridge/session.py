@@ -16,10 +16,8 @@ What the guest says decides which granted function is called with which checked 
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import dataclasses
-import hashlib
 import logging
 import os
 import socket
@@ -27,12 +25,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from groundbox.errors import GuestFileError, InvalidArgument, WireError
-from groundbox.execution import Failure, ToolCall, ToolCalls
-from groundbox.sandbox.bridge import frames, values
+from groundbox.errors import WireError
+from groundbox.execution import Failure, ToolCalls
+from groundbox.sandbox.bridge import frames
 from groundbox.sandbox.bridge.approval import Approval
-from groundbox.sandbox.bridge.calls import Answer, allowed, carried_out, preview, refused
-from groundbox.sandbox.bridge.log import Diverged, Uncertain, digest
+from groundbox.sandbox.bridge.arguments import Arguments
+from groundbox.sandbox.bridge.calls import Answer, allowed, carried_out, refused
+from groundbox.sandbox.bridge.log import Diverged, Uncertain
+from groundbox.sandbox.bridge.tally import Tally
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolRequest
 from groundbox.sandbox.bridge.values import Unfit
@@ -46,12 +46,10 @@ logger = logging.getLogger(__name__)
 _READ: Final = 1 << 18
 _FREE_S: Final = 0.25
 _PAUSES: Final = 9
-_SHOWN: Final = 25
-"""Calls that results tell of at the beginning, and as many at the end."""
-_PREVIEW: Final = 300
 _END_S: Final = 1.0
 _MOST_QUESTIONS: Final = 100
-_LARGE_BYTES: Final = 32 * 1024
+_MOST_MEMORY: Final = 256 * 1024 * 1024
+"""That the arguments of calls under way may take; values take up to a hundred times their bytes."""
 _SMALL_BYTES: Final = 2048
 _NEAR: Final = 5
 """Unknown tools for which near names are looked for."""
@@ -81,14 +79,6 @@ class Control(Protocol):
         """Let no process of the guest run meanwhile, where the kernel can do that."""
 
 
-class _Elsewhere(Exception):
-    """A file has to be read, which is not done on the event loop."""
-
-
-def _elsewhere(file: frames.Kept) -> bytes:
-    raise _Elsewhere
-
-
 class Session:
     """Serves one run."""
 
@@ -99,7 +89,7 @@ class Session:
         self._bridge = bridge
         self._tools = bridge.tools
         self._quotas = bridge.tools.quotas
-        self._read_file = read
+        self._arguments = Arguments(read, self._quotas)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.descriptor = theirs.detach()
         self._socket.setblocking(False)
@@ -112,13 +102,9 @@ class Session:
         self._last_id = self._frame_count = self._greetings = 0
         self._reading_s = self._spent_s = 0.0
         self._silent = False
-        self._over = self._misses = 0
-        self._sent_bytes = self._received_bytes = 0
-        self._outcomes: collections.Counter[str] = collections.Counter()
-        self._first: list[ToolCall] = []
-        self._latest: collections.deque[ToolCall] = collections.deque(maxlen=_SHOWN)
-        self._total = self._waiting = 0
-        self._waited_s = self._waiting_since = 0.0
+        self._over = self._misses = self._memory = 0
+        self._received_bytes = 0
+        self._tally = Tally()
         self.run = bridge.next_run()
 
     def begin(self, control: Control) -> None:
@@ -144,16 +130,7 @@ class Session:
         if tasks:
             await asyncio.wait(tasks, timeout=_END_S)
         self.close()
-        shown = [*self._first, *self._latest]
-        return ToolCalls(
-            total=self._total,
-            outcomes=dict(self._outcomes),
-            calls=shown,
-            dropped=self._total - len(shown),
-            sent_bytes=self._sent_bytes,
-            received_bytes=self._received_bytes,
-            waited_s=self._waited_s,
-        )
+        return self._tally.told(self._arguments.sent_bytes, self._received_bytes)
 
     def close(self) -> None:
         """Close both ends that are still ours. Idempotent."""
@@ -179,9 +156,9 @@ class Session:
             return
         begun = time.monotonic()
         try:
-            for frame, size in self._reader.feed(data):
+            for frame, size, memory in self._reader.feed(data):
                 if not self._silent:
-                    self._take(frame, size)
+                    self._take(frame, size, memory)
         except WireError as violation:
             self._violate(violation)
             return
@@ -190,7 +167,8 @@ class Session:
 
     def _pace(self) -> None:
         """A guest that sends without end has a tenth of the loop, which others wait for too."""
-        spent_s, self._spent_s = self._spent_s, 0.0
+        spent_s = self._spent_s + self._arguments.spent_s
+        self._spent_s = self._arguments.spent_s = 0.0
         self._reading_s += spent_s
         if self._reading_s > _FREE_S:
             self._loop.remove_reader(self._socket.fileno())
@@ -212,7 +190,7 @@ class Session:
         if control is not None:
             control.stop(Failure(type=kind, message=message, hints=(hint,)), interrupt=interrupt)
 
-    def _take(self, frame: frames.Frame, size: int) -> None:
+    def _take(self, frame: frames.Frame, size: int, memory: int) -> None:
         self._frame_count += 1
         if self._frame_count > self._quotas.frames:
             raise WireError(f"the run sent more than {self._quotas.frames} messages for tools")
@@ -227,10 +205,15 @@ class Session:
                 raise WireError(f"the id {frame.id} is not above {self._last_id}, the last one")
             self._last_id = frame.id
             if isinstance(frame, frames.Call):
+                self._memory += memory
                 task = self._tasks[frame.id] = asyncio.ensure_future(self._serve(frame, size))
-                task.add_done_callback(lambda _: self._tasks.pop(frame.id, None))
+                task.add_done_callback(lambda _: self._served(frame.id, memory))
             else:
                 self._look_up(frame)
+
+    def _served(self, identity: int, memory: int) -> None:
+        self._memory -= memory
+        self._tasks.pop(identity, None)
 
     def _greet(self, frame: frames.Hello) -> None:
         self._greetings += 1
@@ -239,20 +222,20 @@ class Session:
         if frame.protocol != frames.PROTOCOL:
             raise WireError(f"the protocol {frame.protocol!r} is not {frames.PROTOCOL}")
         told = {"op": "manifest", "protocol": frames.PROTOCOL, "tools": self._tools.manifest}
-        self._beside({**told, "quotas": dataclasses.asdict(self._quotas)})
+        self._beside(frames.encode({**told, "quotas": dataclasses.asdict(self._quotas)}))
 
     def _look_up(self, frame: frames.Search | frames.Describe) -> None:
         if isinstance(frame, frames.Search):
-            self._beside({"op": "result", "id": frame.id, "ok": True, "value": self._tools.search(frame.query)})
+            self._beside(Answer(outcome="ok", value=self._tools.search(frame.query)).frame(frame.id))
             return
         tool = self._tools.get(frame.tool)
         answer = self._unknown(frame.tool) if tool is None else Answer(outcome="ok", value=tool.row())
-        self._beside({"op": "result", "id": frame.id, **answer.told()})
+        self._beside(answer.frame(frame.id))
 
-    def _beside(self, message: dict[str, Any]) -> None:
+    def _beside(self, frame: bytes) -> None:
         if len(self._others) >= _MOST_QUESTIONS:
             raise WireError(f"the run has more than {_MOST_QUESTIONS} questions about tools and takes no answer")
-        task = asyncio.ensure_future(self._send(message))
+        task = asyncio.ensure_future(self._put(frame, []))
         self._others.add(task)
         task.add_done_callback(self._others.discard)
 
@@ -281,11 +264,7 @@ class Session:
             await self._put(frame, descriptors)
 
     def _count_waiting(self, change: int) -> None:
-        now = time.monotonic()
-        if self._waiting:
-            self._waited_s += now - self._waiting_since
-        self._waiting_since = now
-        self._waiting += change
+        self._tally.wait(change)
         control = self._control
         if control is None:
             return
@@ -308,11 +287,11 @@ class Session:
         if call.deadline_ms is not None:
             limit_s = min(limit_s, call.deadline_ms / 1000)
         try:
-            tagged, arguments = await self._arguments(tool, call, size)
+            tagged, arguments, sha256 = await self._arguments.of(tool, call, size)
         except Unfit as problem:
             return refused("invalid", "InvalidArguments", f"{tool.name}: {problem}"[:1000])
-        row["args"], row["args_sha256"] = self._bridge.shown("args", tagged, row), digest(tool.name, tagged)
-        recorded = self._bridge.replay.take(tool.name, row["args_sha256"])
+        row["args"], row["args_sha256"] = self._bridge.shown("args", tagged, row), sha256
+        recorded = self._bridge.replay.take(tool.name, sha256)
         if recorded is not None:
             row["replayed"] = True
             return Answer(outcome=recorded.outcome, **recorded.row["answer"])
@@ -354,7 +333,7 @@ class Session:
         name = request.tool.name
         told = f"nobody approved {name} within {self._tools.approval_s:g} s" if outcome == "expired" else ""
         with contextlib.suppress(OSError):
-            await self._send({"op": "pause", "id": identity})
+            await self._put(frames.encode({"op": "pause", "id": identity}), [])
         kind = "ToolApprovalExpired" if outcome == "expired" else "ToolApprovalPending"
         hint = "Decide, then run the program again with Tools.replay(log, approve=…): it goes on where it was."
         self._stop(kind, told or f"{name} needs an approval that is not there yet", hint, interrupt=False)
@@ -369,12 +348,14 @@ class Session:
 
     def _over_quota(self, sent_bytes: int) -> str | None:
         quotas = self._quotas
-        self._total += 1
-        self._sent_bytes += sent_bytes
-        if self._total > quotas.calls:
+        self._tally.total += 1
+        self._arguments.sent_bytes += sent_bytes
+        if self._tally.total > quotas.calls:
             return f"the run has made its {quotas.calls} calls"
-        if self._sent_bytes > quotas.sent_bytes:
+        if self._arguments.sent_bytes > quotas.sent_bytes:
             return f"the arguments of the run's calls are over {quotas.sent_bytes} bytes together"
+        if self._memory > _MOST_MEMORY:
+            return "too many large calls are under way at once; wait for their answers"
         if self._received_bytes >= quotas.received_bytes:
             return f"the results of the run's calls are over {quotas.received_bytes} bytes together"
         return None
@@ -385,58 +366,15 @@ class Session:
             self._violate(WireError(f"the run went on calling tools: {problem}"))
         return refused("quota", "QuotaExceeded", problem)
 
-    async def _arguments(self, tool: Tool, call: frames.Call, size: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As they travelled, and as the function gets them. What takes long is done in a thread, and all is paced."""
-        if (call.args is None) == (call.file is None):
-            raise Unfit("a call has either args or a file with them")
-        begun = time.monotonic()
-        try:
-            if size > _LARGE_BYTES:
-                return await asyncio.to_thread(self._read_arguments, tool, call, self._kept)
-            try:
-                return self._read_arguments(tool, call, _elsewhere)
-            except _Elsewhere:
-                return await asyncio.to_thread(self._read_arguments, tool, call, self._kept)
-        finally:
-            self._spent_s += time.monotonic() - begun
-
-    def _read_arguments(
-        self, tool: Tool, call: frames.Call, read: Callable[[frames.Kept], bytes]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        tagged = call.args or {}
-        if call.file is not None:
-            try:
-                tagged = frames.decode_args(read(call.file))
-            except WireError as problem:
-                raise Unfit(str(problem)) from None
-        decoded = {name: values.decode(item, read) for name, item in tagged.items()}
-        return tagged, tool.arguments(decoded)
-
-    def _kept(self, file: frames.Kept) -> bytes:
-        """The bytes of a file in the workdir, which may change while we look; they have to be those that were meant.
-
-        Each one that is read counts as sent, however often the same is named.
-        """
-        self._sent_bytes += file.size_bytes
-        if self._sent_bytes > self._quotas.sent_bytes:
-            raise Unfit(f"the arguments of the run's calls are over {self._quotas.sent_bytes} bytes together")
-        try:
-            data = self._read_file(file.path, file.size_bytes)
-        except (GuestFileError, InvalidArgument) as problem:
-            raise Unfit(str(problem)[:300]) from None
-        if len(data) != file.size_bytes or hashlib.sha256(data).hexdigest() != file.sha256:
-            raise Unfit(f"the file {file.path[:200]!r} is not what the call says it is")
-        return data
-
     def _framed(self, identity: int, answer: Answer, row: dict[str, Any]) -> tuple[bytes, list[bytes]]:
-        frame = frames.encode({"op": "result", "id": identity, **answer.told()})
+        frame = answer.frame(identity)
         left = self._quotas.received_bytes - self._received_bytes
         most = min(self._quotas.result_bytes, max(left, _SMALL_BYTES))
         if len(frame) > most:
             problem = f"the result of {row['tool']} has {len(frame)} bytes, and may have {most}"
             answer = refused("unfit", "ResultTooLarge", problem)
             row["outcome"] = "unfit"
-            frame = frames.encode({"op": "result", "id": identity, **answer.told()})
+            frame = answer.frame(identity)
         self._received_bytes += len(frame)
         row["received_bytes"] = len(frame)
         if frames.fits(frame):
@@ -451,24 +389,7 @@ class Session:
             shown = self._bridge.closed(row, answer)
         except OSError as error:
             self._unwritten(error)
-        self._outcomes[row["outcome"]] += 1
-        told = ToolCall(
-            tool=row["tool"],
-            arguments=preview(row.get("args", {}), _PREVIEW),
-            outcome=row["outcome"],
-            result=preview(shown, _PREVIEW),
-            wall_s=row["wall_s"],
-            sent_bytes=row.get("sent_bytes", 0),
-            received_bytes=row["received_bytes"],
-            replayed="replayed" in row,
-        )
-        if len(self._first) < _SHOWN:
-            self._first.append(told)
-        else:
-            self._latest.append(told)
-
-    async def _send(self, message: dict[str, Any]) -> None:
-        await self._put(frames.encode(message), [])
+        self._tally.add(row, shown)
 
     async def _put(self, frame: bytes, large: list[bytes]) -> None:
         """Send one frame whole. What is too large for a frame goes along as a file in memory."""
