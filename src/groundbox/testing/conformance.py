@@ -15,9 +15,10 @@ from groundbox.testing.apartness import ApartnessConformance
 from groundbox.testing.bounds import BoundsConformance
 from groundbox.testing.files import FilesConformance
 from groundbox.testing.programs import DisplayConformance, ProgramConformance
+from groundbox.testing.tools import ToolsConformance
 
 
 class BackendConformance(
-    ProgramConformance, DisplayConformance, BoundsConformance, FilesConformance, ApartnessConformance
+    ProgramConformance, DisplayConformance, BoundsConformance, FilesConformance, ApartnessConformance, ToolsConformance
 ):
     """All of it."""

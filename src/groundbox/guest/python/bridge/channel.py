@@ -186,6 +186,8 @@ class Channel:
             return
         except OSError:
             data, descriptors = b"", []
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         self._descriptors += descriptors
         self._buffer += data
         if not data:

@@ -187,7 +187,7 @@ class _Namespace(types.ModuleType):  # `tools`, `tools.db`, `tools.aio`, …; it
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return self.__dir__()
-        if name.startswith("__"):
+        if name.startswith("_"):  # no tool is named so, and whoever looks at modules asks for many such names
             raise AttributeError(name)
         whole = self._prefix + name
         rows = self._bridge.rows()
@@ -203,7 +203,10 @@ class _Namespace(types.ModuleType):  # `tools`, `tools.db`, `tools.aio`, …; it
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
-        return _listing(self._bridge.rows(), self._prefix)
+        try:
+            return _listing(self._bridge.rows(), self._prefix)
+        except ToolError:
+            return "Functions of the host that a program may call while it runs."
 
     def __dir__(self) -> list[str]:
         rows = self._bridge.rows()
