@@ -1,5 +1,3 @@
-import asyncio
-
 import pytest
 
 from groundbox.agent.events import Ending
@@ -7,6 +5,7 @@ from groundbox.agent.grounded import GroundedAgent
 from groundbox.agent.messages import Call, Reply
 from groundbox.agent.scripted import ScriptedModel
 from groundbox.errors import InvalidArgument
+from groundbox.sandbox.portal import PORTAL
 
 
 def code(source):
@@ -17,7 +16,7 @@ def test_files_are_there_and_named_to_the_model(tmp_path):
     (tmp_path / "host.txt").write_text("from the host")
     model = ScriptedModel([code("print(open('a.txt').read(), open('b/host.txt').read())"), "Both are read."])
 
-    ended = asyncio.run(
+    ended = PORTAL.call(
         GroundedAgent(model).ask("What is in them?", files={"a.txt": "text", "b/host.txt": tmp_path / "host.txt"})
     )
 
@@ -31,7 +30,7 @@ def test_a_process_that_ends_is_started_afresh_with_its_files():
         [code("open('kept', 'w').write('x'); import os; os._exit(7)"), code("open('kept').read()"), "x"]
     )
 
-    ended = asyncio.run(GroundedAgent(model).ask("?"))
+    ended = PORTAL.call(GroundedAgent(model).ask("?"))
 
     assert [execution.text for execution in ended.executions] == [None, "'x'"]
     assert "variables of earlier runs are gone" in model.asked[2][-1].text
@@ -41,7 +40,7 @@ def test_output_that_was_cut_can_be_read():
     read = Reply(calls=[Call(name="read_output", arguments={"handle": "1.stdout", "pattern": "needle"}, call_id="r")])
     model = ScriptedModel([code("for i in range(200_000): print(i, 'needle' if i == 123_456 else '')"), read, "Found."])
 
-    asyncio.run(GroundedAgent(model).ask("?"))
+    PORTAL.call(GroundedAgent(model).ask("?"))
 
     assert 'left out; read_output("1.stdout")' in model.asked[1][-1].text
     assert "123457: 123456 needle" in model.asked[2][-1].text
@@ -51,5 +50,5 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked():
     model = ScriptedModel(["x"])
 
     with pytest.raises(InvalidArgument):
-        asyncio.run(GroundedAgent(model).ask("?", files={"../a": "x"}))
+        PORTAL.call(GroundedAgent(model).ask("?", files={"../a": "x"}))
     assert model.asked == []

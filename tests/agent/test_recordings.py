@@ -1,6 +1,5 @@
 """The recorded conversations in examples/, with their programs really run."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from groundbox.agent import transcript
 from groundbox.agent.events import Ending, Observed
 from groundbox.agent.grounded import GroundedAgent
 from groundbox.agent.scripted import ScriptedModel
+from groundbox.sandbox.portal import PORTAL
 
 FOLDER = Path(__file__).parents[2] / "examples" / "conversations"
 
@@ -20,7 +20,7 @@ def replay(name):
         agent = GroundedAgent(ScriptedModel(recording.replies))
         return [event async for event in agent.stream(recording.question, files=recording.files)]
 
-    events = asyncio.run(collect())
+    events = PORTAL.call(collect())
     return recording, [event for event in events if isinstance(event, Observed)], events[-1]
 
 

@@ -13,7 +13,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from groundbox.databases.database import named
 from groundbox.execution import Execution, Warning
+from groundbox.sandbox import languages
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class Checks(Protocol):
         """Findings about a run that ended well, besides the execution's own warnings."""
 
     async def of_answer(self, text: str, runs: Sequence[Ran], question: str) -> Receipts:
-        """Which claims of an answer the runs bear out."""
+        """Which claims of an answer the runs bear out; what the question names, its files too, needs no receipt."""
 
 
 class NoChecks:
@@ -75,33 +77,59 @@ class NoChecks:
 
 
 class UsualChecks:
-    """The checks of `groundbox.check`, in threads, so that other conversations go on meanwhile."""
+    """The checks of `groundbox.check`, in threads, so that other conversations go on meanwhile.
+
+    A check that fails itself is logged and told as a note, or leaves the answer unchecked, which is told, too.
+    """
+
+    def __init__(self, *, databases: Mapping[str, Any] | None = None) -> None:
+        """Args:
+        databases: As the sandbox was given them, for checks of queries that name one.
+        """
+        self._databases = dict(databases or {})
 
     def run_options(self, language: str) -> Mapping[str, Any]:
-        """Nothing yet."""
+        """That pandas is watched while a program of Python runs, where Python knows of it."""
+        if language == "python" and "checks" in languages.option_names(languages.find("python")):
+            return {"checks": True}
         return {}
 
     async def of_run(self, ran: Ran, question: str) -> Sequence[Warning]:
-        """What `check_python` finds in a program of Python."""
-        check = find(_PYTHON)
-        if check is None or ran.language != "python":
-            return ()
-        found: Sequence[Warning] = await asyncio.to_thread(check, ran.source, ran.execution)
-        return found
+        """What `check_python` finds in a program of Python, and `check_sql` in a query of a database."""
+        if ran.language == "python":
+            return await _found(_PYTHON, ran.source, ran.execution)
+        database = ran.options.get("database")
+        if ran.language == "sql" and database in self._databases:
+            reached = self._databases[database] or named(database)
+            return await _found(_SQL, ran.source, database=reached, question=question)
+        return ()
 
     async def of_answer(self, text: str, runs: Sequence[Ran], question: str) -> Receipts:
-        """What `check_answer` finds."""
-        check = find(_ANSWER)
-        if check is None:
-            return Receipts()
+        """What `check_answer` finds; a finding of tier `note` is no claim without receipt."""
         executions, programs = [ran.execution for ran in runs], [ran.source for ran in runs]
-        report = await asyncio.to_thread(check, text, executions, question=question, programs=programs)
+        try:
+            report = await _asked(_ANSWER, text, executions, question=question, programs=programs)
+        except Exception:
+            logger.exception("%s failed", _ANSWER)
+            report = None
+        if report is None:
+            return Receipts()
         grave = [warning for warning in report.warnings if warning.tier in ("error", "warn")]
         return Receipts(unsupported=grave, report=report.to_dict())
 
-    def standing(self) -> Sequence[str]:
-        """The names of the checks that are there."""
-        return [name for name in (_PYTHON, _SQL, _ANSWER) if find(name)]
+
+async def _found(name: str, *arguments: Any, **options: Any) -> Sequence[Warning]:
+    try:
+        return await _asked(name, *arguments, **options) or ()
+    except Exception as error:
+        logger.exception("%s failed", name)
+        message = f"{name} failed, so that this run was not checked by it: {type(error).__name__}"
+        return (Warning(code="check.failed", tier="note", message=message),)
+
+
+async def _asked(name: str, *arguments: Any, **options: Any) -> Any:
+    check = find(name)
+    return None if check is None else await asyncio.to_thread(check, *arguments, **options)
 
 
 def find(name: str) -> Callable[..., Any] | None:

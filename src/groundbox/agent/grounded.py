@@ -39,8 +39,9 @@ class GroundedAgent:
         databases: As AsyncSandbox takes them, by the names that the model uses.
         sandbox: Further arguments of AsyncSandbox, such as `limits`.
         """
-        self._model, self._bounds, self._checks = model, bounds or Bounds(), checks or UsualChecks()
-        self._databases, self._sandbox = dict(databases or {}), sandbox
+        self._model, self._bounds, self._sandbox = model, bounds or Bounds(), sandbox
+        self._databases = dict(databases or {})
+        self._checks = checks or UsualChecks(databases=self._databases)
 
     async def ask(self, question: str, *, files: Mapping[str, Content] | None = None) -> Ended:
         """Answer a question.

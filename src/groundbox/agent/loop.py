@@ -53,10 +53,10 @@ async def converse(
     """
     checks = checks or NoChecks()
     session = Session(box, checks=checks, bounds=bounds, question=question, clock=clock)
-    loop = _Loop(question, model, session, tools(languages, databases), checks)
-    told = Message(role="system", text=instructions(databases))
-    asked = Message(role="user", text=question_text(question, files or {}))
-    async for event in loop.events(told, asked, languages=languages):
+    asked = question_text(question, files or {})
+    loop = _Loop(asked, model, session, tools(languages, databases), checks)
+    first = [Message(role="system", text=instructions(databases)), Message(role="user", text=asked)]
+    async for event in loop.events(first, languages=languages):
         yield event
 
 
@@ -70,7 +70,7 @@ class _Loop:
         self._dollars: float | None = None
         self._promised = False
 
-    async def events(self, *first: Message, languages: Collection[str]) -> AsyncGenerator[Event, None]:
+    async def events(self, first: Sequence[Message], *, languages: Collection[str]) -> AsyncGenerator[Event, None]:
         """All of it, after the first messages."""
         self._messages += first
         session = self._session

@@ -1,7 +1,5 @@
 """With pydantic-ai itself, its scripted FunctionModel, and real sandboxes."""
 
-import asyncio
-
 import pytest
 
 pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: pip install 'groundbox[agent]'")
@@ -25,6 +23,7 @@ from groundbox.agent.scripted import ScriptedModel  # noqa: E402
 from groundbox.agent.turn import Bounds  # noqa: E402
 from groundbox.errors import InvalidArgument  # noqa: E402
 from groundbox.execution import Warning  # noqa: E402
+from groundbox.sandbox.portal import PORTAL  # noqa: E402
 
 models.ALLOW_MODEL_REQUESTS = False
 
@@ -57,7 +56,7 @@ def run(script, *, capability=None, toolset=None, prompt="How many?", **options)
         capabilities=[capability] if capability else [],
         toolsets=[toolset] if toolset else [],
     )
-    return asyncio.run(agent.run(prompt, **options))
+    return PORTAL.call(agent.run(prompt, **options))
 
 
 class NumbersPrinted(NoChecks):
@@ -175,7 +174,7 @@ def test_a_grounded_agent_is_a_tool_of_another():
             return messages.ModelResponse(parts=[part])
         return messages.ModelResponse(parts=[messages.TextPart(content=history[-1].parts[0].content)])
 
-    result = asyncio.run(Agent(FunctionModel(ask), tools=[tool(inner)]).run("Ask them."))
+    result = PORTAL.call(Agent(FunctionModel(ask), tools=[tool(inner)]).run("Ask them."))
 
     assert result.output.split("\n")[1] == "It is 42 ."
 
@@ -183,7 +182,7 @@ def test_a_grounded_agent_is_a_tool_of_another():
 def test_a_model_of_pydantic_ai_answers_in_our_loop():
     script = Script(("print(6 * 7)",), "It is 42")
 
-    ended = asyncio.run(GroundedAgent(PydanticModel(script.model), checks=NoChecks()).ask("How many?"))
+    ended = PORTAL.call(GroundedAgent(PydanticModel(script.model), checks=NoChecks()).ask("How many?"))
 
     assert ended.ending is Ending.ANSWERED
     assert ended.answer == "It is 42"
@@ -192,7 +191,7 @@ def test_a_model_of_pydantic_ai_answers_in_our_loop():
 
 
 def test_a_model_that_calls_whatever_it_can_ends_within_the_bounds():
-    ended = asyncio.run(GroundedAgent(PydanticModel(TestModel()), checks=NoChecks()).ask("How many?"))
+    ended = PORTAL.call(GroundedAgent(PydanticModel(TestModel()), checks=NoChecks()).ask("How many?"))
 
     assert ended.ending in (Ending.ANSWERED, Ending.BOUND)
 
@@ -224,4 +223,4 @@ def test_a_model_that_cannot_be_named_is_refused_and_one_that_fails_says_so():
 
     asked = PydanticModel(FunctionModel(broken)).complete([Message(role="user", text="q")], tools=[])
     with pytest.raises(ModelFailed, match="500"):
-        asyncio.run(asked)
+        PORTAL.call(asked)

@@ -13,7 +13,7 @@ from pydantic_ai.exceptions import ModelRetry
 from groundbox.agent.checks import Checks, Receipts, UsualChecks
 from groundbox.agent.defusing import one_line
 from groundbox.agent.grounded import Content
-from groundbox.agent.instructions import INSTRUCTIONS, mend_text
+from groundbox.agent.instructions import INSTRUCTIONS, mend_text, question_text
 from groundbox.agent.pydantic_ai.toolset import SandboxToolset
 from groundbox.agent.turn import Bounds
 
@@ -41,7 +41,7 @@ class Grounding(AbstractCapability[Any]):  # type: ignore[misc]
     """
 
     bounds: Bounds = dataclasses.field(default_factory=Bounds)
-    checks: Checks = dataclasses.field(default_factory=UsualChecks)
+    checks: Checks | None = None
     databases: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     files: Mapping[str, Content] = dataclasses.field(default_factory=dict)
     sandbox: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -49,8 +49,9 @@ class Grounding(AbstractCapability[Any]):  # type: ignore[misc]
     on_receipts: Callable[[Receipts], None] | None = None
 
     def __post_init__(self) -> None:
+        self._checks = self.checks or UsualChecks(databases=self.databases)
         self._toolset = _OwnToolset(
-            bounds=self.bounds, checks=self.checks, databases=self.databases, files=self.files, **self.sandbox
+            bounds=self.bounds, checks=self._checks, databases=self.databases, files=self.files, **self.sandbox
         )
         self._mends = 0
 
@@ -80,8 +81,9 @@ class Grounding(AbstractCapability[Any]):  # type: ignore[misc]
         session = self._toolset.session
         if not isinstance(output, str) or ctx.partial_output or session is None:
             return output
-        question = ctx.prompt if isinstance(ctx.prompt, str) else ""
-        receipts = await self.checks.of_answer(output, session.runs, question)
+        asked = ctx.prompt if isinstance(ctx.prompt, str) else ""
+        question = question_text(asked, dict.fromkeys(self.files, 0))
+        receipts = await self._checks.of_answer(output, session.runs, question)
         if receipts.unsupported and self._mends < self.bounds.max_mends and ctx.retry < ctx.max_retries:
             self._mends += 1
             raise ModelRetry(mend_text(receipts.unsupported))

@@ -59,8 +59,8 @@ class SandboxToolset(AbstractToolset[Any]):  # type: ignore[misc]
         files: Path in the workdir to content, put there before the first program.
         sandbox: Further arguments of AsyncSandbox, such as `limits`.
         """
-        self._bounds, self._checks = bounds or Bounds(), checks or UsualChecks()
         self._databases, self._files, self._id = dict(databases or {}), dict(files or {}), id
+        self._bounds, self._checks = bounds or Bounds(), checks or UsualChecks(databases=self._databases)
         self._options = sandbox
         self._lock = asyncio.Lock()
         self._open = contextlib.AsyncExitStack()
