@@ -16,6 +16,7 @@ from groundbox.agent.checks import Checks, UsualChecks
 from groundbox.agent.events import Ended, Event
 from groundbox.agent.loop import converse
 from groundbox.agent.messages import Model
+from groundbox.agent.routed import RoutedBox
 from groundbox.agent.turn import Bounds
 from groundbox.sandbox.sandbox import AsyncSandbox
 
@@ -66,7 +67,7 @@ class GroundedAgent:
             events = converse(
                 question,
                 model=self._model,
-                box=box,
+                box=RoutedBox(box),
                 files=await box.files.list() if files else {},
                 databases=self._databases,
                 checks=self._checks,

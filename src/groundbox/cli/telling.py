@@ -103,7 +103,8 @@ class Telling:
         spent = ended.spent
         cost = "" if ended.dollars is None else f", ${ended.dollars:.4f}"
         tokens = f"about {spent.tokens} tokens" if ended.dollars is None else f"{spent.tokens} tokens"
-        self._say(f"groundbox: {spent.turns} turns, {spent.runs} runs, {tokens}{cost}, {spent.wall_s:.1f} s")
+        counted = f"{_count(spent.turns, 'turn')}, {_count(spent.runs, 'run')}"
+        self._say(f"groundbox: {counted}, {tokens}{cost}, {spent.wall_s:.1f} s")
         if self._recorded and not self.differences:
             self._say("groundbox: every run shows what was recorded")
 
@@ -127,3 +128,7 @@ class Telling:
 
 def _names(written: Written) -> list[str]:
     return [*(name for names in written.displays for name in names), *written.artifacts]
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"

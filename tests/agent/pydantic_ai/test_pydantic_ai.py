@@ -106,8 +106,8 @@ def test_a_call_that_cannot_be_meant_is_a_retry():
     assert "no such language" in script.told(2)
 
 
-def test_a_sandbox_that_cannot_be_had_is_a_failure_without_retry(monkeypatch):
-    script = Script(("1",), "I cannot run anything.")
+def test_a_sandbox_that_cannot_be_had_is_a_failure_without_retry():
+    script = Script(("import os",), "I cannot run anything.")
 
     result = run(script, toolset=SandboxToolset(checks=NoChecks(), environment="nowhere"))
 

@@ -31,6 +31,7 @@ from groundbox.agent.loop import LANGUAGES
 from groundbox.agent.messages import Call, Message, Reply
 from groundbox.agent.pydantic_ai.model import definitions, pictures_of
 from groundbox.agent.reply import Read, Run, steps_of
+from groundbox.agent.routed import RoutedBox
 from groundbox.agent.session import Over, Session
 from groundbox.agent.turn import Bounds, Verdict
 from groundbox.errors import GroundboxError
@@ -140,7 +141,7 @@ class SandboxToolset(AbstractToolset[Any]):  # type: ignore[misc]
             box = await self._open.enter_async_context(AsyncSandbox(databases=self._databases, **self._options))
             await put(box, self._files)
             question = ctx.prompt if isinstance(ctx.prompt, str) else ""
-            self._session = Session(box, checks=self._checks, bounds=self._bounds, question=question)
+            self._session = Session(RoutedBox(box), checks=self._checks, bounds=self._bounds, question=question)
         elif why := self._session.exhausted():
             raise ToolFailed(f"Not run: {why}. Answer with what was shown, and say what is missing.")
         return self._session
