@@ -1,11 +1,15 @@
 import pytest
 
+from groundbox.agent.checks import NoChecks
 from groundbox.agent.events import Ending
 from groundbox.agent.grounded import GroundedAgent
 from groundbox.agent.messages import Call, Reply
 from groundbox.agent.scripted import ScriptedModel
+from groundbox.databases.database import Database
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.portal import PORTAL
+
+TOTAL = "SELECT sum(amount) FROM orders"
 
 
 def code(source):
@@ -52,3 +56,18 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_asked():
     with pytest.raises(InvalidArgument):
         PORTAL.call(GroundedAgent(model).ask("?", files={"../a": "x"}))
     assert model.asked == []
+
+
+def test_a_database_is_asked_by_its_name(postgres):
+    query = Call(name="run_code", arguments={"code": TOTAL, "language": "sql", "database": "shop"}, call_id="c")
+    unknown = Call(name="run_code", arguments={"code": TOTAL, "language": "sql", "database": "other"}, call_id="c")
+    model = ScriptedModel([Reply(calls=[unknown]), Reply(calls=[query]), "It is 14.75."])
+    database = Database(url=postgres.url("reader"))
+
+    ended = PORTAL.call(GroundedAgent(model, databases={"shop": database}, checks=NoChecks()).ask("How much?"))
+
+    assert ended.ending is Ending.ANSWERED
+    assert "14.75" in ended.executions[-1].text
+    assert "SQL reaches these databases by `database`: shop." in model.asked[0][0].text
+    assert "'other'" in model.asked[1][-1].text
+    assert postgres.folder not in str(model.asked)

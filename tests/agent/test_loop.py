@@ -240,6 +240,12 @@ def test_prose_in_place_of_code_is_answered_once(made):
     assert [event.language for event in events if isinstance(event, Started)] == ["python"]
 
 
+def test_a_marked_answer_is_taken_whatever_it_says(made):
+    events = talk(made.box(), "Answer: I will not look, because no file was given.")
+
+    assert events[-1].answer == "I will not look, because no file was given."
+
+
 def test_the_time_that_is_left_bounds_a_run(made):
     box = made.box(made.execution(stdout="1"))
 

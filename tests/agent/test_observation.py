@@ -160,6 +160,23 @@ def test_what_is_no_picture_is_not_sent(made, data):
     assert re.search("not a picture of the kind it says|more than models take", observation.text)
 
 
+def test_what_is_over_a_number_is_counted(made):
+    names = [f"c{i}" for i in range(25)]
+    execution = made.execution(
+        displays=[made.picture(made.png())],
+        artifacts=[made.file(f"{i:02}.csv", facts={"column_names": names}) for i in range(45)],
+        error=Failure(type="E", message="m", locals=dict.fromkeys(names, "1")),
+        dropped={"displays": 3, "artifacts": 2},
+    )
+
+    text = observe(execution, shape=Shape(max_tokens=9000)).text
+
+    assert body(text, "displays").endswith("… 3 displays more …")
+    assert body(text, "files").endswith("… 7 files more …")
+    assert "c19 and 5 more\n" in body(text, "files")
+    assert body(text, "error").endswith("… 5 names more …")
+
+
 def test_the_same_picture_is_sent_once(made):
     data = made.png()
     saved = made.file("plot.png", media_type="image/png", _read=lambda: data)

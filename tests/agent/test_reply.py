@@ -87,7 +87,7 @@ def test_a_program_that_was_run_before_is_a_quotation():
 def test_a_marked_answer_is_one_whatever_it_quotes(mark):
     text = f"I looked.\n{mark} 42, by\n```python\nprint(42)\n```"
 
-    assert steps(text) == [Answer(text="42, by\n```python\nprint(42)\n```")]
+    assert steps(text) == [Answer(text="42, by\n```python\nprint(42)\n```", marked=True)]
 
 
 def test_a_mark_inside_a_program_is_none():
@@ -108,6 +108,7 @@ def test_nothing_is_no_answer(text):
         ("Here is the program:", True),
         ("The first quarter was best, with 150.", False),
         ("Let me sum up. The mean is 4.", False),
+        ("It is 4. Let me know if you need more.", False),
     ],
 )
 def test_a_text_that_says_what_will_be_done_is_told_from_an_answer(text, expected):

@@ -101,6 +101,12 @@ def test_what_is_left_is_told_when_it_becomes_little():
     assert told.startswith("left: 1 turn, 3 failed attempts, 20 s, 100 tokens. Answer now")
 
 
+def test_what_another_loop_counts_is_not_told():
+    assert what_is_left(Spent(), Bounds(), turns_counted=False) == ""
+    assert what_is_left(Spent(retries=1), Bounds(), turns_counted=False) == "left: 3 failed attempts."
+    assert "Answer now" in what_is_left(Spent(runs=24), Bounds(), turns_counted=False)
+
+
 @pytest.mark.parametrize("wrong", [{"max_turns": 0}, {"wall_s": 0}, {"max_tokens": True}, {"max_mends": -1}])
 def test_bounds_that_cannot_be_meant_are_refused(wrong):
     with pytest.raises(InvalidArgument, match="must be"):

@@ -126,7 +126,7 @@ class _Loop:
         return event
 
     async def _answered(self, step: Answer) -> Noticed | Ended:
-        if promises(step.text) and not self._promised:
+        if not step.marked and not self._promised and promises(step.text):
             self._promised = True
             return self._notice("promise", f"That says what will be done. Do it now with {RUN}, or write the answer.")
         session = self._session

@@ -23,7 +23,7 @@ from groundbox.agent.defusing import fenced, mark_for, shown
 from groundbox.agent.folding import folded
 from groundbox.agent.pictures import Picture, pictures_of
 from groundbox.errors import InvalidArgument
-from groundbox.execution import Display, Execution, Outcome, Warning
+from groundbox.execution import Execution, Outcome, Warning
 
 FEWEST_TOKENS: Final = 400
 TIERS: Final = ("error", "warn", "note")
@@ -48,6 +48,7 @@ _ENDS: Final = {
 _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
 _MOST_LOCALS: Final = 20
+_MOST_NAMES: Final = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,7 +131,7 @@ def _parts(
         "value": lambda: "" if execution.value is None else bundle_text(execution.value, pictures.get("value")),
         "stdout": lambda: folded(execution.stdout),
         "stderr": lambda: folded(execution.stderr),
-        "displays": lambda: "\n".join(_displays(execution.displays, pictures)),
+        "displays": lambda: "\n".join(_displays(execution, pictures)),
         "files": lambda: "\n".join(_files(execution, pictures)),
         "findings": lambda: "\n".join(finding_lines(warnings)),
         "error": lambda: "\n".join(_failure(execution)),
@@ -189,11 +190,13 @@ def bundle_text(bundle: Mapping[str, Any], picture: str | None = None) -> str:
     return "\n".join(line for line in told if line)
 
 
-def _displays(displays: Sequence[Display], pictures: Mapping[str, str]) -> Iterator[str]:
-    for number, display in enumerate(displays, 1):
+def _displays(execution: Execution, pictures: Mapping[str, str]) -> Iterator[str]:
+    for number, display in enumerate(execution.displays, 1):
         name = f"display {number}"
         missing = "not attached" if any(mime.startswith("image/") for mime in display.data) else None
         yield f"{name}: {bundle_text(display.data, pictures.get(name, missing))}"
+    if count := execution.dropped_bytes.get("displays", 0):
+        yield f"… {count} displays more …"
 
 
 def _files(execution: Execution, pictures: Mapping[str, str]) -> Iterator[str]:
@@ -202,12 +205,17 @@ def _files(execution: Execution, pictures: Mapping[str, str]) -> Iterator[str]:
         told = [f"{artifact.size_bytes} bytes", artifact.media_type]
         told += [artifact.about] if artifact.about else []
         names = artifact.facts.get("column_names")
-        told += [f"columns {', '.join(map(str, names[:20]))}"] if isinstance(names, list) and names else []
+        told += [f"columns {_some(names)}"] if isinstance(names, list) and names else []
         told += [f"picture {pictures[artifact.path]}"] if artifact.path in pictures else []
         yield f"{artifact.path}: {', '.join(told)}"
     more = max(0, len(artifacts) - _MOST_FILES) + execution.dropped_bytes.get("artifacts", 0)
     if more:
         yield f"… {more} files more …"
+
+
+def _some(names: Sequence[Any]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(map(str, names[:_MOST_NAMES])) + more
 
 
 def finding_lines(warnings: Sequence[Warning]) -> Iterator[str]:
@@ -230,6 +238,7 @@ def _failure(execution: Execution) -> Iterator[str]:
         yield f"{error.type}: {error.message}{where}"
     if error.locals:
         known = [f"{name} = {value}" for name, value in error.locals.items()]
-        yield "where " + "\n      ".join(known[:_MOST_LOCALS])
+        more = [f"… {len(known) - _MOST_LOCALS} names more …"] if len(known) > _MOST_LOCALS else []
+        yield "where " + "\n      ".join([*known[:_MOST_LOCALS], *more])
     for hint in error.hints:
         yield f"hint: {hint}"

@@ -35,7 +35,8 @@ _FENCE: Final = re.compile(
 )
 _ANSWER: Final = re.compile(r"^[ \t>*_#]*(?:final )?answer[*_]*[ ]*:[*_]*[ \t]*", re.IGNORECASE | re.MULTILINE)
 _PROMISE: Final = re.compile(
-    r"\b(?:let me|let's|let us|i'll|i’ll|i will|i am going to|i'm going to|i need to|we need to|next step is to)\b",
+    r"\b(?:let me(?! know)|let's|let us|i'll|i’ll|i will|i am going to|i'm going to|i need to|we need to|"
+    r"next step is to)\b",
     re.IGNORECASE,
 )
 _COMMENTS: Final = {"python": "#", "shell": "#", "sql": "--", "javascript": "//"}
@@ -63,9 +64,10 @@ class Read:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """The model is done."""
+    """The model is done; `marked` when it says so by `Answer:`."""
 
     text: str
+    marked: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +115,9 @@ def _of_text(text: str, languages: Collection[str], was_run: Callable[[str, str]
         return [Malformed(problem=f"The reply is empty. Call {RUN} with a program, or write the answer.")]
     if answer := _ANSWER.search(_FENCE.sub(_blank, text)):
         said = text[answer.end() :].strip()
-        return [Answer(text=said) if said else Malformed(problem="Nothing follows `Answer:`. Write it there.")]
+        return [
+            Answer(text=said, marked=True) if said else Malformed(problem="Nothing follows `Answer:`. Write it there.")
+        ]
     blocks = list(_programs(text, languages))
     new = [block for block in blocks if not was_run(block.source, block.language)]
     return list(new) if new else [Answer(text=text.strip())]

@@ -45,14 +45,19 @@ class Session:
         checks: Checks,
         bounds: Bounds,
         question: str = "",
+        turns_counted: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Args:
+        turns_counted: Whether a driver counts turns and tokens into `spent`; otherwise another framework does.
+        """
         self._box, self._checks, self._question = box, checks, question
         self._clock, self._begun = clock, clock()
         self._seen, self._outputs, self._programs = Seen(), Outputs(), set[str]()
         self._lost = False
         self._last_failure = 0
-        self._malformed_turn = 0
+        self._malformed_turn = -1
+        self._turns_counted = turns_counted
         self.bounds, self.spent = bounds, Spent()
         self.runs: list[Ran] = []
 
@@ -92,10 +97,10 @@ class Session:
 
     def malformed(self, problem: str) -> Noticed:
         """A reply that nothing can be done with, counted once for each turn."""
-        if self._malformed_turn != self.spent.turns:
+        if self._malformed_turn != self.spent.turns or not self._turns_counted:
             self._malformed_turn = self.spent.turns
             self.spent = dataclasses.replace(self.spent, malformed=self.spent.malformed + 1)
-        return Noticed(kind="malformed", text=f"{problem}\n{what_is_left(self.spent, self.bounds)}")
+        return Noticed(kind="malformed", text="\n".join([problem, *self._left()]))
 
     def was_run(self, source: str, language: str) -> bool:
         """Whether this program was run before."""
@@ -134,7 +139,7 @@ class Session:
         self.spent = after_run(self.spent, decision)
         self.exhausted()
         self._outputs.keep(number, execution)
-        notes = [*([restarted] if restarted else []), *decision.hints, what_is_left(self.spent, self.bounds)]
+        notes = [*([restarted] if restarted else []), *decision.hints, *self._left()]
         return Observed(
             run=number,
             source=ran.source,
@@ -143,6 +148,10 @@ class Session:
             decision=decision,
             observation=observe(execution, run=number, findings=findings, notes=notes, shape=self.bounds.shape),
         )
+
+    def _left(self) -> list[str]:
+        line = what_is_left(self.spent, self.bounds, turns_counted=self._turns_counted)
+        return [line] if line else []
 
     async def _restart(self) -> str:
         self.spent = dataclasses.replace(self.spent, restarts=self.spent.restarts + 1)

@@ -145,21 +145,26 @@ def exhausted(spent: Spent, bounds: Bounds, *, same_failure: int = 0) -> str:
     return ""
 
 
-def what_is_left(spent: Spent, bounds: Bounds) -> str:
-    """The line of an observation that says what may still be used; turns first, the others when they become few."""
+def what_is_left(spent: Spent, bounds: Bounds, *, turns_counted: bool = True) -> str:
+    """The line of an observation that says what may still be used, or ""; all but turns when they become few.
+
+    Args:
+        turns_counted: Whether turns and tokens are counted here, and not by another framework's loop.
+    """
     turns = bounds.max_turns - spent.turns
     runs = bounds.max_runs - spent.runs
-    told = [_count(turns, "turn")]
+    told = [_count(turns, "turn")] if turns_counted else []
     if runs <= _NEARLY:
         told.append(_count(runs, "run"))
     if spent.retries:
         told.append(_count(bounds.max_retries - spent.retries, "failed attempt"))
     if bounds.wall_s is not None and spent.wall_s > bounds.wall_s / 2:
         told.append(f"{max(0.0, bounds.wall_s - spent.wall_s):.0f} s")
-    if bounds.max_tokens is not None and spent.tokens > bounds.max_tokens / 2:
+    if turns_counted and bounds.max_tokens is not None and spent.tokens > bounds.max_tokens / 2:
         told.append(f"{max(0, bounds.max_tokens - spent.tokens)} tokens")
-    now = " Answer now, with what was shown, and say what is missing." if turns <= 1 or runs <= 0 else ""
-    return f"left: {', '.join(told)}.{now}"
+    last = (turns_counted and turns <= 1) or runs <= 0
+    now = " Answer now, with what was shown, and say what is missing." if last else ""
+    return f"left: {', '.join(told)}.{now}" if told else ""
 
 
 def _count(number: int, one: str) -> str:

@@ -141,7 +141,9 @@ class SandboxToolset(AbstractToolset[Any]):  # type: ignore[misc]
             box = await self._open.enter_async_context(AsyncSandbox(databases=self._databases, **self._options))
             await put(box, self._files)
             question = ctx.prompt if isinstance(ctx.prompt, str) else ""
-            self._session = Session(RoutedBox(box), checks=self._checks, bounds=self._bounds, question=question)
+            self._session = Session(
+                RoutedBox(box), checks=self._checks, bounds=self._bounds, question=question, turns_counted=False
+            )
         elif why := self._session.exhausted():
             raise ToolFailed(f"Not run: {why}. Answer with what was shown, and say what is missing.")
         return self._session
