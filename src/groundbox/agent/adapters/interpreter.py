@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from groundbox.agent.adapters.workplace import interruptible
 from groundbox.errors import InvalidArgument, SandboxLost
 from groundbox.execution import Execution
 from groundbox.sandbox.portal import Sandbox
@@ -33,10 +34,10 @@ class Interpreter:
     async def run(self, source: str, language: str = "python", **options: Any) -> Execution:
         """Run one program. Where an earlier one has ended the process, in a fresh one with the same files."""
         try:
-            return await self.sandbox.run(source, language=language, **options)
+            return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
         except SandboxLost:
             await self.sandbox.restart()
-            return await self.sandbox.run(source, language=language, **options)
+            return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
 
     async def close(self) -> None:
         """End the sandbox, unless it was given by somebody else."""

@@ -11,10 +11,10 @@ import asyncio
 import contextlib
 import dataclasses
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument
+from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import GiB, Limits, MiB
 from groundbox.sandbox.portal import Sandbox
@@ -32,7 +32,8 @@ LIMITS: Final = Limits(
 """What a sandbox for commands may use, when nothing else is asked for: builds and tests, not single programs."""
 MOST_OUTPUT_BYTES: Final = 10 * MiB
 _LONGEST_ARGUMENT_BYTES: Final = 100_000
-_AGAIN_S: Final = 1.0
+_MOST_INTERRUPTS: Final = 4
+_PATIENCE_S: Final = 1.0
 _SIGNALLED: Final = 128
 
 
@@ -99,7 +100,8 @@ class Workplace:
         source, options = _program(command)
         folder = posixpath.join(await self.sandbox.guest_files.workdir(), cwd or "")
         async with self._turn:
-            running = asyncio.ensure_future(
+            execution = await interruptible(
+                self.sandbox,
                 self.sandbox.run(
                     source,
                     language="shell",
@@ -109,27 +111,35 @@ class Workplace:
                     env=env or {},
                     keep_processes=True,
                     **options,
-                )
+                ),
             )
-            try:
-                execution = await asyncio.shield(running)
-            except asyncio.CancelledError:
-                await self._stop(running)
-                raise
         return _completed(execution, most_output_bytes)
-
-    async def _stop(self, running: asyncio.Future[Execution]) -> None:
-        """Interrupt it until it has ended: an interrupt is lost on a run that only waits for its turn."""
-        while not running.done():
-            self.sandbox.interrupt()
-            await asyncio.wait([running], timeout=_AGAIN_S)
-        with contextlib.suppress(GroundboxError):
-            running.result()
 
     async def close(self) -> None:
         """End the sandbox, unless it was given by somebody else."""
         if self._owned:
             await self.sandbox.close()
+
+
+async def interruptible(sandbox: AsyncSandbox, run: Coroutine[Any, Any, Execution]) -> Execution:
+    """What comes of `run`. Who is cancelled meanwhile goes on once it has ended, and the sandbox lives on.
+
+    An interrupt is lost on a run that only waits for its turn, so that there may be several. A program that heeds none
+    is ended with its process.
+    """
+    running = asyncio.ensure_future(run)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        for _ in range(_MOST_INTERRUPTS):
+            sandbox.interrupt()
+            if (await asyncio.wait([running], timeout=_PATIENCE_S))[0]:
+                break
+        running.cancel()
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.exception()  # taken note of, because nobody asks any more
+        raise
 
 
 @contextlib.contextmanager
