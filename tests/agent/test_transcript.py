@@ -85,3 +85,9 @@ def test_the_first_difference_is_named(made):
     assert transcript.difference(before, before) == ""
     assert transcript.difference(before, after) == "line 4: recorded '1', now '2'"
     assert transcript.difference(before, before + "\nmore") == "recorded 5 lines, now 6"
+
+
+def test_how_long_a_run_took_is_no_difference():
+    assert transcript.difference("run 1 (sql): ok", "run 1 (sql): ok, after 2 s, pictures attached") != ""
+    assert transcript.difference("run 1 (sql): ok", "run 1 (sql): ok, after 2 s") == ""
+    assert transcript.difference("1 left, after 1 s", "1 left, after 2 s") != ""

@@ -14,6 +14,7 @@ import base64
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ from groundbox.execution import BINARY_MEDIA, Execution
 SCHEMA: Final = "groundbox.conversation/1"
 MOST_BYTES: Final = 64 * 1024 * 1024
 _INLINE_BYTES: Final = 64 * 1024
+_TOOK: Final = re.compile(r", after \d+ s\b")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,15 +139,17 @@ def difference(recorded: str, now: str) -> str:
         return ""
     before, after = recorded.splitlines(), now.splitlines()
     for number, (old, new) in enumerate(zip(before, after, strict=False), 1):
-        if old != new and _without_mark(old) != _without_mark(new):
+        if old != new and _lasting(old) != _lasting(new):
             return f"line {number}: recorded {old!r}, now {new!r}"
     if len(before) != len(after):
         return f"recorded {len(before)} lines, now {len(after)}"
     return ""
 
 
-def _without_mark(text: str) -> str:
-    """The mark of a part is a digest of all of them, and differs where any other line does."""
+def _lasting(text: str) -> str:
+    """Without the mark of a part, which is a digest of all of them, and without the time of a run."""
+    if text.startswith("run "):
+        return _TOOK.sub("", text)
     head, blank, tail = text.rpartition(" ")
     return head if text.startswith("<") and blank and len(tail) == 9 and tail.endswith(">") else text
 
