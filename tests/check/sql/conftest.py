@@ -11,7 +11,8 @@ CREATE TABLE customer (customer_id INTEGER PRIMARY KEY, name TEXT, city TEXT, ag
 CREATE TABLE product (product_id INTEGER PRIMARY KEY, title TEXT, brand TEXT, brand_country TEXT,
                       price REAL, stock TEXT);
 CREATE TABLE town (town TEXT PRIMARY KEY, country TEXT, population INTEGER);
-INSERT INTO town VALUES ('Paris', 'FR', 2100000), ('Lyon', 'FR', 520000), ('Rome', 'IT', 2800000);
+INSERT INTO town VALUES ('Paris', 'FR', 2100000), ('Lyon', 'FR', 520000), ('Rome', 'IT', 2800000),
+                        ('Delft', 'NL', 104000), (' Oslo', 'NO', 700000);
 CREATE TABLE orders (order_id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (customer_id),
                      placed TEXT, total REAL, status TEXT);
 CREATE TABLE item (order_id INTEGER REFERENCES orders (order_id), product_id INTEGER REFERENCES product (product_id),

@@ -417,12 +417,43 @@ def is_refused(database, sql):
     return False
 
 
-def test_a_postgres_server_is_asked(postgres):
-    database = Database(url=postgres.url("reader"))
+SERVED = """
+CREATE TABLE checked_customer (id INTEGER PRIMARY KEY, name VARCHAR(20) UNIQUE, city VARCHAR(20));
+CREATE TABLE checked_orders (id INTEGER PRIMARY KEY, customer_id INTEGER, total INTEGER,
+                             FOREIGN KEY (customer_id) REFERENCES checked_customer (id));
+INSERT INTO checked_customer VALUES (1, 'Ada', 'Paris'), (2, 'Grace', 'Rome');
+INSERT INTO checked_orders VALUES (7, 1, 10), (8, 1, 20);
+"""
 
-    warnings = check_sql("SELECT 1 WHERE 1 = NULL", database=database)
 
-    assert "sql.equals_null" in codes(warnings)
+def is_checked_through(database):
+    key = check_sql("SELECT name FROM checked_customer c JOIN checked_orders o ON c.id = o.id", database=database)
+    absent = check_sql("SELECT name FROM checked_customer WHERE city = 'Pariss'", database=database)
+    many = check_sql("SELECT SUM(o.total) / 2, c.name FROM checked_orders o, checked_customer c", database=database)
+
+    assert "sql.join_not_the_key" in codes(key), key
+    assert "sql.value_near" in codes(absent), absent
+    assert {"sql.cartesian", "sql.bare_column"} <= codes(many), many
+    assert "sql.rule_failed" not in codes([*key, *absent, *many])
+
+
+def test_a_postgres_server_is_asked_as_a_role_that_only_reads(postgres):
+    for statement in SERVED.strip().split(";\n"):
+        postgres.execute(statement)
+    postgres.execute("GRANT SELECT ON checked_customer, checked_orders TO reader")
+    try:
+        is_checked_through(Database(url=postgres.url("reader")))
+    finally:
+        postgres.execute("DROP TABLE checked_orders, checked_customer")
+
+
+def test_a_mariadb_server_is_asked_as_a_role_that_only_reads(mariadb):
+    for statement in SERVED.strip().split(";\n"):
+        mariadb.execute(statement)
+    try:
+        is_checked_through(Database(url=mariadb.url("reader")))
+    finally:
+        mariadb.execute("DROP TABLE checked_orders, checked_customer")
 
 
 def test_an_address_that_nobody_answers_is_a_note():

@@ -6,8 +6,8 @@ family's share; the family is pulled likewise towards `PRIOR_PRECISION`. Queries
 so a code weighs as much as the questions that it was seen with, not the queries.
 
 A code is a warn from `WARN_FROM` on, and else a note. It is an error from `ERROR_FROM` on, if it was seen with
-`QUESTIONS_OF_AN_ERROR` questions or more, and would be a warn at least with any one database left out: what speaks for
-it must not be one database alone.
+`QUESTIONS_OF_AN_ERROR` questions or more, and `ERROR_ELSEWHERE_FROM` is reached with any one database left out: what
+speaks for it must not be one database alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ PRIOR_QUESTIONS: Final = 4.0
 PRIOR_PRECISION: Final = 0.4
 QUESTIONS_OF_AN_ERROR: Final = 2
 ERROR_FROM: Final = 0.8
+ERROR_ELSEWHERE_FROM: Final = 0.6
 WARN_FROM: Final = 0.45
 TIERS: Final = ("error", "warn", "note")
 ALONE: Final = "alone"
@@ -112,8 +113,8 @@ class Table:
         return "warn" if expected >= WARN_FROM else "note"
 
     def _holds_elsewhere(self, code: str) -> bool:
-        """Whether it would be a warn at least, whichever database is left out."""
-        return all(self.expected(code, without=database) >= WARN_FROM for database in self.databases(code))
+        """Whether enough is expected of it also with any one database left out."""
+        return all(self.expected(code, without=database) >= ERROR_ELSEWHERE_FROM for database in self.databases(code))
 
 
 def _pulled(wrong: float, questions: float, prior: float) -> float:

@@ -78,6 +78,7 @@ class _Finder:
                 self._add(ref, "is not null" if negated else "is null", (), in_or, node)
 
     def _comparison(self, node: Any, operator: str, in_or: bool) -> None:
+        exp = self._exp
         left, right = self._ref(node.left), self._ref(node.right)
         if left and right:
             if operator == "=" and left.alias != right.alias:
@@ -88,7 +89,7 @@ class _Finder:
                 continue
             inner = self._looked_up(other)
             if inner is not None and told in ("=", "!="):
-                self._select.edges.append(Edge(ref, inner, "subquery", told == "!="))
+                self._select.edges.append(Edge(ref, inner, "subquery", told == "!=", _bare(other, exp)))
             else:
                 self._predicate_of(ref, told, [other], in_or, node)
 
@@ -99,7 +100,7 @@ class _Finder:
         query = node.args.get("query")
         inner = self._looked_up(query) if query is not None else None
         if inner is not None:
-            self._select.edges.append(Edge(ref, inner, "subquery", negated))
+            self._select.edges.append(Edge(ref, inner, "subquery", negated, _bare(query, self._exp)))
         elif query is None:
             self._predicate_of(ref, "not in" if negated else "in", node.expressions, in_or, node)
 
@@ -132,8 +133,7 @@ class _Finder:
     def _looked_up(self, node: Any) -> Ref | None:
         """The column that a subquery gives, when it is a plain one."""
         exp = self._exp
-        while isinstance(node, (exp.Paren, exp.Subquery)):
-            node = node.this
+        node = _bare(node, exp)
         if not isinstance(node, exp.Select) or len(node.expressions) != 1:
             return None
         column = node.expressions[0].unalias()
@@ -142,3 +142,10 @@ class _Finder:
         scopes = self._select.scope.subquery_scopes
         scope = next((each for each in scopes if each.expression is node), None)
         return resolve(column, scope, self._schema) if scope is not None else None
+
+
+def _bare(node: Any, exp: Any) -> Any:
+    """What stands in parentheses."""
+    while isinstance(node, (exp.Paren, exp.Subquery)):
+        node = node.this
+    return node

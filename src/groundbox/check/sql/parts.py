@@ -28,12 +28,14 @@ class Edge(NamedTuple):
 
     Attributes:
         kind: `join`, or `subquery` for `x IN (SELECT y …)` and `x = (SELECT y …)`.
+        subquery: Its node.
     """
 
     left: Ref
     right: Ref
     kind: str
     negated: bool = False
+    subquery: Any = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from groundbox.check.sql.budget import Budget
 from groundbox.check.sql.parts import sqlglot_module
-from groundbox.check.sql.schema import Column, Kind, Schema, Table
+from groundbox.check.sql.schema import Column, Kind, Schema
 
 _MOST_VALUES: Final = 1000
 _MOST_COLUMNS: Final = 40
@@ -84,12 +84,6 @@ class Probes:
             f"what {pattern!r} finds",
         )
         return (int(row[0]), int(row[1])) if row and all(isinstance(value, (int, float)) for value in row) else None
-
-    def has_null(self, table: Table, column: str) -> bool | None:
-        """Whether a column holds NULL."""
-        sql = f"SELECT EXISTS(SELECT 1 FROM {self.name(table.name)} WHERE {self.name(column)} IS NULL)"
-        row = self._row(sql, f"NULL in {table.name}.{column}")
-        return bool(row[0]) if row else None
 
     def repeats(self, table: str, columns: Sequence[str]) -> bool | None:
         """Whether two rows of a table are alike in some columns."""

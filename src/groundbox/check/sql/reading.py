@@ -56,6 +56,27 @@ JOIN information_schema.key_column_usage o
  AND o.ordinal_position = k.position_in_unique_constraint
 WHERE k.table_schema = {here} ORDER BY 1, 2, k.ordinal_position
 """
+_KEYS_POSTGRES: Final = """
+SELECT c.relname, k.conname, CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, a.attname
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS u (number, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.number
+WHERE n.nspname = {here} AND k.contype IN ('p', 'u') ORDER BY 1, 2, u.place
+"""
+"""information_schema tells constraints only to those who may do more than read."""
+_FOREIGN_POSTGRES: Final = """
+SELECT c.relname, k.conname, p.relname, a.attname, b.attname
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_class p ON p.oid = k.confrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS u (own, other, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
+JOIN pg_catalog.pg_attribute b ON b.attrelid = p.oid AND b.attnum = u.other
+WHERE n.nspname = {here} AND k.contype = 'f' ORDER BY 1, 2, u.place
+"""
+_KEYS_OF: Final = {"postgres": _KEYS_POSTGRES}
+_FOREIGN_OF: Final = {"postgres": _FOREIGN_POSTGRES, "mysql": _FOREIGN_MYSQL}
 _HERE: Final = {"mysql": "database()"}
 
 Ask = Callable[[str], "Sequence[Sequence[Any]]"]
@@ -119,13 +140,12 @@ def _standard(ask: Ask, dialect: str) -> list[Table]:
     columns = ask(_COLUMNS.format(here=here))
     primary: dict[str, list[str]] = defaultdict(list)
     unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, name, kind, column in ask(_KEYS.format(here=here)):
+    for table, name, kind, column in ask(_KEYS_OF.get(dialect, _KEYS).format(here=here)):
         unique[str(table), str(name)].append(str(column))
         if kind == "PRIMARY KEY":
             primary[str(table)].append(str(column))
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    query = _FOREIGN_MYSQL if dialect == "mysql" else _FOREIGN
-    for table, name, other, own, theirs in ask(query.format(here=here)):
+    for table, name, other, own, theirs in ask(_FOREIGN_OF.get(dialect, _FOREIGN).format(here=here)):
         foreign[str(table), str(name)].append((str(other), str(own), str(theirs)))
     return _tables(columns, {table: tuple(names) for table, names in primary.items()}, unique, foreign)
 

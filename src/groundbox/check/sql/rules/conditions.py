@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
@@ -147,13 +147,20 @@ def not_in_with_null(c: Context) -> Iterator[Finding]:
             continue
         table = c.schema.table(edge.right.table)
         column = table.column(edge.right.column) if table else None
-        if table and column and column.nullable and c.probes.has_null(table, column.name):
+        if table and column and column.nullable and _gives_null(c, edge.subquery):
             yield Finding(
                 code="sql.not_in_with_null",
                 message=f"NOT IN over {table.name}.{column.name}, which holds NULL, may satisfy no row at all",
                 hint=f"Add WHERE {column.name} IS NOT NULL to the subquery, or use NOT EXISTS.",
                 evidence={"column": f"{table.name}.{column.name}"},
             )
+
+
+def _gives_null(c: Context, subquery: Any) -> bool:
+    name = c.probes.name(subquery.expressions[0].alias_or_name)
+    sql = f"SELECT 1 FROM ({c.query.sql(subquery)}) AS looked_up WHERE {name} IS NULL"
+    answer = c.budget.ask(sql, "NULL in a subquery behind NOT IN", max_rows=1)
+    return answer is not None and bool(answer.rows)
 
 
 def negation_by_row(c: Context) -> Iterator[Finding]:

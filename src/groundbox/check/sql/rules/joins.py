@@ -87,12 +87,15 @@ def _pairs_many(c: Context, edge: Edge) -> bool:
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
-    """Whether a relation may just not be declared: a key on one side, no other relation on the other, values match."""
+    """Whether a relation may just not be declared: a key or a telling name, no other relation, values that match."""
     for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
         child, parent = c.schema.table(one.table), c.schema.table(other.table)
-        if child is None or parent is None or not parent.is_key({other.place[1]}):
+        if child is None or parent is None:
             continue
-        if child.is_key({one.place[1]}) and (one.place[1] != other.place[1] or one.place[1] in _SAID_OF_ALL):
+        telling = one.place[1] == other.place[1] and one.place[1] not in _SAID_OF_ALL
+        if not parent.is_key({other.place[1]}) and not telling:
+            continue
+        if child.is_key({one.place[1]}) and not telling:
             continue
         refers = any(one.place[1] in map(str.casefold, key.columns) for key in child.foreign)
         if not refers and c.probes.within(one.table, one.column, other.table, other.column):

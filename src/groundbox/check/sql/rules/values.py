@@ -141,7 +141,7 @@ def not_said(c: Context) -> Iterator[Finding]:
                 flag = value.casefold() in _FLAGS and _is_flag(each.ref.column)
                 said = not flag and (not words or code or any(_begins(c, word) for word in words))
             else:
-                said = float(value) in numbers or value in (0, 1)
+                said = value in (0, 1) or _says_number(c.question.text, float(value), numbers)
             if not said:
                 told = c.query.sql(each.node)
                 yield Finding(
@@ -151,6 +151,16 @@ def not_said(c: Context) -> Iterator[Finding]:
                     evidence={"condition": told},
                 )
                 break
+
+
+def _says_number(text: str, value: float, numbers: set[float]) -> bool:
+    """Whether a number is meant: in digits or words, one off for a bound, in thousands, or as part of "1980s"."""
+    if any(value + step in numbers or any((value + step) / unit in numbers for unit in _UNITS) for step in (0, 1, -1)):
+        return True
+    return f"{value:g}" in text or str(int(value)) in text
+
+
+_UNITS: Final = (100.0, 1e3, 1e6, 1e9)
 
 
 def _is_flag(column: str) -> bool:
