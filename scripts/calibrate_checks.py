@@ -1,4 +1,4 @@
-"""How often each rule of `check_python` and each probe speaks up on programs that are right.
+"""How often each rule of `check_python` and each observer speaks up on programs that are right.
 
     python scripts/calibrate_checks.py [--pyedu FILE] [--cruxeval FILE] [--humaneval FILE] [--folder DIR] [--show CODE]
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import groundbox as gb
-from groundbox.check import check_python
+from groundbox.check import check_determinism, check_python
 
 
 class Recorded(NamedTuple):
@@ -66,14 +66,15 @@ def main() -> None:
     for name in readers:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--show", action="append", default=[], help="a code, or `all`")
+    parser.add_argument("--determinism", type=int, default=0, metavar="N", help="also run the first N again")
     asked = parser.parse_args()
     for name, reader in readers.items():
         path = getattr(asked, name)
         if path is not None:
-            _report(name, reader(path), asked.show)
+            _report(name, reader(path), asked.show, asked.determinism)
 
 
-def _report(name: str, programs: Iterator[Recorded], show: list[str]) -> None:
+def _report(name: str, programs: Iterator[Recorded], show: list[str], again: int) -> None:
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     total = right = silent = 0
     for program in programs:
@@ -83,6 +84,8 @@ def _report(name: str, programs: Iterator[Recorded], show: list[str]) -> None:
             continue
         right += 1
         warnings = [*execution.warnings, *check_python(program.source, execution)]
+        if right <= again:
+            warnings += check_determinism(program.source, **program.options)
         silent += not [warning for warning in warnings if warning.tier != "note"]
         counts.update({(warning.code, warning.tier) for warning in warnings})
         for warning in warnings:

@@ -27,7 +27,7 @@ def checked_failure(told: object) -> dict[str, Any] | None:
 
 
 def checked_observed(told: object) -> list[dict[str, Any]]:
-    """What a program says that its probes saw; what is no such thing is left out."""
+    """What a program says that its observers saw; what is no such thing is left out."""
     found = []
     for item in told[:_MOST_OBSERVED] if isinstance(told, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("kind"), str):

@@ -1,7 +1,7 @@
-"""What is made of what a guest's probes say (`checks=True`): warnings whose code, tier and words are the host's.
+"""What is made of what a guest's observers say (`checks=True`): warnings whose code, tier and words are the host's.
 
-A probe's words are a claim of the program that it watched. They choose one of the kinds below and fill in numbers and
-names, which are shown as what they are; a kind that is not below is left out.
+An observer's words are a claim of the program that it watched. They choose one of the kinds below and fill in numbers
+and names, which are shown as what they are; a kind that is not below is left out.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unable": Kind(
         "pandas.unwatched",
         "note",
-        "nothing could be watched: probes need Python 3.12 or later in the environment, with a free tool of "
+        "nothing could be watched: observers need Python 3.12 or later in the environment, with a free tool of "
         "sys.monitoring",
         "Build the environment with Python 3.12 or later.",
     ),

@@ -48,7 +48,7 @@ def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int 
 
 def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
     """Evidence that a run that ended well may lack something: from the kernel, that a language's state is gone, and
-    what probes saw, if they were asked for."""
+    what observers saw, if they were asked for."""
     told = report.done.observed if report.watched and report.done is not None and outcome is Outcome.OK else ()
     return (*_killed_processes(report, outcome, limits), *_lost_state(report), *observations.warnings(told))
 

@@ -56,7 +56,7 @@ class GuestFailure(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What the guest says that a probe saw (`checks=True`); `observations` has what is made of it."""
+    """What the guest says that an observer saw (`checks=True`); `observations` has what is made of it."""
 
     kind: Annotated[str, msgspec.Meta(max_length=64)]
     line: Annotated[int, msgspec.Meta(ge=1, le=1 << 31)] | None = None

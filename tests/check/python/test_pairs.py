@@ -1,6 +1,7 @@
 """Wrong programs and their mended forms, and how sure the rules are by them."""
 
 import collections
+from pathlib import Path
 
 import pytest
 from python_pairs_after import PAIRS as AFTER
@@ -47,7 +48,14 @@ def test_every_pair_that_was_held_out_is_in_the_evidence():
     assert {code: counts.pairs for code, counts in EVIDENCE.items() if counts.pairs} == written
 
 
-def test_the_tiers_of_probes_are_those_of_the_evidence():
+def test_the_evidence_is_in_the_documentation():
+    page = (Path(__file__).parents[3] / "docs" / "checks.md").read_text(encoding="utf-8")
+
+    for code, n in EVIDENCE.items():
+        assert f"| `{code}` | {n.tier} | {n.told} | {n.pairs} | {n.alarms} | {n.recorded} |" in page
+
+
+def test_the_tiers_of_observers_are_those_of_the_evidence():
     for kind in observations.KINDS.values():
         assert (kind.code, kind.tier) == (kind.code, tier_of(kind.code))
 

@@ -35,7 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
 def check_python(source: str, execution: Execution) -> list[Warning]:
     """Evidence that a Python program which ended well gave a wrong answer; the gravest first.
 
-    The source is read, never run. What probes saw while it ran (`run(…, checks=True)`) is in `execution.warnings`
+    The source is read, never run. What observers saw while it ran (`run(…, checks=True)`) is in `execution.warnings`
     already, and not repeated here. Each warning's `evidence` has `line` and `names` where there are any.
 
     Args:

@@ -79,5 +79,5 @@ EVIDENCE: Final[Mapping[str, Counts]] = {
 
 
 def tier_of(code: str) -> str:
-    """The tier of a rule or a probe; a note for one without evidence."""
+    """The tier of a rule or an observer; a note for one without evidence."""
     return EVIDENCE.get(code, NOTHING).tier

@@ -4,8 +4,8 @@ Nothing of pandas is replaced. The interpreter tells when certain functions retu
 later), so that names, signatures, tracebacks, warnings and reference counts are as they are without. The functions
 are marked when the run begins, or when it imports pandas, and unmarked when it ends; a run without pandas marks none.
 
-What a probe sees is told as plain counts and names, in small number. How much the probes look at is bounded by rows,
-not by time, so that the same program is told the same. A probe that fails tells nothing and disturbs nothing.
+What an observer sees is told as plain counts and names, in small number. How much they look at is bounded by rows, not
+by time, so that the same program is told the same. An observer that fails tells nothing and disturbs nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from .after_import import after_import, forget
-from .probes import before, probes
+from .observers import before, observers
 
 MOST_TOLD: Final = 40
 MOST_ROWS: Final = 10_000_000
-"""Rows that the probes of one run look at together; beyond, calls are counted only."""
+"""Rows that the observers of one run look at together; beyond, calls are counted only."""
 MOST_NAMES: Final = 8
 MOST_NAME_CHARS: Final = 60
 
@@ -37,14 +37,14 @@ Told = dict[str, Any]
 
 
 class Watch:
-    """One run's probes, from `begin` to `end`."""
+    """One run's observers, from `begin` to `end`."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, int | None], Told] = {}
         self._left_out = 0
         self._rows = 0
         self._tool = -1
-        self._probes: dict[types.CodeType, Callable[..., None]] = {}
+        self._observers: dict[types.CodeType, Callable[..., None]] = {}
         self._before: dict[types.CodeType, Callable[[Any], Any]] = {}
         self._pending: dict[int, Any] = {}
         self._busy = threading.local()
@@ -69,7 +69,7 @@ class Watch:
         return told
 
     def tell(self, kind: str, line: int | None, names: list[Any] | None = None, **counts: int) -> None:
-        """Keep what a probe saw; the same on the same line counts once more."""
+        """Keep what an observer saw; the same on the same line counts once more."""
         before = self._told.get((kind, line))
         if before is not None:
             before["counts"]["times"] = before["counts"].get("times", 1) + 1
@@ -96,12 +96,12 @@ class Watch:
             return
         monitoring.use_tool_id(tool, _NAME)
         self._tool = tool
-        self._probes = dict(_codes(probes(pandas)))
+        self._observers = dict(_codes(observers(pandas)))
         self._before = dict(_codes(before(pandas)))
         events = monitoring.events
         monitoring.register_callback(tool, events.PY_RETURN, self._returned)
         monitoring.register_callback(tool, events.PY_START, self._started)
-        for code in self._probes:
+        for code in self._observers:
             start = events.PY_START if code in self._before else 0
             monitoring.set_local_events(tool, code, events.PY_RETURN | start)
 
@@ -110,14 +110,14 @@ class Watch:
         monitoring: Any = getattr(sys, "monitoring", None)
         if tool < 0 or monitoring.get_tool(tool) != _NAME:
             return
-        for code in self._probes:
+        for code in self._observers:
             monitoring.set_local_events(tool, code, 0)
         for event in (monitoring.events.PY_RETURN, monitoring.events.PY_START):
             monitoring.register_callback(tool, event, None)
         monitoring.free_tool_id(tool)
 
     def _started(self, code: types.CodeType, offset: int) -> None:
-        """For functions that change what they are given: what of it a probe needs."""
+        """For functions that change what they are given: what of it an observer needs."""
         frame = sys._getframe(1)
         if getattr(self._busy, "now", False) or _own_line(frame) is None:
             return
@@ -140,19 +140,19 @@ class Watch:
             given = dict(frame.f_locals)
             if pending is not None:
                 given["before"] = pending
-            self._probes[code](self, line, given, result)
+            self._observers[code](self, line, given, result)
         except Exception:
-            return  # what a probe cannot look at is as it would be without
+            return  # what an observer cannot look at is as it would be without
         finally:
             self._busy.now = False
 
 
 def _codes(functions: dict[Any, Any]) -> Iterator[tuple[types.CodeType, Any]]:
-    """Code to probe, under all decorators."""
-    for function, probe in functions.items():
+    """Code to observe, under all decorators."""
+    for function, observe in functions.items():
         code = getattr(inspect.unwrap(function), "__code__", None)
         if isinstance(code, types.CodeType):
-            yield code, probe
+            yield code, observe
 
 
 def _own_line(frame: types.FrameType) -> int | None:

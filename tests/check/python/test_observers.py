@@ -1,4 +1,4 @@
-"""Probes that watch pandas while a run lasts, and what the host makes of their claims."""
+"""Observers that watch pandas while a run lasts, and what the host makes of their claims."""
 
 import json
 
@@ -115,7 +115,7 @@ def test_more_places_than_are_told_are_counted():
     assert warnings[-1].evidence == {"calls": 5}
 
 
-def test_probes_work_beside_a_trace():
+def test_observers_work_beside_a_trace():
     execution = gb.run(MANY, checks=True, trace=True, mode="script")
 
     assert codes(execution) == ["pandas.merge_multiplied"]

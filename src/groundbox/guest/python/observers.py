@@ -1,4 +1,4 @@
-"""What the probes look at when a function of pandas returns: its arguments, its result, and no more.
+"""What the observers look at when a function of pandas returns: its arguments, its result, and no more.
 
 Each takes the watch, the program's line, the function's variables and its result. Nothing is changed, nothing warns
 (so `isna`, `duplicated` and `isin`, and no parsing by pandas), and work is linear in the rows, which are counted.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .watching import Watch
 
-Probe = Callable[["Watch", int, dict[str, Any], Any], None]
+Observer = Callable[["Watch", int, dict[str, Any], Any], None]
 
 SAMPLE: Final = 1000
 NUMERIC_SHARE: Final = 0.95
@@ -25,7 +25,7 @@ NEARLY_UNIQUE: Final = 0.6
 _DECORATION: Final = str.maketrans("", "", ",$€£%'_ \u00a0")
 
 
-def probes(pandas: Any) -> dict[Any, Probe]:
+def observers(pandas: Any) -> dict[Any, Observer]:
     """Functions of pandas, to what looks at them."""
     groupby = sys.modules["pandas.core.groupby.groupby"].GroupBy
     frame, series = pandas.DataFrame, pandas.Series

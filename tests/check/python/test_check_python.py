@@ -1,0 +1,117 @@
+"""What `check_python` takes, and what it makes of sources that nobody would write."""
+
+import dataclasses
+
+import pytest
+
+import groundbox as gb
+from groundbox.check import check_python
+from groundbox.errors import InvalidArgument
+
+OK = gb.run("print(1)")
+
+
+def codes(source, **results):
+    return [warning.code for warning in check_python(source, dataclasses.replace(OK, **results))]
+
+
+def test_a_run_that_failed_is_not_looked_at():
+    source = "x = 1\nif x is 1:\n    1 / 0"
+
+    assert check_python(source, gb.run(source)) == []
+
+
+def test_only_python_is_looked_at():
+    execution = gb.run("echo 1", language="shell")
+
+    with pytest.raises(InvalidArgument, match="execution: is of a program in 'shell'"):
+        check_python("echo 1", execution)
+
+
+@pytest.mark.parametrize(("source", "execution"), [(None, OK), ("1", None), (b"1", OK)])
+def test_other_arguments_are_refused_by_name(source, execution):
+    with pytest.raises(InvalidArgument, match="must be"):
+        check_python(source, execution)
+
+
+def test_lines_for_the_shell_are_stepped_over():
+    assert codes("%matplotlib inline\n!ls\nx = 1000\nprint(x is 1000)") == ["python.is_literal"]
+
+
+def test_a_warning_has_its_line_its_names_and_a_hint():
+    source = "def f(a, seen=[]):\n    seen.append(a)\n    return seen\nprint(f(1), f(2))"
+
+    (warning,) = check_python(source, OK)
+
+    assert warning.evidence == {"line": 1, "names": ["f", "seen"]}
+    assert warning.hint
+
+
+def test_the_gravest_come_first():
+    source = "import pandas as pd\ndf = pd.read_csv('x')\nprint(df.a is 5)\ndf['a'][0] = 1"
+
+    assert [warning.tier for warning in check_python(source, OK)] == ["error", "warn"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(" * 100_000,
+        "x = " + "-" * 100_000 + "1",
+        "print(" + "+".join(["1.1"] * 20_000) + " == 0.3)",
+        "x = a" + ".b" * 50_000,
+        "x = a" + "[0]" * 50_000,
+        "if 1:\n a = 1\n" + "".join(f"elif a == {n}:\n a = {n}\n" for n in range(5_000)) + "print(a)",
+        "\n" * 200_000 + "(",
+        "\0",
+        "x = '\ud800'",
+        "class A:\n" + "".join(f" def f{n}(self): return self.f{n + 1}()\n" for n in range(3_000)) + "print(A().f0())",
+    ],
+    ids=lambda source: source[:12].encode("ascii", "backslashreplace").decode(),
+)
+def test_sources_that_nobody_writes_are_survived(source):
+    assert isinstance(check_python(source, OK), list)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x:1: " * 40_000,
+        "1." + "0" * 200_000,
+        "nan " * 50_000,
+        ":1: RuntimeWarning: " + "overflo" * 30_000,
+        "\n" * 200_000,
+    ],
+    ids=["locations", "digits", "nan", "warning", "lines"],
+)
+def test_output_that_nobody_prints_is_survived(text):
+    assert isinstance(codes("price = 1\nprint(price)", stdout=text, stderr=text), list)
+
+
+def test_what_a_warning_said_is_told_once_and_short():
+    stderr = "main.py:1: RuntimeWarning: overflow encountered in " + "x" * 1000 + "\n"
+
+    (warning,) = check_python("print(1)", dataclasses.replace(OK, stderr=stderr * 100))
+
+    assert warning.code == "python.overflow"
+    assert len(warning.message) < 300
+
+
+def test_one_rule_tells_five_places_at_most():
+    assert codes("x = 1\n" + "print(x is 5)\n" * 20) == ["python.is_literal"] * 5
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "try:\n    import numpy\nexcept ImportError:\n    numpy = None\nprint(numpy)",
+        "def f(n, memo={}):\n    memo[n] = n\n    return memo\nprint(f(1), f(2))",
+        "import random\nrng = random.Random(3)\nprint(rng.random())",
+        "grid = [[0, 0], [0, 0]]\ngrid[0][1] = 5\nprint(grid)",
+        "import csv\nrows = list(csv.reader(open('x')))\nprint('rows', len(rows))",
+        "import pandas as pd\ndf = pd.read_csv('x')\nprint('loaded')",
+        "n = 7\nprint(n / 2 == 3.5)",
+    ],
+)
+def test_what_is_common_and_right_is_left_alone(source):
+    assert codes(source) == []
