@@ -4,6 +4,8 @@
 
 Each program is a few cells, separated by `# %%`, that run one after another in one sandbox.
 The folder gets index.html, which needs nothing but itself, and the files that the programs made.
+Then two recorded conversations are gone through again, whose programs really run: in one an error is met and mended,
+in the other a run ends well and is wrong, which a check finds. Their transcripts are in FOLDER/conversations.
 Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
 and one of them a page to step through.
 """
@@ -31,6 +33,7 @@ from groundbox.cli.results import Written, write
 from groundbox.cli.terminal import plain
 
 PROGRAMS = Path(__file__).with_name("programs")
+CONVERSATIONS = Path(__file__).with_name("conversations")
 PROBLEMS = Path(__file__).with_name("problems") / "everyday.jsonl"
 LIMITS = gb.Limits(wall_s=20, memory_bytes=512 * gb.MiB, disk_bytes=64 * gb.MiB)
 SHORTER = {"5_endless.py": dataclasses.replace(LIMITS, wall_s=1.0)}
@@ -55,11 +58,22 @@ def main() -> None:
     count = sum(len(each.executions) for each in shown)
     print(f"\n{count} cells of {len(shown)} programs in {time.monotonic() - begun:.1f} s")
     print(f"open {folder / 'index.html'}")
+    for name in ("mended_error", "silent_error"):
+        converse(name, folder / "conversations")
     report_page = build_dataset(folder / "dataset")
     step_through(folder / "trace.html")
     print(f"open {folder / 'trace.html'} and {report_page}")
     if sys.stdout.isatty() and os.environ.get("DISPLAY"):
         webbrowser.open(report_page.absolute().as_uri())
+
+
+def converse(name: str, folder: Path) -> None:
+    """Go through a recorded conversation; only the model's part of it is recorded."""
+    print(f"\n{name}  A recorded model asks for runs, sees what happened, and answers.", flush=True)
+    shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / name).mkdir(parents=True)
+    recording, transcript = CONVERSATIONS / f"{name}.jsonl", folder / name / "transcript.jsonl"
+    command("ask", "--replay", recording, "--out", folder / name, "--save", transcript)
 
 
 def build_dataset(folder: Path) -> Path:
