@@ -35,14 +35,19 @@ def checked_observed(told: object) -> list[dict[str, Any]]:
         line, counts, names = item.get("line"), item.get("counts"), item.get("names")
         found.append(
             {
-                "kind": item["kind"][:_MOST_CHARS],
+                "kind": _short(item["kind"]),
                 "line": line if type(line) is int and 0 < line < 1 << 31 else None,
                 "counts": {
-                    str(name)[:_MOST_CHARS]: count
+                    _short(name): count
                     for name, count in list(counts.items() if isinstance(counts, dict) else ())[:_MOST_COUNTS]
                     if type(count) is int and 0 <= count < _MOST_COUNT
                 },
-                "names": [str(name)[:_MOST_CHARS] for name in (names if isinstance(names, list) else [])[:_MOST_NAMES]],
+                "names": [_short(name) for name in (names if isinstance(names, list) else [])[:_MOST_NAMES]],
             }
         )
     return found
+
+
+def _short(told: object) -> str:
+    """A text that the host takes: without halves of pairs, which are no text."""
+    return str(told)[:_MOST_CHARS].encode("utf-8", "replace").decode("utf-8")

@@ -192,3 +192,29 @@ def test_every_kind_can_be_told():
 
         assert (warning.code, warning.tier) == (kind.code, kind.tier)
         assert "{" not in warning.message
+
+
+SCRIPT = """
+import json, os
+for number in range(3, 64):
+    try:
+        os.write(number, json.dumps({"observed": %s}).encode() + b"\\n")
+    except OSError:
+        pass
+"""
+
+
+def test_a_script_that_lies_is_cut_to_what_the_host_takes():
+    first = {
+        "kind": "merge_empty",
+        "names": ["\ud800" * 70] * 9,
+        "counts": {"rows": -1, "left": "3", "right": 4},
+        "line": -3,
+    }
+    told = [first, {"kind": 5}, "nothing", *[{"kind": "merge_empty"}] * 60]
+
+    execution = gb.run(SCRIPT % json.dumps(told), mode="script", checks=True)
+
+    assert execution.ok
+    assert codes(execution) == ["pandas.merge_empty"] * 46
+    assert execution.warnings[0].evidence == {"right": 4, "names": [repr("?" * 60)] * 8}
