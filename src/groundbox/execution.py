@@ -227,7 +227,8 @@ class ToolCalls:
     Attributes:
         total: All calls that arrived; of those that are in no entry of `calls`, `dropped` tells the number.
         outcomes: Outcome to how many calls had it.
-        waited_s: How long the run's wall clock stood still for them.
+        waited_s: How long the host worked for them, in which time the run's wall clock may have stood still.
+        sandbox: Which rows of a log are of the sandbox that ran this.
     """
 
     total: int
@@ -237,6 +238,7 @@ class ToolCalls:
     sent_bytes: int
     received_bytes: int
     waited_s: float
+    sandbox: str
 
 
 class OutputHandle(Protocol):

@@ -346,9 +346,25 @@ def test_what_was_redacted_cannot_be_replayed(box):
     assert box(tools.replay(log)).run(f"{TRY}\ntold(1)").error.type == "ToolUncertain"
 
 
+def test_a_replay_is_of_one_sandbox(box):
+    counter, log = Counter(), ToolLog()
+    tools = Tools([counter.tool], log=log)
+    first = box(tools).run(f"{TRY}\ntold(1)")
+    box(tools).run(f"{TRY}\ntold(2)")
+
+    with pytest.raises(InvalidArgument, match=r"the log has calls of 2 sandboxes; say which"):
+        tools.replay(log)
+    with pytest.raises(InvalidArgument, match=r"the log has no calls of 'x'"):
+        tools.replay(log, sandbox="x")
+    again = tools.replay(log, sandbox=first.tool_calls.sandbox)
+
+    assert box(again).run(f"{TRY}\ntold(1)").text == "'paid 1'"
+    assert counter.calls == [1, 2]
+
+
 def test_a_log_is_looked_at_before_it_is_replayed(tmp_path):
     path = tmp_path / "log"
     path.write_text('{"seq": 1}\n')
 
-    with pytest.raises(InvalidArgument, match=r"log:1: no row of a log: tool is missing"):
+    with pytest.raises(InvalidArgument, match=r"log:1: no row of a log: sandbox is missing"):
         ToolLog.read(path)

@@ -591,6 +591,30 @@ def test_closing_the_sandbox_takes_calls_back():
     assert execution.tool_calls.outcomes == {"cancelled": 1}
 
 
+def test_cancelling_the_callers_task_takes_calls_back():
+    cancelled = asyncio.Event()
+
+    async def work():
+        started = asyncio.Event()
+
+        async def slow() -> None:
+            started.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+
+        async with gb.AsyncSandbox(profile="bare", tools=[slow]) as box:
+            running = asyncio.ensure_future(box.run("import tools\ntools.slow()"))
+            await started.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            await asyncio.wait_for(cancelled.wait(), 20)
+
+    asyncio.run(work())
+
+
 def test_children_of_the_program_cannot_call(box):
     source = """
 import os, subprocess, sys

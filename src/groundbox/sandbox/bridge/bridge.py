@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ class Bridge:
 
     def __init__(self, tools: Tools) -> None:
         self.tools = tools
+        self.sandbox = uuid.uuid4().hex
         self.replay = tools.recorded()
         self.slots = Slots(tools.quotas.concurrent)
         self._runs = self._seq = 0
@@ -44,7 +46,8 @@ class Bridge:
         """The beginning of a call's row."""
         self._seq += 1
         self._open.add(self._seq)
-        return {"seq": self._seq, "run": run, "tool": tool, "since": min(self._open), "args_sha256": ""}
+        head = {"sandbox": self.sandbox, "seq": self._seq}
+        return {**head, "run": run, "tool": tool, "since": min(self._open), "args_sha256": ""}
 
     def begins(self, tool: Tool, row: dict[str, Any]) -> None:
         """Note that a call which may change something is about to be made."""

@@ -6,7 +6,8 @@ What does not fit exactly is a violation, which ends the run: unknown fields, a 
 more than MOST_DEPTH levels, NaN, half of a surrogate pair. Nothing is ever unpickled.
 
 `final` and `artifact` of other bridges are left out: a run's value and its files come back on the ways that they
-have already, where the kernel or the workdir's handle tells the facts.
+have already, where the kernel or the workdir's handle tells the facts. So is `step`, which has a guest's word on what
+it found kept for a replay: a tool such as `now` does the same, and the word is the host's.
 """
 
 from __future__ import annotations

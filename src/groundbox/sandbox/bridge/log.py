@@ -1,10 +1,11 @@
 """The log of tool calls: one line of JSON for each, to be read by people and to be answered from in a replay.
 
-A row has `seq` (in the order in which calls came), `run`, `tool`, `args` (redacted), `args_sha256` (of the real ones
-as canonical JSON), `outcome`, `value` or `error`, `wall_s`, `sent_bytes`, `received_bytes`, and `since`, the first
-call that had not ended when this one came.
+A row has `sandbox` (an id), `seq` (in the order in which its calls came), `run`, `tool`, `args` (redacted),
+`args_sha256` (of the real ones as canonical JSON), `outcome`, `answer`, `wall_s`, `sent_bytes`, `received_bytes`, and
+`since`, the first call that had not ended when this one came.
 A tool that may change something has a row with the outcome `begun` before it starts, so that a replay of a log whose
 writer was killed knows what it does not know. The last row of a `seq` counts.
+A log may hold calls of several sandboxes, also of earlier processes; a replay is of one of them.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def checked(row: Any) -> dict[str, Any]:
     """Raises:
     ValueError: It lacks what a replay needs.
     """
-    needed = {"seq": int, "tool": str, "args_sha256": str, "outcome": str, "since": int}
+    needed = {"sandbox": str, "seq": int, "tool": str, "args_sha256": str, "outcome": str, "since": int}
     for name, kind in needed.items():
         if not isinstance(row, dict) or not isinstance(row.get(name), kind):
             raise ValueError(f"{name} is missing")
@@ -85,6 +86,22 @@ def digest(tool: str, args: Mapping[str, Any]) -> str:
     """Of a call: its tool and its arguments as they travelled, as canonical JSON."""
     told = json.dumps([tool, args], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(told.encode("ascii")).hexdigest()
+
+
+def of_one(rows: Iterable[Mapping[str, Any]], sandbox: str | None) -> list[Mapping[str, Any]]:
+    """The rows of one sandbox; None when there is only one.
+
+    Raises:
+        InvalidArgument: There are several, or none of this one.
+    """
+    rows = list(rows)
+    known = list(dict.fromkeys(str(row.get("sandbox")) for row in rows))
+    if sandbox is None and len(known) > 1:
+        problem = f"the log has calls of {len(known)} sandboxes; say which by execution.tool_calls.sandbox"
+        raise InvalidArgument("sandbox", f"{problem}: {', '.join(known[-5:])}")
+    if sandbox is not None and sandbox not in known:
+        raise InvalidArgument("sandbox", f"the log has no calls of {sandbox!r}")
+    return [row for row in rows if sandbox in (None, row.get("sandbox"))]
 
 
 class Diverged(Exception):

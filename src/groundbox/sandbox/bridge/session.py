@@ -130,7 +130,9 @@ class Session:
         if tasks:
             await asyncio.wait(tasks, timeout=_END_S)
         self.close()
-        return self._tally.told(self._arguments.sent_bytes, self._received_bytes)
+        return self._tally.told(
+            sandbox=self._bridge.sandbox, sent_bytes=self._arguments.sent_bytes, received_bytes=self._received_bytes
+        )
 
     def close(self) -> None:
         """Close both ends that are still ours. Idempotent."""

@@ -56,13 +56,14 @@ class Tally:
         else:
             self._latest.append(told)
 
-    def told(self, sent_bytes: int, received_bytes: int) -> ToolCalls:
+    def told(self, *, sandbox: str, sent_bytes: int, received_bytes: int) -> ToolCalls:
         """What the result says."""
         shown = [*self._first, *self._latest]
         return ToolCalls(
             total=self.total,
             outcomes=dict(self._outcomes),
             calls=shown,
+            sandbox=sandbox,
             dropped=self.total - len(shown),
             sent_bytes=sent_bytes,
             received_bytes=received_bytes,

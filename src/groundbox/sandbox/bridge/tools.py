@@ -16,7 +16,7 @@ from typing import Any, Final
 from groundbox.errors import InvalidArgument
 from groundbox.limits import MiB
 from groundbox.sandbox.bridge.frames import MOST_FRAME_BYTES
-from groundbox.sandbox.bridge.log import Replay, ToolLog
+from groundbox.sandbox.bridge.log import Replay, ToolLog, of_one
 from groundbox.sandbox.bridge.tool import Tool, tool
 
 _MANIFEST_BYTES: Final = MOST_FRAME_BYTES // 4
@@ -148,12 +148,15 @@ class Tools:
         """The tool of that name."""
         return self._tools.get(name)
 
-    def replay(self, log: ToolLog | Iterable[Mapping[str, Any]], /, **changes: Any) -> Tools:
+    def replay(
+        self, log: ToolLog | Iterable[Mapping[str, Any]], /, *, sandbox: str | None = None, **changes: Any
+    ) -> Tools:
         """The same tools, answered from a log as long as a run asks for what it has.
 
         After its last row, calls are live. A run that asks for something else is ended: its failure is `ToolDiverged`.
 
         Args:
+            sandbox: Whose calls, where the log has those of several: `execution.tool_calls.sandbox`.
             changes: Other arguments than this one has, such as `approve`.
         """
         kept = {
@@ -164,7 +167,7 @@ class Tools:
             "redact": self.redact,
             "log": self.log,
         }
-        return Tools(list(self), replayed=list(log), **{**kept, **changes})
+        return Tools(list(self), replayed=of_one(log, sandbox), **{**kept, **changes})
 
     def recorded(self) -> Replay:
         """The calls to be answered from a log, for one sandbox."""
