@@ -66,6 +66,19 @@ def test_a_table_is_told_with_its_shape_types_and_missing_values(made):
     )
 
 
+def test_names_stay_on_their_line(made):
+    field = {"name": "a\nb", "dtype": "int64"}
+    table = {"schema": {"fields": [field]}, "data": [], "row_count": 0, "column_count": 1}
+    execution = made.execution(
+        value={"application/vnd.dataresource+json": table, "text/plain": ""}, artifacts=[made.file("x\ny.csv")]
+    )
+
+    text = observe(execution).text
+
+    assert body(text, "value") == "table, 0 rows × 1 column\ncolumns: a\\nb (int64)"
+    assert body(text, "files") == "x\\ny.csv: 3 bytes, text/csv"
+
+
 @pytest.mark.parametrize("broken", [{"schema": None}, {"data": 3}, {"schema": {"fields": [1]}, "data": [2]}, []])
 def test_a_table_that_is_none_is_shown_as_its_text(made, broken):
     value = {"text/plain": "text", "application/vnd.dataresource+json": broken}

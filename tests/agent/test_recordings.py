@@ -39,6 +39,8 @@ def test_an_error_is_mended():
 
     assert [each.decision.verdict for each in observed] == ["accept", "retry", "accept"]
     assert "did you mean `'revenue'`?" in observed[1].observation.text
+    page = FOLDER.parents[1] / "docs" / "agent.md"
+    assert f"```text\n{observed[1].observation.text}\n```" in page.read_text(encoding="utf-8")
 
 
 def test_a_silent_error_is_caught_and_mended():

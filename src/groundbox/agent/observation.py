@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from groundbox.agent import tables
 from groundbox.agent.budget import cut, shares, tokens_of
-from groundbox.agent.defusing import fenced, mark_for, shown
+from groundbox.agent.defusing import fenced, mark_for, one_line, shown
 from groundbox.agent.folding import folded
 from groundbox.agent.pictures import Picture, pictures_of
 from groundbox.errors import InvalidArgument
@@ -207,7 +207,7 @@ def _files(execution: Execution, pictures: Mapping[str, str]) -> Iterator[str]:
         names = artifact.facts.get("column_names")
         told += [f"columns {_some(names)}"] if isinstance(names, list) and names else []
         told += [f"picture {pictures[artifact.path]}"] if artifact.path in pictures else []
-        yield f"{artifact.path}: {', '.join(told)}"
+        yield f"{one_line(artifact.path)}: {', '.join(told)}"
     more = max(0, len(artifacts) - _MOST_FILES) + execution.dropped_bytes.get("artifacts", 0)
     if more:
         yield f"… {more} files more …"
@@ -215,7 +215,7 @@ def _files(execution: Execution, pictures: Mapping[str, str]) -> Iterator[str]:
 
 def _some(names: Sequence[Any]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(map(str, names[:_MOST_NAMES])) + more
+    return ", ".join(one_line(str(name)) for name in names[:_MOST_NAMES]) + more
 
 
 def finding_lines(warnings: Sequence[Warning]) -> Iterator[str]:

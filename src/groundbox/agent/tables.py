@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from groundbox.agent.defusing import one_line
+
 MIME: Final = "application/vnd.dataresource+json"
 _MOST_COLUMNS: Final = 40
 
@@ -33,9 +35,10 @@ def _column(field: Mapping[str, Any], rows: list[Mapping[str, Any]], *, whole: b
     name = field["name"]
     kind = field.get("sql_type") or field.get("dtype") or field.get("type") or "unknown"
     missing = sum(row.get(name) is None for row in rows)
+    told = one_line(name)
     if not missing:
-        return f"{name} ({kind})"
-    return f"{name} ({kind}, {missing} null{'' if whole else f' in the first {len(rows)} rows'})"
+        return f"{told} ({kind})"
+    return f"{told} ({kind}, {missing} null{'' if whole else f' in the first {len(rows)} rows'})"
 
 
 def _count(number: Any, one: str) -> str:
