@@ -35,6 +35,21 @@ def test_without_a_model_it_says_what_to_set(command):
     assert "--replay FILE" in ran.stderr
 
 
+def test_a_replay_needs_no_pydantic_ai_and_a_model_says_how_to_get_it(command, tmp_path, monkeypatch):
+    gone = "raise ModuleNotFoundError(\"No module named 'pydantic_ai'\", name='pydantic_ai')"
+    (tmp_path / "shadow").mkdir()
+    (tmp_path / "shadow" / "pydantic_ai.py").write_text(gone)
+    paths = [str(tmp_path / "shadow"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+    replayed = command("ask", "--replay", recording(tmp_path / "r.jsonl", ("run", "6 * 7"), ("say", "It is 42.")))
+    asked = command("ask", "q", "--model", "openai:gpt-5")
+
+    assert (replayed.code, replayed.stdout) == (0, "It is 42.\n")
+    assert asked.code == 2
+    assert "--model needs pydantic_ai: pip install 'groundbox[agent]'" in asked.complaint.replace("\n", " ")
+
+
 def test_without_a_question_there_is_nothing_to_ask(command):
     ran = command("ask")
 
