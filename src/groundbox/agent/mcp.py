@@ -1,0 +1,306 @@
+"""A server of the Model Context Protocol over standard input and output: tools that run programs in one sandbox.
+
+A message is a line of JSON. Both eras are spoken, and every request says by itself which it is of: since 2026-07-28
+requests carry their version in `_meta` and there is no session; before, `initialize` agrees on one. Requests are
+carried out as they come, so that `ping` is answered and a call can be cancelled while a program runs; programs of the
+one sandbox follow one another.
+
+The server offers tools and nothing else of the protocol, and needs so little of it that no package is taken for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import metadata
+from typing import Any, Final
+
+from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
+from groundbox.agent.adapters.telling import pictures, told
+from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
+from groundbox.execution import BINARY_MEDIA, Execution
+
+logger = logging.getLogger(__name__)
+
+MODERN: Final = ("2026-07-28",)
+SESSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MOST_LINE_BYTES: Final = 64 * 1024 * 1024
+_MOST_READ_BYTES: Final = 8 * 1024 * 1024
+_PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
+_UNSUPPORTED_VERSION: Final = -32022
+_META: Final = "io.modelcontextprotocol"
+_CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
+_INSTRUCTIONS: Final = "Programs run in one sandbox, which keeps variables and files for as long as this server runs."
+
+_TEXT: Final = {"type": "string"}
+TOOLS: Final = (
+    {
+        "name": "run_code",
+        "title": "Run a program",
+        "description": ABOUT,
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "code": {**_TEXT, "description": "The program."},
+                "language": {**_TEXT, "enum": list(LANGUAGES), "default": "python"},
+                "wall_s": {"type": "number", "exclusiveMinimum": 0, "description": "Stops it after so many seconds."},
+            },
+            "required": ["code"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False},
+    },
+    {
+        "name": "write_file",
+        "title": "Put a file into the sandbox",
+        "description": "Writes a file into the sandbox's working folder, where programs find it by its path.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "path": {**_TEXT, "description": "Relative, such as data/sales.csv."},
+                "content": _TEXT,
+                "encoding": {**_TEXT, "enum": ["utf-8", "base64"], "default": "utf-8"},
+            },
+            "required": ["path", "content"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False},
+    },
+    {
+        "name": "read_file",
+        "title": "Take a file out of the sandbox",
+        "description": "Reads a file of the sandbox's working folder: text, a picture, or base64 of anything else.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"path": {**_TEXT, "description": "As the program named it, relative."}},
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    {
+        "name": "restart",
+        "title": "Begin anew",
+        "description": "Forgets all variables and ends all processes of the sandbox. Files are kept.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+        "annotations": {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False},
+    },
+)
+
+
+class Refused(Exception):
+    """A request that gets an error of the protocol."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.data = code, data
+
+
+class Server:
+    """One client and one sandbox."""
+
+    def __init__(self, interpreter: Interpreter, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Args:
+        send: Writes one line.
+        """
+        self._interpreter = interpreter
+        self._send = send
+        self._running: dict[Any, asyncio.Task[None]] = {}
+        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
+            "initialize": self._initialize,
+            "server/discover": self._discover,
+            "ping": self._nothing,
+            "tools/list": self._list,
+            "tools/call": self._call,
+        }
+        self._tools: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+            "run_code": self._run_code,
+            "write_file": self._write_file,
+            "read_file": self._read_file,
+            "restart": self._restart,
+        }
+
+    async def serve(self, lines: asyncio.StreamReader) -> None:
+        """Answer until the client closes its end; then what still runs is stopped, and the sandbox ended."""
+        try:
+            while line := await lines.readline():
+                await self._take(line)
+        except ValueError:
+            await self._answer(None, error=Refused(_INVALID_REQUEST, f"a message is over {MOST_LINE_BYTES} bytes"))
+        finally:
+            for task in self._running.values():
+                task.cancel()
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+            await self._interpreter.close()
+
+    async def _take(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            await self._answer(None, error=Refused(_PARSE_ERROR, "a message is one line of JSON"))
+            return
+        if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+            await self._answer(None, error=Refused(_INVALID_REQUEST, "a message is an object with jsonrpc 2.0"))
+        elif not isinstance(message.get("method"), str):
+            return  # an answer, and nothing was asked
+        elif "id" not in message:
+            self._notice(message)
+        else:
+            key = json.dumps(message["id"])
+            task = asyncio.ensure_future(self._carry_out(message))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key, None))
+
+    def _notice(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
+            task = self._running.get(json.dumps(params.get("requestId")))
+            if task is not None:
+                task.cancel()
+
+    async def _carry_out(self, message: dict[str, Any]) -> None:
+        identity, params = message["id"], message.get("params") or {}
+        try:
+            if not isinstance(params, dict):
+                raise Refused(_INVALID_PARAMS, "params must be an object")
+            modern = _check_version(params)
+            method = self._methods.get(message["method"])
+            if method is None:
+                raise Refused(_NO_METHOD, f"there is no method {message['method']}")
+            result = await method(params)
+        except Refused as refused:
+            await self._answer(identity, error=refused)
+        except GroundboxError as error:
+            await self._answer(identity, error=Refused(_INTERNAL, str(error)))
+        else:
+            await self._answer(identity, result=_of_the_era(result, modern=modern))
+
+    async def _answer(self, identity: Any, *, result: Any = None, error: Refused | None = None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
+        if error is None:
+            message["result"] = result
+        else:
+            message["error"] = {"code": error.code, "message": str(error)}
+            if error.data is not None:
+                message["error"]["data"] = error.data
+        await self._send(json.dumps(message, default=str).encode("utf-8", "replace") + b"\n")
+
+    async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        asked = params.get("protocolVersion")
+        version = asked if asked in SESSIONS else SESSIONS[-1]
+        about = {"capabilities": {"tools": {}}, "serverInfo": _server_info(), "instructions": _INSTRUCTIONS}
+        return {"protocolVersion": version, **about}
+
+    async def _discover(self, params: dict[str, Any]) -> dict[str, Any]:
+        about = {"capabilities": {"tools": {}}, "instructions": _INSTRUCTIONS}
+        return {"supportedVersions": list(MODERN), **about, **_CACHE}
+
+    async def _nothing(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": list(TOOLS), **_CACHE}
+
+    async def _call(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        tool = self._tools.get(name) if isinstance(name, str) else None
+        if tool is None:
+            raise Refused(_INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(self._tools)}")
+        try:
+            return await tool(**_checked(str(name), arguments))
+        except (InvalidArgument, LanguageUnavailable, GuestFileError) as error:
+            return _text(f"Error: {error}", failed=True)
+
+    async def _run_code(self, code: str, language: str = "python", wall_s: float | None = None) -> dict[str, Any]:
+        execution = await self._interpreter.run(code, language, wall_s=wall_s)
+        content: list[dict[str, Any]] = [{"type": "text", "text": told(execution)}]
+        for png in pictures(execution):
+            content.append({"type": "image", "data": base64.b64encode(png).decode("ascii"), "mimeType": "image/png"})
+        return {"content": content, "structuredContent": _structured(execution), "isError": not execution.ok}
+
+    async def _write_file(self, path: str, content: str, encoding: str = "utf-8") -> dict[str, Any]:
+        try:
+            data = base64.b64decode(content, validate=True) if encoding == "base64" else content.encode()
+        except ValueError as error:
+            raise InvalidArgument("content", f"is no {encoding}: {error}") from None
+        await self._interpreter.sandbox.files.write(path, data)
+        return _text(f"{len(data)} bytes written to {path}")
+
+    async def _read_file(self, path: str) -> dict[str, Any]:
+        data = await self._interpreter.sandbox.files.read(path)
+        if len(data) > _MOST_READ_BYTES:
+            raise GuestFileError(path, f"has {len(data)} bytes, more than {_MOST_READ_BYTES}; read a part of it")
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            picture = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mimeType": "image/png"}
+            return {"content": [picture], "isError": False}
+        try:
+            return _text(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            blob = {"uri": f"sandbox:///{path}", "blob": base64.b64encode(data).decode("ascii")}
+            return {"content": [{"type": "resource", "resource": blob}], "isError": False}
+
+    async def _restart(self) -> dict[str, Any]:
+        lost = await self._interpreter.sandbox.restart()
+        return _text("The variables are gone." + (f" So are these files: {', '.join(lost)}." if lost else ""))
+
+
+def _check_version(params: Mapping[str, Any]) -> bool:
+    """Whether it is a request of the era without sessions."""
+    meta = params.get("_meta")
+    version = meta.get(f"{_META}/protocolVersion") if isinstance(meta, dict) else None
+    if version is None:
+        return False
+    if version not in MODERN:
+        known = {"supported": [*SESSIONS, *MODERN], "requested": str(version)}
+        raise Refused(_UNSUPPORTED_VERSION, f"version {version} is not spoken here", known)
+    return True
+
+
+def _of_the_era(result: dict[str, Any], *, modern: bool) -> dict[str, Any]:
+    if modern:
+        return {**result, "resultType": "complete", "_meta": {f"{_META}/serverInfo": _server_info()}}
+    return {name: value for name, value in result.items() if name not in _CACHE}
+
+
+def _server_info() -> dict[str, str]:
+    try:
+        return {"name": "groundbox", "version": metadata.version("groundbox")}
+    except metadata.PackageNotFoundError:
+        return {"name": "groundbox", "version": "0"}
+
+
+def _checked(name: str, arguments: Any) -> dict[str, Any]:
+    """The arguments, if they are such as the tool's schema says."""
+    schema: Mapping[str, Any] = next(tool for tool in TOOLS if tool["name"] == name)["inputSchema"]  # type: ignore[assignment]
+    known = schema["properties"]
+    if not isinstance(arguments, dict) or arguments.keys() - known.keys():
+        raise InvalidArgument("arguments", f"must be an object with no others than {', '.join(known) or 'none'}")
+    for missing in schema.get("required", []):
+        if missing not in arguments:
+            raise InvalidArgument(missing, "is missing")
+    for argument, value in arguments.items():
+        number = known[argument]["type"] == "number"
+        if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
+            raise InvalidArgument(argument, f"must be a {'number' if number else 'text'}")
+        if value not in known[argument].get("enum", [value]):
+            raise InvalidArgument(argument, f"must be one of {', '.join(known[argument]['enum'])}")
+    return arguments
+
+
+def _text(text: str, *, failed: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
+
+
+def _structured(execution: Execution) -> dict[str, Any]:
+    """The JSON form. Pictures are in the content and not twice."""
+    result = execution.to_dict()
+    result["displays"] = [
+        {kind: value for kind, value in display.items() if kind not in BINARY_MEDIA} for display in result["displays"]
+    ]
+    return result
