@@ -18,19 +18,7 @@ import click
 from groundbox.errors import GroundboxError, InvalidArgument
 
 # In the order of the help. A command's module and its object bear the command's name.
-COMMANDS: Final = (
-    "run",
-    "repl",
-    "ask",
-    "trace",
-    "dataset",
-    "eval",
-    "mcp",
-    "languages",
-    "environment",
-    "doctor",
-    "bench",
-)
+COMMANDS: Final = tuple("run repl ask trace dataset eval mcp languages environment doctor bench".split())
 
 BAD_USAGE: Final = 2
 WE_FAILED: Final = 3
