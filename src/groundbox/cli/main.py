@@ -18,7 +18,19 @@ import click
 from groundbox.errors import GroundboxError, InvalidArgument
 
 # In the order of the help. A command's module and its object bear the command's name.
-COMMANDS: Final = tuple("run repl ask trace dataset eval mcp languages environment doctor bench".split())
+COMMANDS: Final = (
+    "run",
+    "repl",
+    "ask",
+    "trace",
+    "dataset",
+    "eval",
+    "mcp",
+    "languages",
+    "environment",
+    "doctor",
+    "bench",
+)
 
 BAD_USAGE: Final = 2
 WE_FAILED: Final = 3
