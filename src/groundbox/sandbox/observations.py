@@ -133,7 +133,7 @@ def warnings(told: Iterable[Observed]) -> Sequence[Warning]:
 def _warning(kind: Kind, told: Observed) -> Warning:
     names = [_shown(name) for name in told.names]
     counts = {name: told.counts.get(name, 0) for name in _COUNTS}
-    words = kind.message.format(names=" and ".join(names) or "the labels of rows", **counts)
+    words = kind.message.format(names=" and ".join(names) or _unnamed(kind), **counts)
     evidence: dict[str, Any] = {name: count for name, count in told.counts.items() if name in _COUNTS}
     if told.line is not None:
         words = f"line {told.line}: {words}"
@@ -141,6 +141,11 @@ def _warning(kind: Kind, told: Observed) -> Warning:
     if names:
         evidence["names"] = names
     return Warning(code=kind.code, tier=kind.tier, message=words, evidence=evidence, hint=kind.hint)
+
+
+def _unnamed(kind: Kind) -> str:
+    joins = kind.code.startswith(("pandas.merge", "pandas.concat"))
+    return "the labels of rows" if joins else "what has no name"
 
 
 def _shown(name: str) -> str:

@@ -98,6 +98,18 @@ def test_what_a_library_does_with_pandas_is_not_the_programs():
     assert codes(gb.run(source, checks=True)) == []
 
 
+def test_what_has_no_name_is_told_without_one():
+    source = "import pandas as pd\npd.to_numeric(['1', 'x'], errors='coerce')\npd.to_datetime(['x'], errors='coerce')"
+
+    warnings = gb.run(source, checks=True).warnings
+
+    assert [warning.evidence for warning in warnings] == [
+        {"line": 2, "rows": 2, "lost": 1},
+        {"line": 3, "rows": 1, "lost": 1},
+    ]
+    assert warnings[0].message == "line 2: errors='coerce' made blanks of 1 of 2 values of what has no name"
+
+
 def test_one_line_in_a_loop_is_told_once_with_its_times():
     source = "import pandas as pd\nfor _ in range(100):\n    pd.DataFrame({'a': [1.5, None]}).dropna()\n"
 

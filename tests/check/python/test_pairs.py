@@ -42,6 +42,19 @@ def test_the_wrong_program_is_told_and_the_right_one_is_not(pair):
     )
 
 
+WITHOUT_CHANCE = [pair for pair in ALL if pair.expects.startswith("pandas.")]
+
+
+@pytest.mark.parametrize("pair", WITHOUT_CHANCE, ids=[pair.name for pair in WITHOUT_CHANCE])
+def test_a_watched_program_does_what_it_does_unwatched(pair):
+    for source in (pair.wrong, pair.right):
+        plain, watched = (
+            gb.run(source, files=dict(pair.files), checks=checks, mode="script") for checks in (False, True)
+        )
+
+        assert (watched.outcome, watched.stdout, watched.stderr) == (plain.outcome, plain.stdout, plain.stderr)
+
+
 def test_every_pair_that_was_held_out_is_in_the_evidence():
     written = collections.Counter(pair.expects for pair in (*AFTER, *LATE))
 

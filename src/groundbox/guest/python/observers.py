@@ -157,17 +157,22 @@ def _dropped(watch: Watch, line: int, given: dict[str, Any], result: Any) -> Non
 
 def _coerced(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:
     arg = given["arg"]
-    if given["errors"] != "coerce" or not hasattr(result, "isna") or not watch.may_look_at(2 * len(result)):
+    if (
+        given["errors"] != "coerce"
+        or not hasattr(result, "dtype")
+        or not result.ndim
+        or not watch.may_look_at(2 * len(result))
+    ):
         return
     blank = sum(1 for item in arg if item is None or item != item) if isinstance(arg, list | tuple) else _blank(arg)
-    lost = int(result.isna().sum()) - blank
+    lost = _blank(result) - blank
     if lost > 0:
         watch.tell("values_lost", line, [getattr(arg, "name", None)], rows=len(result), lost=lost)
 
 
-def _blank(arg: Any) -> int:
+def _blank(values: Any) -> int:
     pandas: Any = sys.modules["pandas"]
-    return int(pandas.isna(arg).sum())
+    return int(pandas.isna(values).sum())
 
 
 def _concatenated(watch: Watch, line: int, given: dict[str, Any], result: Any) -> None:

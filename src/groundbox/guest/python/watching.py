@@ -76,7 +76,7 @@ class Watch:
         elif len(self._told) >= MOST_TOLD:
             self._left_out += 1
         else:
-            shown = [_text(name) for name in (names or [])[:MOST_NAMES]]
+            shown = [_text(name) for name in (names or [])[:MOST_NAMES] if name is not None]
             numbers = {name: int(count) for name, count in counts.items()}
             self._told[kind, line] = {"kind": kind, "line": line, "counts": numbers, "names": shown}
 
