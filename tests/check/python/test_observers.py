@@ -98,6 +98,22 @@ def test_what_a_library_does_with_pandas_is_not_the_programs():
     assert codes(gb.run(source, checks=True)) == []
 
 
+def test_calls_that_failed_are_forgotten():
+    source = """
+import pandas as pd
+frames = [pd.DataFrame({"a": [1.5, None]}) for _ in range(200)]
+def fail(depth):
+    try:
+        frames[depth].dropna(axis=7)
+    except ValueError:
+        return depth and fail(depth - 1)
+fail(150)
+frames[0].dropna(inplace=True)
+"""
+
+    assert codes(gb.run(source, checks=True)) == ["pandas.rows_dropped"]
+
+
 def test_what_has_no_name_is_told_without_one():
     source = "import pandas as pd\npd.to_numeric(['1', 'x'], errors='coerce')\npd.to_datetime(['x'], errors='coerce')"
 

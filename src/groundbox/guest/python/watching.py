@@ -122,8 +122,9 @@ class Watch:
         if getattr(self._busy, "now", False) or _own_line(frame) is None:
             return
         try:
-            if len(self._pending) < _MOST_PENDING:
-                self._pending[id(frame)] = self._before[code](frame.f_locals)
+            if len(self._pending) >= _MOST_PENDING:
+                self._pending.clear()  # of calls that failed: they never return
+            self._pending[id(frame)] = self._before[code](frame.f_locals)
         except Exception:
             return
 
