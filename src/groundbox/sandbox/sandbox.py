@@ -44,6 +44,7 @@ from groundbox.trace.options import TraceOptions
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.bridge import Bridge
     from groundbox.sandbox.bridge.session import Session
+    from groundbox.sandbox.bridge.tools import Grant
     from groundbox.sandbox.traces import TraceMemory
     from groundbox.trace.reading import Trace
 
@@ -71,7 +72,7 @@ class AsyncSandbox:
         hash_seed: int | None = None,
         databases: Mapping[str, Any] | Iterable[str] = (),
         inspect: bool = True,
-        tools: Any = None,
+        tools: Grant | None = None,
     ) -> None:
         """Args:
         profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
@@ -508,7 +509,7 @@ async def _collect(workdir: Workdir) -> Collected:
     return await asyncio.to_thread(workdir.collect, listing)
 
 
-def _bridge(tools: Any) -> Bridge | None:
+def _bridge(tools: Grant) -> Bridge | None:
     """Only a sandbox with tools pays for the import of what serves them."""
     from groundbox.sandbox.bridge.bridge import Bridge
     from groundbox.sandbox.bridge.tools import granted

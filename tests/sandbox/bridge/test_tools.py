@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import datetime
 import decimal
+import functools
 import json
 import threading
 import time
@@ -705,6 +706,27 @@ def test_a_traced_run_calls_too(box):
 def test_tools_that_cannot_be_granted_are_refused(tools, problem):
     with pytest.raises(InvalidArgument, match=problem.replace("(", r"\(").replace(")", r"\)")):
         gb.Sandbox(tools=tools)
+
+
+class Scale:
+    """A class, not a tool."""
+
+    async def __call__(self, x: int) -> int:
+        """Scale it."""
+        return x * 10
+
+    def shift(self, x: int) -> int:
+        """Shift it."""
+        return x + 10
+
+
+def test_methods_partial_functions_and_objects_are_tools(box):
+    scale = Scale()
+    part = Tool("part", functools.partial(add, b=5))
+    tools = [scale.shift, Tool("scale", scale), part]
+
+    assert text(box(tools), "tools.shift(1), tools.scale(2), tools.part(3)") == "(11, 20, 8)"
+    assert [each.summary for each in Tools(tools)] == ["Shift it.", "Scale it.", "Add two numbers."]
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,7 @@ class Tool:
             bound = getattr(self, name)
             if bound is not None and (isinstance(bound, bool) or not bound > 0):
                 raise InvalidArgument(name, f"must be above 0 or None, not {bound!r}")
-        description = self.description or inspect.getdoc(inspect.unwrap(self.function)) or ""
-        object.__setattr__(self, "description", description)
+        object.__setattr__(self, "description", self.description or _doc(self.function))
         derived = self.parameters is None
         model = _model_of(self.name, self.function) if derived else None
         if self.parameters is None:
@@ -149,6 +148,12 @@ def tool(function: Callable[..., Any] | None = None, *, name: str = "", **option
         return Tool(name or _own_name(function), function, **options)
 
     return make if function is None else make(function)
+
+
+def _doc(function: Any) -> str:
+    """The function's own docstring; of an object that can be called, that of its method."""
+    target = inspect.unwrap(getattr(function, "func", function))
+    return inspect.getdoc(target if inspect.isroutine(target) else type(target).__call__) or ""
 
 
 def _own_name(function: Any) -> str:

@@ -189,9 +189,10 @@ def _words(each: Tool) -> frozenset[str]:
     return frozenset(_WORD.findall(f"{each.name} {each.description}".lower().replace("_", " ")))
 
 
-def granted(
-    tools: Tools | Iterable[Tool | Callable[..., Any]] | Mapping[str, Callable[..., Any]] | None,
-) -> Tools | None:
+Grant = Tools | Iterable[Tool | Callable[..., Any]] | Mapping[str, Callable[..., Any]]
+
+
+def granted(tools: Grant | None) -> Tools | None:
     """What `Sandbox(tools=…)` means; None when nothing is granted."""
     if tools is None or isinstance(tools, Tools):
         return tools or None
