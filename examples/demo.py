@@ -8,6 +8,7 @@ Then two recorded conversations are gone through again, whose programs really ru
 in the other a run ends well and is wrong, which a check finds. Their transcripts are in FOLDER/conversations.
 Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
 and one of them a page to step through.
+Last, the recorded conversations in examples/conversations are run anew: the model's turns are a file, its programs run.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def main() -> None:
     report_page = build_dataset(folder / "dataset")
     step_through(folder / "trace.html")
     print(f"open {folder / 'trace.html'} and {report_page}")
+    for recording in sorted(CONVERSATIONS.glob("*.jsonl")):
+        converse(recording, folder / "conversations" / recording.stem)
     if sys.stdout.isatty() and os.environ.get("DISPLAY"):
         webbrowser.open(report_page.absolute().as_uri())
 
@@ -96,6 +99,13 @@ def step_through(page_file: Path) -> None:
     program.write_text(problem["refcode"] + "\n", encoding="utf-8")
     arguments = json.dumps(problem["ios"][0]["input"])
     command("trace", program, "--call", problem["funcname"], "--args", arguments, "--html", page_file)
+
+
+def converse(recording: Path, folder: Path) -> None:
+    """Run a recorded conversation anew; its files go to a folder of its own."""
+    print(f"\n{recording.name}  A question is answered by programs.", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    command("ask", "--replay", recording, "--out", folder)
 
 
 def command(*words: object) -> None:

@@ -70,6 +70,14 @@ def test_a_dataset_is_built_and_a_run_can_be_stepped_through(demo):
     assert "<script" in (folder / "trace.html").read_text(encoding="utf-8")
 
 
+def test_questions_are_answered_by_programs(demo):
+    folder, shown = demo
+
+    assert "South had the highest revenue in 2025 with 18005." in shown
+    assert (folder / "conversations" / "silent_error" / "run-3" / "chart.pdf").read_bytes().startswith(b"%PDF")
+    assert (folder / "conversations" / "sql_chart" / "run-3" / "display-1.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_folder_holds_the_files(demo):
     folder, _ = demo
 
