@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import gc
+import weakref
 
 import pytest
 
@@ -131,6 +133,22 @@ def test_a_look_at_the_workdir_does_not_wait_for_a_run():
             return [*seen, event.execution.outcome]
 
     assert asyncio.run(look()) == ["/box/work", True, False, Outcome.CANCELLED]
+
+
+def test_a_closed_sandbox_holds_on_to_no_files():
+    async def work():
+        box = AsyncSandbox(profile="bare")
+        await box.guest_files.write("f", "x")
+        await box.guest_files.workdir()
+        worker = await box.worker()
+        workdir = weakref.ref(worker.workdir)
+        await box.close()
+        await worker.wait()
+        del worker
+        gc.collect()
+        return workdir()
+
+    assert asyncio.run(work()) is None
 
 
 @pytest.mark.parametrize(

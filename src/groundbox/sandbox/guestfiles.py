@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
@@ -76,14 +77,16 @@ class AsyncGuestFiles:
 
     def __init__(self, sandbox: AsyncSandbox) -> None:
         self._sandbox = sandbox
-        self._workdir: tuple[Worker | None, str] = (None, "")
+        self._worker: weakref.ref[Worker] | None = None  # weak, because a worker that is over takes its files with it
+        self._workdir = ""
 
     async def workdir(self) -> str:
         """The absolute path of the workdir."""
         worker = await self._sandbox.worker()
-        if self._workdir[0] is not worker:
-            self._workdir = (worker, await self.realpath("."))
-        return self._workdir[1]
+        if self._worker is None or self._worker() is not worker:
+            self._workdir = await self.realpath(".")
+            self._worker = weakref.ref(worker)
+        return self._workdir
 
     async def read(self, path: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The bytes of a regular file."""
