@@ -50,7 +50,7 @@ _DISTINCT: Final = re.compile(
 _ORDER: Final = re.compile(
     r"\b(?:sort(?:ed|ing)?|order(?:ed|ing)? (?:by|the|in|them|from|of|alphabetically|descending|ascending)"
     r"|ascending|descending"
-    r"|alphabetical(?:ly)?|in (?:the )?order of|chronological(?:ly)?|rank(?:ed)? by|descendingly|ascendingly)\b",
+    r"|alphabetical(?:ly)?|in (?:the )?order of|chronological(?:ly)?|rank(?:ed|ing)?|descendingly|ascendingly)\b",
     re.IGNORECASE,
 )
 _DESCENDING: Final = re.compile(
@@ -74,7 +74,8 @@ _AVERAGE: Final = re.compile(r"\b(?:average|mean|avg)\b", re.IGNORECASE)
 _TOTAL: Final = re.compile(r"\b(?:total|sum|overall|altogether|combined|in all)\b", re.IGNORECASE)
 _EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
 _EACH: Final = re.compile(
-    r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b",
+    r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b"
+    r"|(?<!ordered )(?<!sorted )(?<!order )(?<!sort )(?<!ranked )\bby \w+\W*$",
     re.IGNORECASE,
 )
 _BOTH: Final = re.compile(r"\bboth\b", re.IGNORECASE)

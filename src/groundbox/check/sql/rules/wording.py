@@ -114,7 +114,8 @@ def aggregates(c: Context) -> Iterator[Finding]:
             break
     counting = question.counts or question.superlative or question.top_n is not None or question.total
     if not counting and not re.search(
-        r"more than|less than|at least|at most|fewer|only|single|multiple|popular|common|several|all|\bany\b",
+        r"more than|less than|at least|at most|fewer|only|single|multiple|popular|common|several|all|\bany\b"
+        r"|percent|proportion|ratio|share|fraction|often",
         question.text,
         re.I,
     ):

@@ -13,15 +13,10 @@ from groundbox.check.sql.question import name_stems
 
 def shown_columns(c: Context) -> Iterator[Finding]:
     """More columns, or fewer, than the question asks for."""
-    exp = sqlglot_module("expressions")
     question, top = c.question, c.query.top
     if question is None or top is None:
         return
-    star = any(
-        isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
-        for node in c.query.tree.expressions
-    )
-    if star:
+    if _has_star(c):
         if not question.everything:
             yield Finding(
                 code="sql.star",
@@ -57,6 +52,13 @@ def shown_columns(c: Context) -> Iterator[Finding]:
             hint="Select only what the question asks for.",
             evidence={"asked": items, "shown": shown},
         )
+
+
+def _has_star(c: Context) -> bool:
+    """Whether it shows every column."""
+    exp = sqlglot_module("expressions")
+    shown = c.query.tree.expressions
+    return any(isinstance(n, exp.Star) or (isinstance(n, exp.Column) and isinstance(n.this, exp.Star)) for n in shown)
 
 
 def _sorted_by(c: Context, top: Any) -> str:
@@ -169,7 +171,7 @@ def shown_not_named(c: Context) -> Iterator[Finding]:
     """The one column that is shown has no word in common with the question, and another of the same table has."""
     exp = sqlglot_module("expressions")
     question, top = c.question, c.query.top
-    if question is None or top is None or question.asked is None:
+    if question is None or top is None or question.asked is None or _has_star(c):
         return
     items = question.asked[0]
     head = {word for item in items for word in (name_stems(item.replace(" ", "_")))}
