@@ -4,11 +4,10 @@
 
 Each program is a few cells, separated by `# %%`, that run one after another in one sandbox.
 The folder gets index.html, which needs nothing but itself, and the files that the programs made.
-Then two recorded conversations are gone through again, whose programs really run: in one an error is met and mended,
-in the other a run ends well and is wrong, which a check finds. Their transcripts are in FOLDER/conversations.
+Then the recorded conversations are gone through again, whose programs really run: in one an error is met and mended,
+in another a run ends well and is wrong, which a check finds. Their transcripts are in FOLDER/conversations.
 Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
 and one of them a page to step through.
-Last, the recorded conversations in examples/conversations are run anew: the model's turns are a file, its programs run.
 """
 
 from __future__ import annotations
@@ -59,24 +58,21 @@ def main() -> None:
     count = sum(len(each.executions) for each in shown)
     print(f"\n{count} cells of {len(shown)} programs in {time.monotonic() - begun:.1f} s")
     print(f"open {folder / 'index.html'}")
-    for name in ("mended_error", "silent_error"):
-        converse(name, folder / "conversations")
+    for recording in sorted(CONVERSATIONS.glob("*.jsonl")):
+        converse(recording, folder / "conversations" / recording.stem)
     report_page = build_dataset(folder / "dataset")
     step_through(folder / "trace.html")
     print(f"open {folder / 'trace.html'} and {report_page}")
-    for recording in sorted(CONVERSATIONS.glob("*.jsonl")):
-        converse(recording, folder / "conversations" / recording.stem)
     if sys.stdout.isatty() and os.environ.get("DISPLAY"):
         webbrowser.open(report_page.absolute().as_uri())
 
 
-def converse(name: str, folder: Path) -> None:
+def converse(recording: Path, folder: Path) -> None:
     """Go through a recorded conversation; only the model's part of it is recorded."""
-    print(f"\n{name}  A recorded model asks for runs, sees what happened, and answers.", flush=True)
-    shutil.rmtree(folder / name, ignore_errors=True)
-    (folder / name).mkdir(parents=True)
-    recording, transcript = CONVERSATIONS / f"{name}.jsonl", folder / name / "transcript.jsonl"
-    command("ask", "--replay", recording, "--out", folder / name, "--save", transcript)
+    print(f"\n{recording.name}  A recorded model asks for runs, sees what happened, and answers.", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command("ask", "--replay", recording, "--out", folder, "--save", folder / "transcript.jsonl")
 
 
 def build_dataset(folder: Path) -> Path:
@@ -99,13 +95,6 @@ def step_through(page_file: Path) -> None:
     program.write_text(problem["refcode"] + "\n", encoding="utf-8")
     arguments = json.dumps(problem["ios"][0]["input"])
     command("trace", program, "--call", problem["funcname"], "--args", arguments, "--html", page_file)
-
-
-def converse(recording: Path, folder: Path) -> None:
-    """Run a recorded conversation anew; its files go to a folder of its own."""
-    print(f"\n{recording.name}  A question is answered by programs.", flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    command("ask", "--replay", recording, "--out", folder)
 
 
 def command(*words: object) -> None:
