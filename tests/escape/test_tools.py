@@ -16,7 +16,7 @@ import pytest
 
 from groundbox import Limits, Outcome
 from groundbox.errors import SandboxLost
-from groundbox.sandbox.bridge import frames
+from groundbox.sandbox.bridge import frames, session
 from groundbox.sandbox.bridge.schema import Checker
 from groundbox.sandbox.bridge.session import Session
 from groundbox.sandbox.bridge.tools import Tools
@@ -393,6 +393,24 @@ def test_what_one_frame_can_cost_is_bounded(raw, sandbox):
     )
 
     assert execution.stdout == "see: it would take too long to check against the schema\n"
+
+
+def test_what_calls_under_way_hold_is_bounded(raw, monkeypatch):
+    """Values take many times their bytes once decoded, and calls wait for each other."""
+    monkeypatch.setattr(session, "_MOST_MEMORY", 40_000_000)
+
+    async def wait(x) -> None:
+        await asyncio.Event().wait()
+
+    waiting = Tool("wait", wait, parameters={"type": "object"})
+    source = """
+many = '{"op":"call","id":%d,"tool":"wait","args":{"x":[' + '[],' * 95000 + '0]}}'
+for n in range(1, 5): send((many % n).encode())
+print(receive()['error']['message'])
+"""
+    execution = raw(source, tools=[waiting], limits=Limits(wall_s=60))
+
+    assert execution.stdout == "too many large calls are under way at once; wait for their answers\n"
 
 
 LATE = """

@@ -33,7 +33,7 @@ class Arguments:
 
     Attributes:
         sent_bytes: Of frames, which the session adds, and of files that were read.
-        spent_s: Time taken for looking at arguments since this was last set back.
+        spent_s: Time of the event loop that was taken for arguments since this was last set back.
     """
 
     def __init__(self, read: Callable[[str, int], bytes], quotas: ToolQuotas) -> None:
@@ -53,16 +53,15 @@ class Arguments:
         """
         if (call.args is None) == (call.file is None):
             raise Unfit("a call has either args or a file with them")
-        begun = time.monotonic()
-        try:
-            if size > _LARGE_BYTES:
-                return await asyncio.to_thread(_given, tool, call, self._kept)
+        if size <= _LARGE_BYTES:
+            begun = time.monotonic()
             try:
                 return _given(tool, call, _elsewhere)
             except _Elsewhere:
-                return await asyncio.to_thread(_given, tool, call, self._kept)
-        finally:
-            self.spent_s += time.monotonic() - begun
+                pass
+            finally:
+                self.spent_s += time.monotonic() - begun
+        return await asyncio.to_thread(_given, tool, call, self._kept)
 
     def _kept(self, file: frames.Kept) -> bytes:
         """The bytes of a file in the workdir, which may change while we look; they have to be those that were meant.
