@@ -117,18 +117,19 @@ class _Check:
                     self._held[n] = held
 
     def _pair(self, found: Found) -> Held | None:
-        """45/50, where both stand somewhere."""
+        """45/50, where both stand somewhere; 80/20 as shares of a whole."""
         if found.pair is None:
             return None
-        parts = [dataclasses.replace(found, numbers=[number], pair=None) for number in found.pair]
+        shares = sum(number.value for number in found.pair) == 100
+        parts = [dataclasses.replace(found, numbers=[number], pair=None, percent=shares) for number in found.pair]
         held = [self._judge.exact(part) or self._judge.derived(part, []) for part in parts]
         if None in held:
             return None
         return held[0]
 
     def _beside(self, n: int) -> list[tuple[Found, Held]]:
-        """Numbers of the same paragraph that hold, the nearest first."""
-        start, end = self._scopes.paragraph(self._found[n])
+        """Numbers that hold, of the same sentence and the one before, or of the same list item; the nearest first."""
+        start, end = self._scopes.neighbourhood(self._found[n])
         near = []
         for other in range(max(0, n - 30), min(len(self._found), n + 30)):
             if other != n and other in self._held and start <= self._found[other].start < end:
@@ -145,6 +146,8 @@ class _Check:
     def _verdict(self, n: int, found: Found) -> tuple[Verdict, Support | None, str]:
         if found.no_claim:
             return Verdict.NO_CLAIM, None, found.no_claim
+        if found.text.count(".") > 1 and self._sources.versions:
+            found.excuse = ""  # versions were shown, so that one is a claim
         support = self._support(n, found)
         if support is not None:
             return (Verdict.DERIVABLE if support.derivation else Verdict.EXACT), support, ""

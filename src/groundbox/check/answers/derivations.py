@@ -92,8 +92,12 @@ def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:
                 yield Candidate(value * factor, f"{one.text} {word}", one.place)
 
 
-def grouped(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
-    """A column as a whole: its sum, mean, median and range; of percentages, each item's share of the sum."""
+def grouped(found: Found, groups: Sequence[Group], wanted: frozenset[str]) -> Iterator[Candidate]:
+    """A column as a whole: its sum, mean, median and range; of percentages, each item's share of the sum.
+
+    Args:
+        wanted: Words of the sentence; an item that has words has one of them.
+    """
     for group in groups:
         values = [float(one.value) for one in group.shown]
         if not group.whole or not all(map(math.isfinite, values)):
@@ -101,13 +105,16 @@ def grouped(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
         total, name = math.fsum(values), f"{group.name} ({len(values)} values)"
         if found.percent:
             if total:
-                for one, value in zip(group.shown, values, strict=True):
-                    yield Candidate(100 * value / total, f"{one.text} ÷ the sum {total:g} of {name}", group.place)
+                named = [one for one in zip(group.shown, values, strict=True) if not one[0].row or one[0].row & wanted]
+                for one, value in named:
+                    yield Candidate(
+                        100 * value / total, f"{one.text} ÷ the sum {total:g} of {name}", group.place, "share"
+                    )
         else:
-            yield Candidate(total, f"sum of {name}", group.place)
-        yield Candidate(total / len(values), f"mean of {name}", group.place)
-        yield Candidate(statistics.median(values), f"median of {name}", group.place)
-        yield Candidate(max(values) - min(values), f"largest less smallest of {name}", group.place)
+            yield Candidate(total, f"sum of {name}", group.place, "sum")
+        yield Candidate(total / len(values), f"mean of {name}", group.place, "mean")
+        yield Candidate(statistics.median(values), f"median of {name}", group.place, "mean")
+        yield Candidate(max(values) - min(values), f"largest less smallest of {name}", group.place, "difference")
 
 
 def leading(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
@@ -121,9 +128,11 @@ def leading(found: Found, groups: Sequence[Group]) -> Iterator[Candidate]:
             for many in range(2, min(len(values), _TOP + 1)):
                 part = math.fsum(order[:many])
                 if found.percent and total:
-                    yield Candidate(100 * part / total, f"share of the {kind} {many} of {group.name}", group.place)
+                    yield Candidate(
+                        100 * part / total, f"share of the {kind} {many} of {group.name}", group.place, "share"
+                    )
                 elif not found.percent:
-                    yield Candidate(part, f"sum of the {kind} {many} of {group.name}", group.place)
+                    yield Candidate(part, f"sum of the {kind} {many} of {group.name}", group.place, "sum")
 
 
 def paired(found: Found, numbers: Sequence[Operand], *, related: bool = False) -> Iterator[Candidate]:
@@ -138,37 +147,35 @@ def paired(found: Found, numbers: Sequence[Operand], *, related: bool = False) -
             continue
         if found.percent:
             yield from _percentages(one, other)
-            if not related and one.value + other.value:
-                share = 100 * one.value / (one.value + other.value)
-                yield Candidate(share, f"{one.text} ÷ ({one.text} + {other.text})", one.place)
         elif one.percent == other.percent:
-            yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place)
+            yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place, "difference")
             if other.value:
-                yield Candidate(one.value / other.value, f"{one.text} ÷ {other.text}", one.place)
+                yield Candidate(one.value / other.value, f"{one.text} ÷ {other.text}", one.place, "ratio")
     if not found.percent:
         for one, other in itertools.combinations(numbers, 2):
             if related and one.kin.isdisjoint(other.kin):
                 continue
-            yield Candidate(one.value + other.value, f"{one.text} + {other.text}", one.place)
-            yield Candidate((one.value + other.value) / 2, f"mean of {one.text} and {other.text}", one.place)
+            yield Candidate(one.value + other.value, f"{one.text} + {other.text}", one.place, "pair")
+            if not related:
+                mean = (one.value + other.value) / 2
+                yield Candidate(mean, f"mean of {one.text} and {other.text}", one.place, "mean")
 
 
-def together(numbers: Sequence[Operand]) -> Iterator[Candidate]:
-    """All of some numbers: their sum and mean."""
-    if 2 < len(numbers) <= MOST_PAIRED:
+def together(numbers: Sequence[Operand], *, related: bool = False) -> Iterator[Candidate]:
+    """All of some numbers: their sum."""
+    if 2 < len(numbers) <= MOST_PAIRED and (not related or frozenset.intersection(*(one.kin for one in numbers))):
         total = math.fsum(number.value for number in numbers)
         told = " + ".join(number.text for number in numbers[:6]) + (" + …" if len(numbers) > 6 else "")
-        yield Candidate(total, told, numbers[0].place)
-        yield Candidate(total / len(numbers), f"mean of {told.replace(' +', ',')}", numbers[0].place)
+        yield Candidate(total, told, numbers[0].place, "pair")
 
 
 def _percentages(one: Operand, other: Operand) -> Iterator[Candidate]:
-    if other.value:
-        yield Candidate(100 * one.value / other.value, f"{one.text} ÷ {other.text}", one.place)
+    if other.value and one.percent == other.percent:
+        yield Candidate(100 * one.value / other.value, f"{one.text} ÷ {other.text}", one.place, "share")
         change = 100 * (one.value - other.value) / abs(other.value)
-        yield Candidate(change, f"from {other.text} to {one.text}", one.place)
-        yield Candidate(-change, f"from {other.text} to {one.text}", one.place)
+        yield Candidate(change, f"from {other.text} to {one.text}", one.place, "change")
+        yield Candidate(-change, f"from {other.text} to {one.text}", one.place, "change")
     if one.percent or other.percent:
-        yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place)
+        yield Candidate(one.value - other.value, f"{one.text} − {other.text}", one.place, "change")
     if one.percent:
-        yield Candidate(100 - one.value, f"100 − {one.text}", one.place)
+        yield Candidate(100 - one.value, f"100 − {one.text}", one.place, "change")

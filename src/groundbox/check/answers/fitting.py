@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -23,11 +23,16 @@ _BEYOND: Final = 0.15
 
 
 class Candidate(NamedTuple):
-    """A value that was worked out from what was shown."""
+    """A value that was worked out from what was shown.
+
+    Attributes:
+        step: The kind of derivation, for which the sentence may have a word (`cues`).
+    """
 
     value: float
     derivation: str
     place: Place
+    step: str = "alone"
 
 
 class Window(NamedTuple):
@@ -66,12 +71,20 @@ def _rounded_to(number: Number) -> float:
     return float(Decimal(1).scaleb(exponent)) if isinstance(exponent, int) and any(digits.digits) else 0.0
 
 
-def best(found: Found, candidates: Sequence[Candidate], most: float) -> Candidate | None:
-    """The first candidate that fits, unless more than `most` would be expected to fit by accident."""
+def best(
+    found: Found, candidates: Sequence[Candidate], most: float, allowed: Callable[[str], float] = lambda step: math.inf
+) -> Candidate | None:
+    """The nearest candidate that fits, unless more than `most` would be expected to fit by accident.
+
+    Args:
+        allowed: A lower bound for some steps.
+    """
     values = sorted({candidate.value for candidate in candidates if math.isfinite(candidate.value)})
     for window in windows(found):
         fits = [one for one in candidates if window.low <= one.value <= window.high]
-        if fits and _expected(values, window) <= most:
+        expected = _expected(values, window) if fits else math.inf
+        fits = [one for one in fits if expected <= min(most, allowed(one.step))]
+        if fits:
             return min(fits, key=lambda one: abs(one.value - window.middle))
     return None
 

@@ -4,40 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers import derivations as by
+from groundbox.check.answers.cues import bound, cued
 from groundbox.check.answers.fitting import Candidate, best
 from groundbox.check.answers.found import Found
 from groundbox.check.answers.report import Support
 from groundbox.check.answers.scope import Scopes
-from groundbox.check.answers.sources import Count, Place, Shown, Sources, families
+from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families
 from groundbox.check.answers.wording import plain, stem, words
 
 _THING_NAMES: Final = """
 rows records entries lines values results items observations records
 """
-MOST_WORK: Final = 5_000_000
-"""Candidates that are worked out for one answer."""
+MOST_WORK: Final = 1_000_000
+"""Numbers that are looked at and worked out for one answer."""
+_MOST_PLACES: Final = 200
 _SMALL: Final = 20
 _FEW: Final = 5
 _NEIGHBOURS: Final = 12
 _CLEAR, _LIKELY, _WEAK = 0.02, 0.12, 0.4
-_CUE: Final = re.compile(
-    r"\b(?:total|sum|together|combined|overall|altogether|in all|insgesamt|gesamt|differ\w*|more|less|fewer"
-    r"|higher|lower|increas\w*"
-    r"|decreas\w*|gr[eo]w\w*|growth|rose|rise\w*|fell|falls?|dropp?\w*|declin\w*|gap|chang\w*|behind|ahead|lost|remov\w*"
-    r"|missing|remain\w*|left|gain\w*|range\w*|versus|vs|than|times|ratio|factor|per|each|every|average\w*|mean|avg|median"
-    r"|typical\w*|sum|of|differenz|mehr|weniger|durchschnitt\w*)\b",
-    re.IGNORECASE,
-)
 _LEADING: Final = re.compile(r"\b(?:top|first|largest|biggest|best|leading|highest)\b", re.IGNORECASE)
-_EXTREME: Final = re.compile(
-    r"\b(?:max\w*|min\w*|highest|lowest|largest|smallest|most|least|best|worst|top|fewest|biggest|peak)\b",
-    re.IGNORECASE,
-)
+_LARGEST: Final = re.compile(r"\b(?:max\w*|highest|largest|most|best|top|biggest|peak\w*|leads?)\b", re.IGNORECASE)
+_SMALLEST: Final = re.compile(r"\b(?:min\w*|lowest|smallest|least|worst|fewest|last)\b", re.IGNORECASE)
 _INDEX: Final = re.compile(
     r"(?:\b(?:row|item|index|line|number|entry|rank|position|id|no\.|class|label"
     r"|group|cluster|category|level|fold|epoch|node|run|day|week"
@@ -65,6 +57,8 @@ class Judge:
         self._plain = [one for one in sources.shown if not one.weak]
         self._common = _common(self._plain)
         self._families = families(sources.groups)
+        self._largest = _ends(sources.groups, max)
+        self._smallest = _ends(sources.groups, min)
         small = {one.value for one in self._plain if _is_small(one.value)}
         self._crowded = len(small) > _FEW
         self.work_left = MOST_WORK
@@ -74,7 +68,9 @@ class Judge:
         for number in found.numbers:
             for value, told in self._forms(found, number.value):
                 shown = self._pick(
-                    found, self._sources.by_value.get(value, ()), small=_is_small(number.value) and not told
+                    found,
+                    self._sources.by_value.get(value, [])[:_MOST_PLACES],
+                    small=_is_small(number.value) and not told,
                 )
                 if shown is not None:
                     return Held(shown.place.support(told), float(number.value), found.percent, not told)
@@ -102,13 +98,18 @@ class Judge:
             named = _INDEX.search(self._text[max(0, found.start - 20) : found.start].rstrip(" "))
             near = shown[0].place.part == "usage" or named
             return shown[0] if near else None
-        nearest = max(strong, key=lambda one: len(one.labels & wanted))
-        if not small or nearest.labels & wanted or not self._crowded:
+        nearest = max(strong, key=lambda one: (len((one.row or one.labels) & wanted), len(one.labels & wanted)))
+        if not small or (nearest.row or nearest.labels) & wanted or not self._crowded:
             return nearest
-        wider = self._scopes.words(self._scopes.paragraph(found))
-        nearest = max(strong, key=lambda one: len(one.labels & wider))
-        if nearest.labels & wider or _EXTREME.search(self._scopes.text(span)):
-            return nearest
+        return self._extreme(strong, self._scopes.text(span))
+
+    def _extreme(self, shown: Sequence[Shown], sentence: str) -> Shown | None:
+        """One that is the largest or the smallest of its column, if the sentence speaks of such."""
+        for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
+            if pattern.search(sentence):
+                for one in shown:
+                    if id(one) in ends:
+                        return one
         return None
 
     def _year(self, found: Found) -> Held | None:
@@ -130,10 +131,11 @@ class Judge:
         count = self._counted(found) or self._listed(found)
         if count is not None:
             return _held(found, count)
-        for candidates, most in self._searches(found, others):
+        steps = cued(self._text, found, self._scopes.sentence(found))
+        for candidates, most in self._searches(found, others, steps):
             tried = list(candidates)
             self.work_left -= len(tried)
-            chosen = best(found, tried, most)
+            chosen = best(found, tried, most, lambda step: bound(steps, step, _CLEAR))
             if chosen is not None:
                 return _held(found, chosen)
         return None
@@ -144,12 +146,12 @@ class Judge:
         return None if chosen is None else _held(found, chosen)
 
     def _searches(
-        self, found: Found, others: Sequence[tuple[Found, Held]]
+        self, found: Found, others: Sequence[tuple[Found, Held]], steps: frozenset[str]
     ) -> Iterator[tuple[Iterator[Candidate], float]]:
         """Kinds of derivation, the most telling first, with what each may owe to chance."""
         sentence = self._scopes.sentence(found)
         text = self._scopes.text(sentence)
-        cue = found.percent or _CUE.search(text) is not None
+        cue = found.percent or len(steps) > len(cued("", found, (0, 0)))
         small = any(_is_small(number.value) for number in found.numbers) and not found.percent
         likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
         near = self._labelled(self._scopes.words(sentence))
@@ -161,14 +163,16 @@ class Judge:
                 by.alone(found, [one for one in self._sources.shown if one.weak and one.place.part == "usage"]),
                 _LIKELY,
             )
-        yield by.grouped(found, self._sources.groups), _WEAK if cue else _LIKELY
+        yield by.grouped(found, self._sources.groups, self._scopes.words(sentence)), _WEAK if cue else _LIKELY
         yield by.paired(found, beside), _WEAK if cue else _LIKELY
         yield by.together(beside), _LIKELY
         named = by.operands(near, self._families)
         yield by.paired(found, named, related=True), _WEAK if cue and not small else likely
-        yield by.together(named), _LIKELY
+        yield by.together(named, related=True), _LIKELY
         if _LEADING.search(text):
             yield by.leading(found, self._sources.groups), _LIKELY
+        if named and self._scopes.is_item(found):
+            return
         wider = by.operands(self._labelled(self._scopes.words(self._scopes.paragraph(found))), self._families)
         yield by.paired(found, wider, related=True), likely if cue else clear
         everything = by.operands(self._plain, self._families)
@@ -181,6 +185,7 @@ class Judge:
     def _labelled(self, wanted: frozenset[str]) -> list[Shown]:
         """Shown numbers with a word of the sentence beside them that few others have."""
         telling = wanted - self._common
+        self.work_left -= len(self._plain)
         return [one for one in self._plain if one.labels & telling]
 
     def _counted(self, found: Found) -> Candidate | None:
@@ -229,6 +234,15 @@ def _common(shown: Sequence[Shown]) -> frozenset[str]:
     times = Counter(word for one in shown for word in one.labels)
     most = max(3, len(shown) // 3)
     return frozenset(word for word, many in times.items() if many > most)
+
+
+def _ends(groups: Sequence[Group], end: Callable[[list[Decimal]], Decimal]) -> frozenset[int]:
+    """The largest or the smallest numbers of the groups, by identity."""
+    found: set[int] = set()
+    for group in groups:
+        value = end([one.value for one in group.shown])
+        found.update(id(one) for one in group.shown if one.value == value)
+    return frozenset(found)
 
 
 def _is_small(value: Decimal) -> bool:

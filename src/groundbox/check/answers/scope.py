@@ -11,6 +11,7 @@ from groundbox.check.answers.found import Found
 from groundbox.check.answers.wording import words
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
+_ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 
 
@@ -30,6 +31,21 @@ class Scopes:
     def paragraph(self, one: Found) -> tuple[int, int]:
         """Start and end of the text between two empty lines."""
         return _span(self._paragraphs, one.start, len(self._text))
+
+    def is_item(self, one: Found) -> bool:
+        """Whether it stands in a list item or the row of a table."""
+        return _ITEM.match(self._text, self.sentence(one)[0]) is not None
+
+    def neighbourhood(self, one: Found) -> tuple[int, int]:
+        """Its sentence and the one before in the same paragraph; a list item or the row of a table stands alone."""
+        start, end = self.sentence(one)
+        if _ITEM.match(self._text, start):
+            return start, end
+        at = bisect.bisect_left(self._sentences, start)
+        before = self._sentences[at - 1] if at else start
+        if before < self.paragraph(one)[0] or _ITEM.match(self._text, before):
+            return start, end
+        return before, end
 
     def text(self, span: tuple[int, int]) -> str:
         """The text of a span, without its end where that is far away."""

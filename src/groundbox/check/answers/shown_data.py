@@ -81,8 +81,7 @@ def _read_table(table: Mapping[str, Any], place: Place, into: Sources) -> None:
         cells = [row.get(name) for row in rows]
         _read_column(str(name), cells, beside, place, into, whole=whole, weak=str(name) in index)
     total = _count(count, len(rows))
-    titles = words(" ".join(map(str, names)))
-    into.counts.append(Count(total, "rows of the table", place, titles | words("row record entry line result")))
+    into.counts.append(Count(total, "rows of the table", place, words("row record entry line result")))
     shown = _count(table.get("column_count"), len(names))
     into.counts.append(Count(shown, "columns of the table", place, words("column field")))
 
@@ -101,7 +100,7 @@ def _read_column(
         where = place._replace(where=f"row {row}, column {name}")
         number = _number(cell)
         if number is not None:
-            column.append(Shown(number, str(cell), where, labels | title, weak=weak))
+            column.append(Shown(number, str(cell), where, labels | title, weak=weak, row=labels))
             into.show(column[-1])
         elif isinstance(cell, str):
             read_text(visible(cell).text, where, into, labels | title)
@@ -134,8 +133,9 @@ def _number(cell: Any) -> Number | None:
 class _Walk:
     """Numbers and texts of nested data, with the path to each."""
 
-    def __init__(self, place: Place, into: Sources) -> None:
-        self._place, self._into, self._left = place, into, _MOST_NODES
+    def __init__(self, place: Place, into: Sources, *, alike: bool = True) -> None:
+        """`alike`: whether the numbers of one object may be added."""
+        self._place, self._into, self._left, self._alike = place, into, _MOST_NODES, alike
 
     def read(self, data: Any, path: str = "", labels: frozenset[str] = NO_WORDS, depth: int = 0) -> Shown | None:
         """Take what is in `data`; the number, if it is one."""
@@ -167,7 +167,7 @@ class _Walk:
             if shown is not None:
                 found.append(shown)
         where = self._place._replace(where=path)
-        if len(found) > 1:
+        if len(found) > 1 and self._alike:
             self._into.groups.append(Group(path or "the values", where, found, labels))
         if isinstance(data, list) and len(data) > 1:
             self._into.counts.append(Count(len(data), f"items of {path or 'the list'}", where, labels))
@@ -193,7 +193,7 @@ def _read_artifact(artifact: Artifact, place: Place, into: Sources) -> None:
         Number(Decimal(artifact.size_bytes), Decimal(1)), str(artifact.size_bytes), place, labels | words("byte size")
     )
     into.show(size)
-    _Walk(place, into).read(dict(artifact.facts), artifact.path, labels)
+    _Walk(place, into, alike=False).read(dict(artifact.facts), artifact.path, labels)
 
 
 def _read_failure(execution: Execution, place: Place, into: Sources) -> None:

@@ -76,7 +76,7 @@ def _tokens(line: str, place: Place, into: Sources) -> Iterator[_Token]:
 def _without_dates(line: str, place: Place, into: Sources) -> str:
     pieces, at = [], 0
     for date in dates(line):
-        into.dates.append((date, place))
+        into.date(date, place)
         pieces += [line[at : date.start], "\0" * (date.end - date.start)]
         at = date.end
     return "".join([*pieces, line[at:]])
@@ -126,11 +126,12 @@ def _line(line: _Line, names: Sequence[str], labels: frozenset[str], place: Plac
     leading, at = words(line.text[: line.tokens[0].start]), 0
     for token, name in zip(line.tokens, names, strict=True):
         between = line.text[at : token.start]
-        beside = words(between[-200:]) | words(name) | labels
-        if not (_PAIR.search(between) and words(between)):
-            beside |= leading
-        beside |= words(line.text[token.end : token.end + 24].partition(",")[0])
-        yield Shown(token.number, line.text[token.start : token.end], where, beside, token.percent)
+        row = words(between[-200:])
+        if not (_PAIR.search(between) and row):
+            row |= leading
+        row |= words(line.text[token.end : token.end + 24].partition(",")[0])
+        beside = row | words(name) | labels
+        yield Shown(token.number, line.text[token.start : token.end], where, beside, token.percent, row=row)
         at = token.end
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -14,7 +15,9 @@ from groundbox.check.answers.wording import plain
 from groundbox.execution import Execution
 
 MOST_NUMBERS: Final = 50_000
+MOST_DATES: Final = 2_000
 MOST_TEXT: Final = 16_000_000
+_VERSION: Final = re.compile(r"(?<![\w.])\d{1,4}\.\d{1,4}\.\d{1,4}(?![\w.])")
 NO_WORDS: Final[frozenset[str]] = frozenset()
 
 
@@ -42,6 +45,7 @@ class Shown(NamedTuple):
 
     Attributes:
         labels: Words beside it: of its line, its row, its column.
+        row: Those of them that are of its line or row only.
         weak: Whether it only counts lines, as the index of a printed table does.
     """
 
@@ -51,6 +55,7 @@ class Shown(NamedTuple):
     labels: frozenset[str]
     percent: bool = False
     weak: bool = False
+    row: frozenset[str] = NO_WORDS
 
     @property
     def value(self) -> Decimal:
@@ -85,6 +90,7 @@ class Sources:
     """Everything that was shown, in order.
 
     Attributes:
+        versions: Whether something like 1.2.3 was shown.
         dropped: Numbers that were over `MOST_NUMBERS`, and characters over `MOST_TEXT`.
     """
 
@@ -94,9 +100,11 @@ class Sources:
     dates: list[tuple[Date, Place]] = dataclasses.field(default_factory=list)
     texts: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
     names: list[tuple[str, Place]] = dataclasses.field(default_factory=list)
+    versions: bool = False
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     by_value: dict[Decimal, list[Shown]] = dataclasses.field(default_factory=dict)
     _text_left: int = MOST_TEXT
+    _dated: set[str] = dataclasses.field(default_factory=set)
 
     def show(self, shown: Shown) -> None:
         """Take a number."""
@@ -113,6 +121,17 @@ class Sources:
         if len(taken) < len(text):
             self.drop("characters shown", len(text) - len(taken))
         self.texts.append((plain(taken), place))
+        self.versions = self.versions or _VERSION.search(taken) is not None
+
+    def date(self, date: Date, place: Place) -> None:
+        """Take a date; the same text once."""
+        if date.text in self._dated:
+            return
+        if len(self._dated) >= MOST_DATES:
+            self.drop("dates shown", 1)
+            return
+        self._dated.add(date.text)
+        self.dates.append((date, place))
 
     def drop(self, what: str, count: int) -> None:
         """Count what was left out."""
