@@ -60,6 +60,7 @@ def test_a_plain_sum_is_asked_of_calc(question, expression):
         "?",
         "",
         "what is " + "1+" * 500 + "1?",
+        "what is 1" + " " * 380 + "x",
     ],
 )
 def test_every_other_question_is_not(question):

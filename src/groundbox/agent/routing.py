@@ -66,7 +66,8 @@ def route(source: str, language: str = "python") -> Route:
 
 def route_question(question: str) -> Route:
     """Where a question goes that no code was written for: `calc` for plain sums such as "what is 15 % of 200?"."""
-    match = _QUESTION.match(question) if len(question) <= 400 else None
+    question = " ".join(question.split()) if len(question) <= 400 else ""
+    match = _QUESTION.match(question)
     expression = match[1].strip() if match else ""
     if not expression or not _ASKED.search(question) or not _WORK.search(expression) or _LABEL.match(expression):
         return Route(tier="sandbox", reason="no plain sum")

@@ -39,7 +39,7 @@ def _decode(data: Any, depth: int) -> Any:
         raise NoPlainData(f"the result holds {str(data.get('opaque', 'something'))[:60]!r}, which is no plain data")
     try:
         return _KINDS[tags[0]](data[tags[0]], depth + 1)
-    except (TypeError, ValueError, KeyError, IndexError):
+    except (TypeError, ValueError, KeyError, IndexError, OverflowError, AttributeError):
         raise NoPlainData("the result is no data") from None
 
 
@@ -60,5 +60,5 @@ _KINDS: Final[Mapping[str, Callable[[Any, int], Any]]] = {
     "float": lambda data, _: float(data),
     "complex": lambda data, depth: complex(*_items(data, depth)),
     "bytes": lambda data, _: bytes.fromhex(data["hex"]),
-    "range": lambda data, _: list(range(*data)) if len(range(*data)) <= 100_000 else None,
+    "range": lambda data, _: range(*data),
 }

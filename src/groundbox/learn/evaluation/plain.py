@@ -22,6 +22,8 @@ def encode(value: Any) -> Any:
         return {"bytes": bytes(value).hex()}
     if isinstance(value, dict):
         return {"dict": [[encode(key), encode(item)] for key, item in dict.items(value)]}
+    if isinstance(value, range):
+        return {"range": [encode(value.start), encode(value.stop), encode(value.step)]}
     for kind in (list, tuple, set, frozenset):
         if isinstance(value, kind):
             return {kind.__name__: [encode(item) for item in value]}
@@ -41,6 +43,8 @@ def decode(data: Any) -> Any:
         return complex(decode(content[0]), decode(content[1]))
     if kind == "bytes":
         return bytes.fromhex(content)
+    if kind == "range":
+        return range(*map(decode, content))
     if kind == "dict":
         return {decode(key): decode(item) for key, item in content}
     return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind](map(decode, content))
