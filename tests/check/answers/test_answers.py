@@ -156,6 +156,21 @@ def test_a_number_is_found_in_the_cut_part_of_an_output(transcripts):
     assert report.mentions[0].support.where == "line 3"
 
 
+def test_a_number_beyond_those_that_are_kept_is_found_all_the_same(transcripts):
+    text = "".join(f"{n}\n" for n in range(100_000, 160_000))
+
+    class Handle:
+        def read(self, offset=0, size=1 << 20):
+            return text.encode()[offset : offset + size]
+
+    run = transcripts.execution(stdout=text, outputs={"stdout": Handle()})
+
+    report = check_answer("The last one is 159,999, the next would be 170,001.", [run])
+
+    assert [str(m.verdict) for m in report.mentions if m.text != "one"] == ["exact", "unsupported"]
+    assert report.dropped == {"numbers shown": 10_003}  # with the three of what the run cost
+
+
 def test_names_of_code_are_looked_for_in_the_programs(check):
     assert check("`net_total` holds it, `gross` does not.", "1\n", programs=["net_total = 3"]) == {
         "`net_total`": "no_claim",

@@ -109,7 +109,13 @@ class _Check:
             if held is not None:
                 self._held[n] = held
         missing = [n for n in numbers if n not in self._held]
-        self._held.update(search_whole(self._executions, {n: self._found[n] for n in missing}))
+        self._held.update(
+            search_whole(
+                self._executions,
+                {n: self._found[n] for n in missing},
+                all_outputs="numbers shown" in self._sources.dropped,
+            )
+        )
         for n in missing:
             if n not in self._held:
                 held = self._judge.derived(self._found[n], self._beside(n))

@@ -19,8 +19,14 @@ _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d
 _MOST_CHARS: Final = 40
 
 
-def search_whole(executions: Sequence[Execution], missing: Mapping[int, Found]) -> dict[int, Held]:
-    """Those of `missing` that stand in the part of an output that was cut out."""
+def search_whole(
+    executions: Sequence[Execution], missing: Mapping[int, Found], *, all_outputs: bool = False
+) -> dict[int, Held]:
+    """Those of `missing` that stand in an output that was cut.
+
+    Args:
+        all_outputs: Look through those that were not cut, too, because they held more numbers than are kept.
+    """
     wanted = {number.value: key for key, found in missing.items() for number in found.numbers}
     held: dict[int, Held] = {}
     if not wanted:
@@ -28,7 +34,7 @@ def search_whole(executions: Sequence[Execution], missing: Mapping[int, Found]) 
     for position, execution in enumerate(executions):
         for part in ("stdout", "stderr"):
             handle = execution.outputs.get(part)
-            if handle is None or not execution.dropped_bytes.get(part):
+            if handle is None or not (all_outputs or execution.dropped_bytes.get(part)):
                 continue
             for line, value in _numbers(handle):
                 key = wanted.get(value)
