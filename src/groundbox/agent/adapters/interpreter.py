@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from groundbox.agent.adapters.workplace import interruptible
@@ -30,14 +31,19 @@ class Interpreter:
             raise InvalidArgument(next(iter(options)), "belongs to a new sandbox, and one was given")
         self.sandbox: AsyncSandbox = sandbox.asynchronous if sandbox is not None else AsyncSandbox(**options)
         self._owned = sandbox is None
+        self._turn = asyncio.Lock()
 
     async def run(self, source: str, language: str = "python", **options: Any) -> Execution:
-        """Run one program. Where an earlier one has ended the process, in a fresh one with the same files."""
-        try:
-            return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
-        except SandboxLost:
-            await self.sandbox.restart()
-            return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
+        """Run one program. Where an earlier one has ended the process, in a fresh one with the same files.
+
+        Who is cancelled while waiting for another program disturbs nobody; while its own runs, stops it.
+        """
+        async with self._turn:
+            try:
+                return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
+            except SandboxLost:
+                await self.sandbox.restart()
+                return await interruptible(self.sandbox, self.sandbox.run(source, language=language, **options))
 
     async def close(self) -> None:
         """End the sandbox, unless it was given by somebody else."""
