@@ -1,10 +1,15 @@
-"""A run told to a model in plain text, and the pictures that go with it."""
+"""A run told to a model in plain text, and the pictures that go with it.
+
+Frameworks put their own words around it; what a guest printed is shown without sequences for terminals, characters
+that are not seen, and links that something would follow. Only the project's own loop marks it as data, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from groundbox.agent.defusing import shown
 from groundbox.execution import Display, Execution, Outcome
 
 MOST_CHARACTERS: Final = 20_000
@@ -13,7 +18,7 @@ MOST_PICTURES: Final = 4
 
 def told(execution: Execution, *, most_characters: int = MOST_CHARACTERS) -> str:
     """What a model has to know of a run. Each of its parts is cut in the middle where it is too long, and says so."""
-    return "\n".join(cut(part, most_characters) for part in _parts(execution)) or "(it ran and printed nothing)"
+    return "\n".join(cut(shown(part), most_characters) for part in _parts(execution)) or "(it ran and printed nothing)"
 
 
 def pictures(execution: Execution) -> list[bytes]:
