@@ -26,9 +26,11 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff\U0001d173-\U0001d17a]"
 )
+# A tag that fetches or acts by its name, any tag with an attribute (which may be a style or a handler), a declaration,
+# and an address between angle brackets.
 _FETCHING: Final = re.compile(
-    r"<(?=/?(?:a|area|audio|base|body|button|embed|form|frame|html|iframe|image|img|input|link|math|meta|object|"
-    r"picture|script|source|style|svg|table|td|th|track|video)\b|[a-z][a-z0-9+.-]{1,31}:)",
+    r"<(?=/?(?:a|applet|area|audio|base|bgsound|body|button|embed|form|frame|html|iframe|image|img|input|link|math|meta|"
+    r"object|picture|script|source|style|svg|table|td|th|track|video)\b|/?[a-z][^<>]*=|[!?]|[a-z][a-z0-9+.-]{1,31}:)",
     re.IGNORECASE,
 )
 _DEFINITION: Final = re.compile(r"\](?=[(:])")

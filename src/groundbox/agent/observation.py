@@ -48,6 +48,7 @@ _ENDS: Final = {
 _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
 _MOST_LOCALS: Final = 20
+_MOST_FINDING_CHARS: Final = 2000
 _MOST_NAMES: Final = 20
 
 
@@ -222,9 +223,9 @@ def finding_lines(warnings: Sequence[Warning]) -> Iterator[str]:
     """Findings, the most certain first."""
     known = {tier: number for number, tier in enumerate(TIERS)}
     for warning in sorted(warnings, key=lambda each: known.get(each.tier, len(TIERS))):
-        yield f"{warning.tier} {warning.code}: {warning.message}"
+        yield f"{warning.tier} {warning.code}: {one_line(warning.message, _MOST_FINDING_CHARS)}"
         if warning.hint:
-            yield f"    hint: {warning.hint}"
+            yield f"    hint: {one_line(warning.hint, _MOST_FINDING_CHARS)}"
 
 
 def _failure(execution: Execution) -> Iterator[str]:

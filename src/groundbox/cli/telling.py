@@ -48,10 +48,10 @@ class Telling:
             print(json.dumps(transcript.line(event)), flush=True)
         elif isinstance(event, Replied):
             if event.reply.text.strip() and event.reply.calls:
-                self._say(event.reply.text.strip())
+                self._quote(event.reply.text.strip())
         elif isinstance(event, Started):
             self._head(f"run {event.run}, {event.language}")
-            self._say(event.source.strip("\n"))
+            self._quote(event.source.strip("\n"))
         elif isinstance(event, Noticed):
             self._head(f"told: {event.kind}")
             self._some(event.text)
@@ -86,7 +86,7 @@ class Telling:
             return
         for name in _names(written):
             if not self._as_json:
-                self._say(f"in {folder / name}")
+                self._say(f"in {one_line(str(folder / name))}")
         for path, reason in written.problems.items():
             click.echo(f"groundbox: {one_line(path)} is not written: {one_line(reason)}", err=True)
 
@@ -116,14 +116,18 @@ class Telling:
     def _say(self, text: str) -> None:
         self._stderr.say(text)
 
+    def _quote(self, text: str) -> None:
+        """Words of a model or a guest, set in, so that none of their lines reads as one of ours."""
+        self._say("\n".join(f"    {line}" for line in text.splitlines()))
+
     def _some(self, text: str) -> None:
         lines = text.split("\n")
         if len(lines) <= _MOST_LINES:
-            self._say(text)
+            self._quote(text)
             return
         half = _MOST_LINES // 2
-        left_out = f"    … {len(lines) - 2 * half} lines more, which the model saw …"
-        self._say("\n".join([*lines[:half], left_out, *lines[-half:]]))
+        left_out = f"… {len(lines) - 2 * half} lines more, which the model saw …"
+        self._quote("\n".join([*lines[:half], left_out, *lines[-half:]]))
 
 
 def _names(written: Written) -> list[str]:
