@@ -49,6 +49,8 @@ _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
 _MOST_LOCALS: Final = 20
 _MOST_FINDING_CHARS: Final = 2000
+_LEAST_TOKENS: Final = 34
+"""What the line takes that says how much of a part is left out."""
 _MOST_NAMES: Final = 20
 
 
@@ -112,12 +114,15 @@ def observe(
     parts = dict(_parts(execution, [*execution.warnings, *findings], sent, refused))
     head = _head(execution, run, nothing=not parts, pictures=(len(sent), len(pictures)))
     allowed = shape.max_tokens - tokens_of("\n".join((head, *notes))) - sum(map(_fence_tokens, parts))
-    given = shares({name: _need(part) for name, part in parts.items()}, _WEIGHTS, allowed)
+    needs = {name: _need(part) for name, part in parts.items()}
+    least = {name: min(need, _LEAST_TOKENS) for name, need in needs.items()}
+    rest = {name: need - least[name] for name, need in needs.items()}
+    given = shares(rest, _WEIGHTS, allowed - sum(least.values()))
     texts: dict[str, str] = {}
     dropped: dict[str, int] = {}
     for name in _ORDER:
         if name in parts:
-            texts[name], dropped[name] = _fitted(parts[name], given[name], execution, run, name)
+            texts[name], dropped[name] = _fitted(parts[name], least[name] + given[name], execution, run, name)
     mark = mark_for(texts.values())
     body = [fenced(name, text, mark) for name, text in texts.items()]
     lost = {name: count for name, count in dropped.items() if count}
@@ -161,8 +166,8 @@ def _fence_tokens(name: str) -> int:
 
 
 def _need(part: str) -> int:
-    """Shown texts may grow by escapes; what matters is that one that fits as it is asks for no more."""
-    return tokens_of(part if len(part) > _MOST_FULLY_SHOWN else shown(part)) + 1
+    """Shown texts may grow by escapes, or shrink; `cut` takes one whole that fits both as it is and as it is shown."""
+    return max(tokens_of(part), tokens_of(part if len(part) > _MOST_FULLY_SHOWN else shown(part))) + 1
 
 
 _MOST_FULLY_SHOWN: Final = 32 * 1024
