@@ -6,23 +6,20 @@ that assign something are run there too, so that what comes later finds them.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
+from groundbox.agent.calc.straight import NotArithmetic
 from groundbox.agent.events import Box
+from groundbox.agent.routing import route, run_arithmetic
 from groundbox.execution import Execution
 
 
 class RoutedBox:
-    """Takes the place of a box; without `groundbox.agent.routing` everything goes to the sandbox."""
+    """Takes the place of a box."""
 
     def __init__(self, box: Box) -> None:
         self._box = box
         self._owed: list[str] = []
-        try:
-            self._routing: Any = importlib.import_module("groundbox.agent.routing")
-        except ModuleNotFoundError:
-            self._routing = None
 
     async def run(self, source: str, *, language: str = "python", **options: Any) -> Execution:
         """Run one program, here or there."""
@@ -40,15 +37,13 @@ class RoutedBox:
         return await self._box.restart()
 
     def _worked_out(self, source: str, language: str) -> Execution | None:
-        if self._routing is None:
-            return None
-        route = self._routing.route(source, language)
-        if route.tier != "calc":
+        taken = route(source, language)
+        if taken.tier != "calc":
             return None
         try:
-            execution: Execution = self._routing.run_arithmetic(source)
-        except self._routing.NotArithmetic:
+            execution = run_arithmetic(source)
+        except NotArithmetic:
             return None
-        if route.assigns:
+        if taken.assigns:
             self._owed.append(source)
         return execution
