@@ -384,10 +384,10 @@ MESSAGES = {
         "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql"
     ),
     ("-c", "1", "--option", "dialect=sqlite"): (
-        "Invalid value for '--option': 'dialect' is none of python, which takes no options of its own"
+        "Invalid value for '--option': 'dialect' is none of python, which takes checks"
     ),
     ("-c", "SELECT 1", "--language", "sql", "--option", "colour=red"): (
-        "Invalid value for '--option': 'colour' is none of sql, which takes database, dialect, max_tokens"
+        "Invalid value for '--option': 'colour' is none of sql, which takes aside, database, dialect, max_tokens"
     ),
     ("-c", "SELECT 1", "--language", "sql", "--option", "dialect"): (
         "Invalid value for '--option': 'dialect' is no NAME=VALUE"

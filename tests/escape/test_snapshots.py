@@ -80,7 +80,7 @@ def test_the_mounts_are_those_of_the_allow_list(attack):
         named.append(str(native.parent))
 
     public = "ld.so.cache localtime timezone mime.types alternatives fonts ssl/certs ssl/openssl.cnf ca-certificates"
-    system = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"] + [
+    system = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/var/cache/fontconfig"] + [
         f"/etc/{name}" for name in public.split()
     ]
     devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
