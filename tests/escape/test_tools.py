@@ -281,7 +281,7 @@ def test_only_arguments_that_fit_reach_a_tool(raw, paying, args):
 
 def test_without_the_schema_they_would(raw, paying, monkeypatch):
     monkeypatch.setattr(Checker, "problem", lambda self, value: None)
-    anything = Tool("pay", paying.pay, parameters={"type": "object"})
+    anything = Tool("pay", paying.pay, parameters={"type": "object", "additionalProperties": True})
 
     raw("ask(pay(1, amount='five', to=[5]))", tools=[anything])
 
@@ -324,7 +324,7 @@ open('f', 'wb').write(data)
 file = {'$file': {'path': 'f', 'size_bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}}
 print(ask({'op': 'call', 'id': 1, 'tool': 'see', 'args': {'items': [file] * 5000}})['error']['message'])
 """
-    see = Tool("see", lambda items: None, parameters={"type": "object"})
+    see = Tool("see", lambda items: None, parameters={"type": "object", "properties": {"items": {}}})
 
     execution = raw(source, tools=Tools([see], quotas=ToolQuotas(sent_bytes=5_000_000)))
 
@@ -402,7 +402,7 @@ def test_what_calls_under_way_hold_is_bounded(raw, monkeypatch):
     async def wait(x) -> None:
         await asyncio.Event().wait()
 
-    waiting = Tool("wait", wait, parameters={"type": "object"})
+    waiting = Tool("wait", wait, parameters={"type": "object", "properties": {"x": {}}})
     source = """
 many = '{"op":"call","id":%d,"tool":"wait","args":{"x":[' + '[],' * 95000 + '0]}}'
 for n in range(1, 5): send((many % n).encode())

@@ -13,6 +13,7 @@ import pytest
 
 import groundbox as gb
 from groundbox.errors import InvalidArgument
+from groundbox.sandbox.bridge.values import Unfit
 from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools, tool
 
 
@@ -43,7 +44,8 @@ def echo(value: object = None) -> object:
     return value
 
 
-ECHO = Tool("echo", lambda value=None: value, parameters={"type": "object"})
+ANYTHING = {"type": "object", "additionalProperties": True}
+ECHO = Tool("echo", lambda value=None: value, parameters=ANYTHING)
 
 
 def text(box, source, **options):
@@ -254,7 +256,7 @@ def test_values_go_there_and_back(box, value):
         seen.append(value)
         return value
 
-    tools = [Tool("see", see, parameters={"type": "object"})]
+    tools = [Tool("see", see, parameters=ANYTHING)]
     names = "import datetime\nfrom decimal import Decimal\ninf = float('inf')\n"
 
     assert text(box(tools), f"{names}value = {value!r}\ntools.see(value=value) == value") == "True"
@@ -314,7 +316,7 @@ def test_large_values_go_there_and_back(box, mib):
 
 def test_a_file_in_the_workdir_is_given_by_its_bytes(box):
     sizes = []
-    tools = [Tool("read", lambda file: sizes.append(len(file)) or file[:2], parameters={"type": "object"})]
+    tools = [Tool("read", lambda file: sizes.append(len(file)) or file[:2], parameters=ANYTHING)]
     source = """
 import os
 os.makedirs("a/b"); open("a/b/big.bin", "wb").write(b"xy" * 3_000_000)
@@ -455,7 +457,7 @@ def test_a_tool_may_be_called_so_often_in_a_sandbox(box):
 
 def test_bytes_in_and_out_are_bounded(box):
     quotas = ToolQuotas(sent_bytes=2000, received_bytes=3000, result_bytes=2500)
-    give = Tool("give", lambda n: "x" * n, parameters={"type": "object"})
+    give = Tool("give", lambda n: "x" * n, parameters=ANYTHING)
     sandbox = box(Tools([ECHO, give], quotas=quotas))
 
     sent = sandbox.run("import tools\nfor _ in range(3): tools.echo(value='x' * 900)")
@@ -727,6 +729,43 @@ def test_methods_partial_functions_and_objects_are_tools(box):
 
     assert text(box(tools), "tools.shift(1), tools.scale(2), tools.part(3)") == "(11, 20, 8)"
     assert [each.summary for each in Tools(tools)] == ["Shift it.", "Scale it.", "Add two numbers."]
+
+
+def send(to: str, *, account: str = "x", api_key: str = "") -> str:
+    return f"{to} by {account}"
+
+
+@pytest.mark.parametrize("parameters", [None, ANYTHING])
+def test_what_a_partial_has_bound_is_not_told_and_cannot_be_given(box, parameters):
+    mail = functools.partial(send, account="alice", api_key="sk-secret")
+    made = Tool("mail", mail, parameters=parameters)
+
+    assert "account" not in json.dumps(made.row())
+    assert "sk-secret" not in json.dumps(made.row())
+    assert text(box([made]), "tools.mail(to='bob')") == "'bob by alice'"
+    with pytest.raises(Unfit, match="'account' is not known"):
+        made.arguments({"to": "bob", "account": "bob"})
+
+
+def test_what_a_wrapped_partial_has_bound_cannot_be_given():
+    mail = functools.partial(send, account="alice")
+    made = Tool("mail", functools.wraps(mail)(lambda **given: mail(**given)), parameters=ANYTHING, returns={})
+
+    with pytest.raises(Unfit, match="'account' is not known"):
+        made.arguments({"to": "bob", "account": "bob"})
+
+
+def test_a_schema_by_hand_lets_only_its_own_names_through():
+    def ask(question, as_admin=False): ...
+
+    schema = {"type": "object", "properties": {"question": {"type": "string"}}}
+    made = Tool("ask", ask, parameters=schema)
+
+    with pytest.raises(Unfit, match="'as_admin' is not known; there is question"):
+        made.arguments({"question": "?", "as_admin": True})
+    assert made.row()["parameters"]["additionalProperties"] is False
+    open_made = Tool("ask", ask, parameters={**schema, "additionalProperties": True})
+    assert open_made.arguments({"question": "?", "as_admin": True}) == {"question": "?", "as_admin": True}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ as one, a dataclass as one. With a schema that was written by hand, values arriv
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import keyword
 import re
@@ -42,7 +43,8 @@ class Tool:
     Attributes:
         name: As the guest calls it; dots make namespaces: `db.query`.
         function: Called with keyword arguments; a coroutine function on the event loop, another one in a thread.
-        parameters: JSON Schema of the arguments, an object; None for what the annotations say.
+        parameters: JSON Schema of the arguments, an object; None for what the annotations say. Names that it does not
+            have are refused unless it has `additionalProperties`.
         returns: JSON Schema of the result; None for what the annotation says, or for anything.
         read_only: It changes nothing. Told to the guest, and a hint for policies.
         idempotent: Calling it once more does no harm; a call whose end is unknown may then be made again in a replay.
@@ -84,6 +86,8 @@ class Tool:
         assert self.parameters is not None
         if self.parameters.get("type") != "object":
             raise InvalidArgument("parameters", f'{self.name}: must be a schema with "type": "object"')
+        object.__setattr__(self, "parameters", {"additionalProperties": False, **self.parameters})
+        object.__setattr__(self, "_bound", _bound(self.function))
         object.__setattr__(self, "_arguments", _checker(self.name, "parameters", self.parameters))
         object.__setattr__(
             self, "_result", None if self.returns is None else _checker(self.name, "returns", self.returns)
@@ -99,7 +103,9 @@ class Tool:
         Raises:
             Unfit: It does not fit the schema.
         """
-        checker, model = vars(self)["_arguments"], vars(self)["_model"]
+        checker, model, bound = (vars(self)[name] for name in ("_arguments", "_model", "_bound"))
+        if taken := sorted(bound & given.keys()):
+            raise Unfit(f"{taken[0]!r} is not known")
         _demand(checker, given)
         if model is None:
             return dict(given)
@@ -232,9 +238,21 @@ def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
     try:
-        return inspect.signature(function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise _underivable(name, error) from None
+    bound = _bound(function)
+    return signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in bound])
+
+
+def _bound(function: Any) -> frozenset[str]:
+    """Arguments that a `functools.partial` has given by name, which are the host's to choose, and to know."""
+    names: set[str] = set()
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        names |= function.keywords.keys()
+        function = inspect.unwrap(function.func)
+    return frozenset(names)
 
 
 def _underivable(name: str, error: Exception) -> InvalidArgument:
