@@ -1,8 +1,10 @@
 """The host's end of the socket: whatever bytes come, there is a frame or a WireError, and nothing else."""
 
 import json
+import re
 import socket
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from groundbox.errors import WireError
 from groundbox.guest.wire import Wire
+from groundbox.limits import MiB
 from groundbox.sandbox import wire
 
 VALUES = st.recursive(
@@ -117,6 +120,30 @@ def test_the_size_of_a_frame_is_bounded_before_it_has_come(length, refused):
     with pytest.raises(WireError) as error:
         list(reader.feed(head))
     assert str(error.value) == f"a guest's frame of {length} bytes is over {wire.MOST_FRAME_BYTES}"
+
+
+@given(VALUES)
+def test_texts_are_taken_out_of_json_with_what_is_in_them(value):
+    body = json.dumps([value, '\\"[', {"a:\\\\": "]"}], ensure_ascii=False).encode(errors="surrogatepass")
+
+    expected = re.sub(rb'"(\\.|[^"\\])*"', b"", body, flags=re.DOTALL)
+
+    assert wire.without_texts(body) == bytes(byte for byte in expected if byte in b"[]{}:")
+
+
+@pytest.mark.parametrize("part", [b'""', b'":"', b'\\"":', b'\\"\\\\"', b"\\"])
+def test_looking_for_brackets_takes_memory_as_the_frame_does(part):
+    body = b"[" * 100 + part * (MiB // len(part))
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError):
+            wire.decode(body)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 8 * len(body)
 
 
 def test_an_order_is_encoded_as_the_guest_reads_it():

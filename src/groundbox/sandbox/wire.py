@@ -6,7 +6,6 @@ a frame and on the depth of what is in it. Nothing is ever unpickled.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
@@ -142,7 +141,11 @@ def count_values(body: bytes) -> int:
 
 
 def is_deeper(body: bytes, most: int) -> bool:
-    """Whether brackets nest too deeply, by peeling the innermost pairs off; never a loop over bytes in Python."""
+    """Whether brackets nest too deeply, by peeling the innermost pairs off; never a loop over bytes in Python.
+
+    Raises:
+        WireError: As `without_texts`.
+    """
     if body.count(b"[") + body.count(b"{") <= most:
         return False
     brackets = without_texts(body).translate(None, _NO_BRACKETS)
@@ -154,10 +157,20 @@ def is_deeper(body: bytes, most: int) -> bool:
 
 
 def without_texts(body: bytes) -> bytes:
-    """JSON with its strings taken out; in linear time, whatever the bytes are."""
-    return _STRING.sub(b"", body)
+    """The brackets, braces and colons of JSON, without those in its strings.
+
+    Linear in time, and the work in Python's own objects is bounded by the number of values, whatever the bytes are.
+    An escape is two bytes that go first, and two quotes with nothing between them change nothing for the rest.
+
+    Raises:
+        WireError: There are more strings than can be in so few values.
+    """
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = plain.translate(None, _NO_MARKS).replace(b'""', b"")
+    if marks.count(b'"') > 4 * (count_values(body) + 1):  # a value and its name, with two quotes each
+        raise WireError("a guest's frame is no JSON: it has more texts than values")
+    return b"".join(marks.split(b'"')[::2])
 
 
-# Possessive and with an optional end: linear also for a string that is long, full of escapes or never closed.
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}:"')
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")

@@ -9,6 +9,7 @@ import pytest
 import groundbox as gb
 from groundbox.errors import InvalidArgument
 from groundbox.jail.cgroup import Cgroup
+from groundbox.sandbox.bridge.log import Written
 from groundbox.tools import Tool, ToolLog, ToolQuotas, Tools
 
 
@@ -210,6 +211,33 @@ def test_a_row_is_written_for_each_call(box, tmp_path):
     assert {"wall_s", "sent_bytes", "received_bytes", "args_sha256", "since"} <= rows[1].keys()
     assert path.stat().st_mode & 0o777 == 0o600
     assert [row["seq"] for row in ToolLog.read(path)] == [1, 1, 2, 3, 3]
+
+
+def test_what_was_written_beside_the_loop_is_not_written_again(tmp_path):
+    log = ToolLog(tmp_path / "log")
+
+    log.add({"args": Written.ready({"a": 1}, b'{"a":"as it was"}'), "outcome": "é"})
+
+    assert (tmp_path / "log").read_text() == '{"args":{"a":"as it was"},"outcome":"\\u00e9"}\n'
+
+
+def without_amount(kind, content):
+    """Changes what it was given, which nobody should, and nothing comes of it."""
+    if kind == "args":
+        del content["amount"]
+    return content
+
+
+@pytest.mark.parametrize("redact", [None, without_amount])
+def test_what_a_file_has_of_a_call_is_what_memory_has(box, tmp_path, redact):
+    logs = ToolLog(tmp_path / "log"), ToolLog()
+    for log in logs:
+        box(Tools([Counter().tool], log=log, redact=redact)).run(f"{TRY}\ntold(5)")
+
+    named = "tool", "args", "args_sha256", "outcome", "answer"
+    in_file, in_memory = ([{name: row.get(name) for name in named} for row in log] for log in logs)
+    assert in_file == in_memory
+    assert in_file[0]["args"] == ({} if redact else {"amount": 5})
 
 
 def test_a_tool_that_changes_nothing_has_one_row(box):

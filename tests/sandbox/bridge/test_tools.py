@@ -302,7 +302,7 @@ tools.echo(value={given})
     assert text(sandbox, "tools.echo(value=1)") == "1"
 
 
-@pytest.mark.parametrize("mib", [0.9, 1.1, 8])
+@pytest.mark.parametrize("mib", [0.9, 1.1, 5.9])
 def test_large_values_go_there_and_back(box, mib):
     size = int(mib * gb.MiB)
     sandbox = box([ECHO])
@@ -312,6 +312,17 @@ def test_large_values_go_there_and_back(box, mib):
     assert (execution.error, execution.text) == (None, "True")
     assert list(execution.artifacts) == []
     assert execution.tool_calls.sent_bytes > size
+
+
+def test_arguments_as_json_have_a_bound_that_files_do_not(box):
+    read = Tool("read", lambda file: len(file), parameters={"type": "object", "properties": {"file": {}}})
+    sandbox = box([read])
+
+    execution = sandbox.run("import tools\ntools.read(file=bytes(7 << 20))")
+    sandbox.run("open('f', 'wb').write(bytes(9 << 20))")
+
+    assert execution.error.message.endswith("bytes of arguments, over 8388608; give tools.File(path)")
+    assert sandbox.run("tools.read(file=tools.File('f'))").text == str(9 << 20)
 
 
 def test_a_file_in_the_workdir_is_given_by_its_bytes(box):

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import GuestFileError, InvalidArgument, WireError
+from groundbox.limits import MiB
 from groundbox.sandbox.bridge import frames, values
-from groundbox.sandbox.bridge.log import digest
+from groundbox.sandbox.bridge.log import Written, digest
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolQuotas
 from groundbox.sandbox.bridge.values import Unfit
 
 _LARGE_BYTES: Final = 32 * 1024
+_MOST_BYTES: Final = 8 * MiB
+"""Of arguments as JSON; decoding and checking them holds the interpreter's lock. Bytes of files may be more."""
 
 Read = Callable[[frames.Kept], bytes]
 
@@ -23,7 +26,7 @@ Read = Callable[[frames.Kept], bytes]
 class Given(NamedTuple):
     """Arguments as they travelled, as the function gets them, and the digest of the call."""
 
-    tagged: dict[str, Any]
+    tagged: Written
     values: dict[str, Any]
     sha256: str
 
@@ -91,9 +94,12 @@ def _elsewhere(file: frames.Kept) -> bytes:
 def _given(tool: Tool, call: frames.Call, read: Read) -> Given:
     tagged = call.args or {}
     if call.file is not None:
+        if call.file.size_bytes > _MOST_BYTES:
+            raise Unfit(f"it has {call.file.size_bytes} bytes of arguments, over {_MOST_BYTES}; give tools.File(path)")
         try:
             tagged = frames.decode_args(read(call.file))
         except WireError as problem:
             raise Unfit(str(problem)) from None
     decoded = {name: values.decode(item, read) for name, item in tagged.items()}
-    return Given(tagged, tool.arguments(decoded), digest(tool.name, tagged))
+    written = Written.of(tagged)
+    return Given(written, tool.arguments(decoded), digest(tool.name, written))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from groundbox.sandbox.bridge.calls import Answer, Slots
+from groundbox.sandbox.bridge.log import Written
 from groundbox.sandbox.bridge.session import Session
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import Tools
@@ -72,7 +73,7 @@ class Bridge:
         if self.tools.redact is None:
             return content
         try:
-            shown = self.tools.redact(kind, content)
+            shown = self.tools.redact(kind, dict(content) if isinstance(content, Written) else content)
         except Exception:
             logger.exception("redacting %s of tool %s failed", kind, row["tool"])
             shown = "(not shown: redacting it failed)"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from groundbox.sandbox.bridge import frames, values
+from groundbox.sandbox.bridge.log import Written
 from groundbox.sandbox.bridge.tool import Tool, ToolFailure
 from groundbox.sandbox.bridge.tools import ToolRequest, settled
 from groundbox.sandbox.bridge.values import Unfit
@@ -60,6 +61,8 @@ class Answer:
 
     def recorded(self) -> dict[str, Any]:
         """As a log has it, and as this class takes it beside the outcome."""
+        if self.outcome == "ok" and self.body is not None:
+            return Written.ready({"value": self.value}, b'{"value":' + self.body + b"}")
         if self.outcome == "ok":
             return {"value": self.value}
         return {"type": self.type, "message": self.message, "retryable": self.retryable}

@@ -39,9 +39,9 @@ class ToolLog:
             OSError: It could not be written. The run is then ended: what is not told must not happen.
         """
         if self._path is None:
-            self.rows.append(dict(row))
+            self.rows.append({name: dict(part) if isinstance(part, Written) else part for name, part in row.items()})
             return
-        line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+        line = b"{" + b",".join(_dumped(name) + b":" + _dumped(part) for name, part in row.items()) + b"}\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.write(descriptor, line) != len(line):
@@ -82,10 +82,37 @@ def checked(row: Any) -> dict[str, Any]:
     return row  # type: ignore[no-any-return]
 
 
-def digest(tool: str, args: Mapping[str, Any]) -> str:
+class Written(dict[str, Any]):
+    """An object that was written as JSON already, beside the event loop. It must not be changed.
+
+    Attributes:
+        json: In ASCII.
+    """
+
+    json: bytes
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Written:
+        """Write it, as canonical JSON."""
+        return cls.ready(content, _dumped(content, sort=True))
+
+    @classmethod
+    def ready(cls, content: Mapping[str, Any], json: bytes) -> Written:
+        """What somebody else has written."""
+        made = cls(content)
+        made.json = json
+        return made
+
+
+def _dumped(value: Any, *, sort: bool = False) -> bytes:
+    if isinstance(value, Written):
+        return value.json
+    return json.dumps(value, sort_keys=sort, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def digest(tool: str, args: Written) -> str:
     """Of a call: its tool and its arguments as they travelled, as canonical JSON."""
-    told = json.dumps([tool, args], sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(told.encode("ascii")).hexdigest()
+    return hashlib.sha256(b"[" + _dumped(tool) + b"," + args.json + b"]").hexdigest()
 
 
 def of_one(rows: Iterable[Mapping[str, Any]], sandbox: str | None) -> list[Mapping[str, Any]]:
