@@ -16,6 +16,7 @@ import pytest
 
 from groundbox import Limits, Outcome
 from groundbox.errors import SandboxLost
+from groundbox.sandbox import memfile
 from groundbox.sandbox.bridge import frames, session
 from groundbox.sandbox.bridge.schema import Checker
 from groundbox.sandbox.bridge.session import Session
@@ -483,6 +484,33 @@ for n in range(2, 50):
 
     assert execution.error is None
     assert not [fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "/dev/null" and int(fd) > 2][10:]
+
+
+def test_a_large_result_that_nobody_waits_for_any_more_is_closed(sandbox, monkeypatch):
+    """The run ends while a thread of the host makes the file that the result would have come in."""
+    begun, go, made = threading.Event(), threading.Event(), []
+
+    def copied(data):
+        begun.set()
+        go.wait(20)
+        made.append(memfile_copied(data))
+        return made[0]
+
+    memfile_copied = memfile.copied
+    monkeypatch.setattr(memfile, "copied", copied)
+    box = sandbox(tools=[Tool("big", lambda: "x" * (2 << 20), parameters={"type": "object"})])
+    interrupter = threading.Thread(target=lambda: begun.wait(20) and box.interrupt())
+    interrupter.start()
+
+    execution = box.run("import tools\ntools.big()", wall_s=20)
+    interrupter.join()
+    go.set()
+
+    assert execution.outcome is Outcome.CANCELLED
+    until = time.monotonic() + 20
+    while (not made or "memfd" in _target(made[0])) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert "memfd" not in _target(made[0])
 
 
 def _target(fd):

@@ -36,7 +36,7 @@ from groundbox.sandbox.bridge.tally import Tally
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolRequest
 from groundbox.sandbox.bridge.values import Unfit
-from groundbox.sandbox.memfile import copied
+from groundbox.sandbox.memfile import Copy
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.bridge import Bridge
@@ -399,11 +399,11 @@ class Session:
             data = memoryview(frame)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 for content in large:
-                    descriptor = await asyncio.to_thread(copied, content)
+                    copy = await asyncio.to_thread(Copy, content)
                     try:
-                        data = data[await self._send_descriptor(data[:1], descriptor) :]
+                        data = data[await self._send_descriptor(data[:1], copy.descriptor) :]
                     finally:
-                        os.close(descriptor)
+                        copy.close()
                 await self._loop.sock_sendall(self._socket, data)
 
     async def _send_descriptor(self, data: memoryview, descriptor: int) -> int:
