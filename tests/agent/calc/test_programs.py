@@ -4,6 +4,9 @@ import ast
 import contextlib
 import io
 import random
+import subprocess
+import sys
+import tracemalloc
 
 import pytest
 
@@ -98,8 +101,9 @@ def test_programs_by_chance_print_what_cpython_prints():
         "x = y = 2.5\nx += 1\nprint(round(x), round(y), x == y, not x)",
         "total = 0\ntotal = total + 7\nprint('Total: ' + str(total))\ntotal",
         "from math import pi, floor\nr = 2\nprint(f'{pi * r ** 2:.3f} {floor(pi)}')",
-        "print(sum([1, 2, 3]), max((4, 5)), len('abc'), divmod(7, 2), bool(0), int(-2.5), float(3))",
+        "print(sum([1, 2, 3]), max((4, 5)), len('abc'), bool(0), int(-2.5), float(3))",
         "x: int = 5\nx if x > 3 else 0",
+        "q, r = divmod(7, 2)\nprint(q, r, sum((q, r)))",
         "n = 2 ** 1000\nn",
         "print(-0.0, 1e400, -1e400, 1e400 - 1e400)",
         "print()\nprint('a', end='')\nprint('b')",
@@ -154,6 +158,14 @@ def test_a_program_prints_what_cpython_prints(source):
         ("if True: x = 1", "If"),
         ("x = yield 3", "parse|Yield"),
         ("print(chr(55296))", "not known"),
+        ("x = ((1, 2), 3)", "in another"),
+        ("x = [[1]]", "in another"),
+        ("x = (1, 2)\nx == 3", "compares"),
+        ("x = 3 < [1]", "compares"),
+        ("print((1, 2))", "writes"),
+        ("x = str([1, 2])", "writes"),
+        ("print(f'{(1, 2)}')", "formats"),
+        ("(1, 2)", "no number"),
     ],
 )
 def test_everything_else_is_for_the_sandbox(source, reason):
@@ -178,3 +190,57 @@ def test_a_limit_is_a_limit():
     assert run(f"x = 2 ** {programs.MOST_BITS - 1}").names["x"].bit_length() == programs.MOST_BITS
     with pytest.raises(NotArithmetic):
         run(f"x = 2 ** {programs.MOST_BITS}")
+
+
+TOWER = "x = (1,)\ny = (1,)\n" + "x = (x, x)\ny = (y, y)\n" * 60
+
+
+@pytest.mark.parametrize("last", ["print(x)", "print(x == y)", "a = x < y", "a = str(x)", "print(f'{x}')", "x"])
+def test_tuples_of_tuples_do_not_keep_the_host_busy(last):
+    """In a process of its own, because without the limit the walk never ends."""
+    source = f"from groundbox.agent.calc.programs import run\nrun({TOWER + last!r})"
+
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.stderr.rstrip().endswith("NotArithmetic: it has a tuple or a list in another")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    pass\n" * 1_000 + "    return 1",
+        "    " + "a = " * 1_000 + "1\n    return 1",
+        "    " + ", ".join(["a"] * 1_000) + " = t\n    return 1",
+        "    return sum(t)",
+        "    return max(t)",
+    ],
+    ids=["pass", "targets", "taken apart", "sum", "max"],
+)
+def test_all_that_a_function_does_counts_as_steps(body):
+    source = f"t = ({', '.join(['1'] * 1_000)})\ndef f():\n{body}\n"
+
+    assert run(source + "f()\n" * 10).stdout == ""
+    with pytest.raises(NotArithmetic, match="steps"):
+        run(source + "f()\n" * 30)
+
+
+def test_a_function_is_looked_through_once(monkeypatch):
+    walked = []
+    walk = ast.walk
+    monkeypatch.setattr(programs.ast, "walk", lambda node: walked.append(node) or walk(node))
+
+    run("def f():\n    x = 1\n    return x\n" + "f()\n" * 100)
+
+    assert len(walked) == 1
+
+
+def test_a_long_text_is_refused_before_it_is_made():
+    source = f"x = '{'a' * 10_000}'\ny = f'{'{x}' * 900}'"
+    tracemalloc.start()
+
+    with pytest.raises(NotArithmetic, match="long text"):
+        run(source)
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000  # the text would have nine million characters

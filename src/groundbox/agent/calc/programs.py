@@ -8,7 +8,9 @@ beginning.
 Known are: assignments to names (also `+=` and several at once), numbers, texts and booleans; + - * / // % **,
 comparison, `and`, `or`, `not`, `if` expressions; round, abs, min, max, sum of integers (of floats it depends on the
 version), int, float, str, bool, len, pow, divmod of these; sqrt, floor, ceil, trunc, gcd, fabs, pi and e of math;
-print; f-strings; functions without parameters, whose last statement returns.
+print; f-strings; functions without parameters, whose last statement returns. A tuple or a list holds numbers and
+texts only, and is taken apart or given to a function of numbers: one that held others could be built in sixty lines
+and take longer than anybody waits to print or to compare.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ MOST_OUTPUT: Final = 60_000
 _NUMBERS: Final = (int, float)
 _SPEC: Final = re.compile(r"(?:[^{}]?[<>=^])?[+\- ]?#?0?\d{0,2}[,_]?(?:\.\d{1,2})?[bcdeEfFgGnosxX%]?\Z")
 _MOST_PLACES: Final = 400
+_COMPARED: Final = "it compares a tuple or a list"
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "round": round, "abs": abs, "min": min, "max": max, "sum": sum, "int": int, "float": float, "str": str,
     "len": len, "pow": pow, "divmod": divmod, "bool": bool,
@@ -77,6 +80,7 @@ class _Walk:
         self.out = io.StringIO()
         self.variables: dict[str, Any] = {}
         self._functions: dict[str, ast.FunctionDef] = {}
+        self._names_assigned: dict[int, frozenset[str]] = {}
         self._math: dict[str, Any] = {}
         self._locals: list[dict[str, Any] | None] = [None]
         self._assigned: list[frozenset[str]] = [frozenset()]
@@ -87,15 +91,14 @@ class _Walk:
         for position, statement in enumerate(tree.body):
             last = position == len(tree.body) - 1
             if isinstance(statement, ast.Expr) and not _is_print(statement.value):
-                result = self.value(statement.value)
+                result = self._single(statement.value, "its value is no number")
                 value = repr(result) if cell and last and result is not None else None
-                if isinstance(result, (tuple, list)):
-                    raise NotArithmetic("its value is no number")
             else:
                 self.statement(statement)
         return value
 
     def statement(self, node: ast.stmt) -> None:
+        self._step()
         if isinstance(node, ast.Assign):
             value = self.value(node.value)
             for target in node.targets:
@@ -134,7 +137,13 @@ class _Walk:
         for names in (self.variables, self._functions, self._math):
             names.pop(name, None)
 
+    def _step(self, count: int = 1) -> None:
+        self._steps += count
+        if self._steps > MOST_STEPS:
+            raise NotArithmetic("it takes many steps")
+
     def _assign(self, target: ast.expr, value: Any) -> None:
+        self._step()
         if isinstance(target, ast.Name):
             if target.id in _FUNCTIONS or target.id in ("print", "math") or target.id.startswith("__"):
                 raise NotArithmetic(f"it gives {target.id} another meaning")
@@ -154,9 +163,7 @@ class _Walk:
 
     def value(self, node: ast.expr) -> Any:
         """The value of an expression, within the limits."""
-        self._steps += 1
-        if self._steps > MOST_STEPS:
-            raise NotArithmetic("it takes many steps")
+        self._step()
         value = self._value(node)
         if type(value) is int and value.bit_length() > MOST_BITS:
             raise NotArithmetic(f"it makes a number of more than {MOST_BITS} bits")
@@ -164,6 +171,12 @@ class _Walk:
             raise NotArithmetic("it makes a long text")
         if type(value) not in (int, float, bool, str, tuple, list, type(None)):
             raise NotArithmetic(f"it makes a {type(value).__name__}")
+        return value
+
+    def _single(self, node: ast.expr, problem: str) -> Any:
+        value = self.value(node)
+        if isinstance(value, (tuple, list)):
+            raise NotArithmetic(problem)
         return value
 
     def _value(self, node: ast.expr) -> Any:
@@ -184,9 +197,9 @@ class _Walk:
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.JoinedStr):
-            return "".join(self._part(part) for part in node.values)
+            return self._joined(node)
         if isinstance(node, (ast.Tuple, ast.List)):
-            items = [self.value(item) for item in node.elts]
+            items = [self._single(item, "it has a tuple or a list in another") for item in node.elts]
             return tuple(items) if isinstance(node, ast.Tuple) else items
         if _is_math(node) and self._math.get("math") is MATH and isinstance(MATH[node.attr], float):
             return MATH[node.attr]
@@ -222,9 +235,9 @@ class _Walk:
         return -value if isinstance(node.op, ast.USub) else +value
 
     def _compare(self, node: ast.Compare) -> Any:
-        left, result = self.value(node.left), True
+        left, result = self._single(node.left, _COMPARED), True
         for sign, other in zip(node.ops, node.comparators, strict=True):
-            right = self.value(other)
+            right = self._single(other, _COMPARED)
             result = COMPARISONS[type(sign)](left, right)
             if not result:
                 return result
@@ -258,6 +271,9 @@ class _Walk:
             return self._operate(ast.Pow(), *arguments)
         if function is not len and function not in (str, bool) and not _all_numbers(arguments):
             raise NotArithmetic("it calls a function of more than numbers")
+        if function is str and any(isinstance(one, (tuple, list)) for one in arguments):
+            raise NotArithmetic("it writes a tuple or a list")
+        self._step(sum(len(one) for one in arguments if isinstance(one, (tuple, list))))
         if function is sum and any(isinstance(one, float) for one in _flat([*arguments, *named.values()])):
             raise NotArithmetic("the sum of floats depends on the version of Python")
         if function is round and any(abs(one) > _MOST_PLACES for one in [*arguments[1:], *named.values()] if one):
@@ -285,11 +301,8 @@ class _Walk:
         """Call a function of the program."""
         if len(self._locals) > 20:
             raise NotArithmetic("its functions call each other")
-        assigned = {
-            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
         self._locals.append({})
-        self._assigned.append(frozenset(assigned))
+        self._assigned.append(self._assigned_in(function))
         for statement in function.body[:-1]:
             self.statement(statement)
         last = function.body[-1]
@@ -299,14 +312,30 @@ class _Walk:
         self._assigned.pop()
         return value
 
+    def _assigned_in(self, function: ast.FunctionDef) -> frozenset[str]:
+        """Found once for each function, since it is called more often than it is long."""
+        known = self._names_assigned.get(id(function))
+        if known is None:
+            nodes = ast.walk(function)
+            known = frozenset(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+            self._names_assigned[id(function)] = known
+        return known
+
+    def _joined(self, node: ast.JoinedStr) -> str:
+        parts, size = [], 0
+        for part in node.values:
+            parts.append(self._part(part))
+            size += len(parts[-1])
+            if size > MOST_TEXT:
+                raise NotArithmetic("it makes a long text")
+        return "".join(parts)
+
     def _part(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant):
             return str(node.value)
         if not isinstance(node, ast.FormattedValue):
             raise NotArithmetic("it uses an f-string that is not plain")
-        value = self.value(node.value)
-        if isinstance(value, (tuple, list)):
-            raise NotArithmetic("it formats more than numbers and texts")
+        value = self._single(node.value, "it formats more than numbers and texts")
         if node.conversion == ord("r"):
             value = repr(value)
         elif node.conversion == ord("s"):
@@ -321,7 +350,7 @@ class _Walk:
     def _print(self, node: ast.Call) -> None:
         if any(isinstance(argument, ast.Starred) for argument in node.args):
             raise NotArithmetic("it spreads arguments")
-        values = [self.value(argument) for argument in node.args]
+        values = [self._single(argument, "it writes a tuple or a list") for argument in node.args]
         given = self._named(node)
         if set(given) - {"sep", "end"} or not all(isinstance(one, (str, type(None))) for one in given.values()):
             raise NotArithmetic("it prints elsewhere")
