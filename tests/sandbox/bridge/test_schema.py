@@ -5,6 +5,7 @@ import socket
 
 import pytest
 
+from groundbox.sandbox.bridge import schema as schema_module
 from groundbox.sandbox.bridge.schema import MOST_STEPS, Checker, Refused, TooMuch
 
 FITS = [
@@ -120,6 +121,45 @@ def test_a_value_that_would_take_too_long_is_given_up():
     assert Checker({"items": True}).problem([0] * (MOST_STEPS - 2)) is None
     with pytest.raises(TooMuch):
         Checker({"items": True}).problem([0] * MOST_STEPS)
+
+
+def test_values_that_are_checked_at_the_same_time_have_their_own_steps():
+    class Meanwhile(dict):
+        def __contains__(self, name):
+            assert checker.problem([]) is None
+            return super().__contains__(name)
+
+    checker = Checker({"items": {"properties": {"a": True}}})
+
+    with pytest.raises(TooMuch):
+        checker.problem([Meanwhile()] * MOST_STEPS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "most"),
+    [
+        ({"enum": ["a", 1, None]}, ["x"], 0),
+        ({"enum": [[str(n)] for n in range(50)]}, ["x"], 51),
+        ({"const": "a"}, ["x"], 0),
+    ],
+)
+def test_a_value_is_written_down_once_to_be_compared(schema, value, most, monkeypatch):
+    written = []
+    key = schema_module._key
+    monkeypatch.setattr(schema_module, "_key", lambda value: written.append(value) or key(value))
+
+    assert Checker(schema).problem(value) is not None
+    assert len(written) <= most
+
+
+@pytest.mark.parametrize("keyword", [{"enum": [[1]]}, {"const": [1]}, {"uniqueItems": True}])
+def test_what_comparing_takes_is_counted(keyword):
+    value = [[n] * 1000 for n in range(100)]
+    schema = {"allOf": [keyword if "uniqueItems" in keyword else {"not": keyword}] * 100}
+
+    assert Checker({"allOf": schema["allOf"][:1]}).problem(value) is None
+    with pytest.raises(TooMuch):
+        Checker(schema).problem(value)
 
 
 def test_a_schema_that_goes_around_in_circles_ends():

@@ -11,6 +11,7 @@ host's own: one that backtracks without end is the host's fault, so write it so 
 
 from __future__ import annotations
 
+import copy
 import datetime
 import decimal
 import json
@@ -21,6 +22,8 @@ from typing import Any, Final
 
 Schema = Mapping[str, Any] | bool
 MOST_STEPS: Final = 200_000
+_KEYED: Final = 8
+"""Values that are written down, to be compared, in the time of one step."""
 _SHOWN: Final = 60
 _TELLING_NAMES: Final = """
     $schema $id $comment $defs definitions title description default examples deprecated readOnly writeOnly format
@@ -61,9 +64,10 @@ class Checker:
         Raises:
             TooMuch: Finding out takes more than MOST_STEPS.
         """
-        self._left = MOST_STEPS
+        once = copy.copy(self)  # calls of one tool are checked at the same time, each with its own steps
+        once._left = MOST_STEPS
         try:
-            return self._first(self.schema, value, "")
+            return once._first(self.schema, value, "")
         except RecursionError:
             raise TooMuch from None
 
@@ -79,6 +83,24 @@ class Checker:
                 return problem
         return None
 
+    def _key(self, value: Any) -> str:
+        """As the function, and what it takes is counted."""
+        left, size = [value], 0
+        while left:
+            item = left.pop()
+            size += 1
+            if isinstance(item, dict):
+                left += item
+                left += item.values()
+            elif isinstance(item, list):
+                left += item
+            elif isinstance(item, str | bytes):
+                size += len(item) // _SHOWN
+        self._left -= size // _KEYED
+        if self._left < 0:
+            raise TooMuch
+        return _key(value)
+
     def _fits(self, schema: Schema, value: Any) -> bool:
         return self._first(schema, value, "") is None
 
@@ -89,12 +111,15 @@ class Checker:
         return _at(path, f"{_short(value)} is not of type {' or '.join(names)}")
 
     def _enum(self, wanted: Any, value: Any, schema: Any, path: str) -> str | None:
-        if any(_key(item) == _key(value) for item in wanted):
+        alike = [item for item in wanted if _alike(item, value)]
+        if alike and self._key(value) in map(_key, alike):
             return None
         return _at(path, f"{_short(value)} is none of {_short(wanted)}")
 
     def _const(self, wanted: Any, value: Any, schema: Any, path: str) -> str | None:
-        return None if _key(wanted) == _key(value) else _at(path, f"{_short(value)} is not {_short(wanted)}")
+        if _alike(wanted, value) and self._key(value) == _key(wanted):
+            return None
+        return _at(path, f"{_short(value)} is not {_short(wanted)}")
 
     def _properties(self, wanted: Any, value: Any, schema: Any, path: str) -> str | None:
         if not isinstance(value, dict):
@@ -157,7 +182,7 @@ class Checker:
         return None
 
     def _unique(self, wanted: Any, value: Any, schema: Any, path: str) -> str | None:
-        if not wanted or not isinstance(value, list) or len({_key(item) for item in value}) == len(value):
+        if not wanted or not isinstance(value, list) or len({self._key(item) for item in value}) == len(value):
             return None
         return _at(path, "it holds an item twice")
 
@@ -340,6 +365,11 @@ def _is_multiple(value: Any, of: Any) -> bool:
         return math.isclose(times, round(times), rel_tol=1e-12)
     except (OverflowError, ValueError):
         return False
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values can be equal at all, by their types."""
+    return isinstance(one, type(other)) or isinstance(other, type(one))
 
 
 def _key(value: Any) -> str:
