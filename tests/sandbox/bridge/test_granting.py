@@ -9,6 +9,7 @@ import pytest
 import groundbox as gb
 from groundbox.errors import InvalidArgument
 from groundbox.jail.cgroup import Cgroup
+from groundbox.sandbox.bridge.approval import MOST_WAITING
 from groundbox.sandbox.bridge.log import Written
 from groundbox.tools import Tool, ToolLog, ToolQuotas, Tools
 
@@ -116,6 +117,86 @@ def test_a_policy_that_allows_does_not_lift_an_approval(box):
     execution = box(Tools([counter.tool], policy=lambda r: "allow", approve=lambda r: False)).run(f"{TRY}\ntold(5)")
 
     assert (execution.text, counter.calls) == ("'ToolDenied'", [])
+
+
+def test_one_question_is_asked_at_a_time_and_so_many_wait(box):
+    counter, asked, most = Counter(approval=True), 0, 0
+
+    async def approve(request):
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0.001)
+        asked -= 1
+        return False
+
+    source = (
+        "import asyncio, tools\nawait asyncio.gather(*[tools.aio.pay(n) for n in range(40)], return_exceptions=True)"
+    )
+    execution = box(Tools([counter.tool], approve=approve)).run(source)
+
+    assert (most, counter.calls) == (1, [])
+    assert execution.tool_calls.outcomes == {"denied": 1 + MOST_WAITING, "quota": 39 - MOST_WAITING}
+
+
+def test_a_question_is_withdrawn_when_its_run_ends(box):
+    counter, asked, told = Counter(approval=True), threading.Event(), []
+
+    def approve(request):
+        asked.set()
+        told.append(request.withdrawn.wait(20))
+        return True
+
+    sandbox = box(Tools([counter.tool], approve=approve))
+    interrupter = threading.Thread(target=lambda: asked.wait(20) and sandbox.interrupt())
+    interrupter.start()
+
+    execution = sandbox.run(f"{TRY}\ntold(5)", wall_s=20)
+    interrupter.join()
+
+    assert execution.outcome is gb.Outcome.CANCELLED
+    assert told[0] is True
+    assert counter.calls == []
+
+
+def test_an_answer_that_comes_too_late_counts_for_nothing(box):
+    counter = Counter(approval=True)
+
+    async def approve(request):
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return True
+
+    execution = box(Tools([counter.tool], approve=approve, approval_s=0.1)).run(f"{TRY}\ntold(5)")
+
+    assert (execution.error.type, counter.calls) == ("ToolApprovalExpired", [])
+
+
+def test_a_function_that_goes_on_asking_holds_back_the_next_question(box):
+    counter, stuck, asked = Counter(approval=True), threading.Event(), []
+
+    def approve(request):
+        asked.append(request.seq)
+        stuck.wait(20)
+        return True
+
+    sandbox = box(Tools([counter.tool], approve=approve, approval_s=0.2))
+
+    first, second = (sandbox.run(f"{TRY}\ntold(5)") for _ in range(2))
+    stuck.set()
+
+    assert first.error.type == second.error.type == "ToolApprovalExpired"
+    assert (asked, counter.calls) == ([1], [])
+
+
+def test_nothing_more_is_asked_in_a_run_that_ends_for_want_of_an_answer(box):
+    counter, asked = Counter(approval=True), []
+    source = "import asyncio, tools\nawait asyncio.gather(*[tools.aio.pay(n) for n in range(5)])"
+
+    execution = box(Tools([counter.tool], approve=lambda request: asked.append(request.seq))).run(source)
+
+    assert (execution.error.type, asked) == ("ToolApprovalPending", [1])
 
 
 def test_an_approval_that_fails_is_a_no(box):

@@ -90,6 +90,7 @@ class Session:
         self._tools = bridge.tools
         self._quotas = bridge.tools.quotas
         self._arguments = Arguments(read, self._quotas)
+        self._approval = Approval(bridge.tools, bridge.turns)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.descriptor = theirs.detach()
         self._socket.setblocking(False)
@@ -325,12 +326,14 @@ class Session:
     async def _approved(self, identity: int, request: ToolRequest, row: dict[str, Any]) -> Answer | None:
         """None for a yes. Without an answer the run is ended, and this never returns."""
         assert self._control is not None
-        outcome = await Approval(self._tools, self._control).ask(request)
+        outcome = await self._approval.ask(request, self._control)
         row["approval"] = outcome
         if outcome == "yes":
             return None
         if outcome == "no":
             return refused("denied", "ToolDenied", f"{request.tool.name} was not approved")
+        if outcome == "crowded":
+            return self._refuse("too many calls wait for approval at once; wait for their answers")
         row["unanswered"] = "expired" if outcome == "expired" else "pending"
         name = request.tool.name
         told = f"nobody approved {name} within {self._tools.approval_s:g} s" if outcome == "expired" else ""

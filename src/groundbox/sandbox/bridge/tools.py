@@ -10,6 +10,7 @@ import difflib
 import inspect
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -65,12 +66,15 @@ class ToolRequest:
         arguments: As the tool would get them; they are a guest's words.
         run: The number of the run in its sandbox, from 1.
         seq: The number of the call in its sandbox, from 1.
+        withdrawn: Set when the answer to a question counts no more: its call was taken back, its run has ended, or it
+            took too long.
     """
 
     tool: Tool
     arguments: Mapping[str, Any]
     run: int
     seq: int
+    withdrawn: threading.Event = dataclasses.field(default_factory=threading.Event, repr=False, compare=False)
 
 
 Policy = Callable[[ToolRequest], str | Awaitable[str]]
@@ -101,7 +105,8 @@ class Tools:
         policy: Asked before each call: `allow`, `deny` or `ask`. What it raises is a no.
         approve: Asked for calls that need approval, by the tool or by the policy: True, False, or None for "not now".
             Without it, such a call ends the run at once, and the log can be replayed when there is an answer.
-        approval_s: How long an answer is waited for; the guest is frozen meanwhile where the kernel can do that.
+        approval_s: How long an answer is waited for once its question is asked, one at a time in a sandbox; the guest
+            is frozen meanwhile where the kernel can do that.
         redact: Called with `args`, `value` or `error` and the content; returns what the log and results may show.
         log: Gets a row for each call.
         replayed: Rows of a log, from which calls are answered until it ends; see `replay`.
