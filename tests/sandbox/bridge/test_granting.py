@@ -463,6 +463,8 @@ def test_a_replay_is_of_one_sandbox(box):
 
     with pytest.raises(InvalidArgument, match=r"the log has calls of 2 sandboxes; say which"):
         tools.replay(log)
+    with pytest.raises(InvalidArgument, match=r"the log has calls of 2 sandboxes; say which"):
+        Tools([counter.tool], replayed=log)
     with pytest.raises(InvalidArgument, match=r"the log has no calls of 'x'"):
         tools.replay(log, sandbox="x")
     again = tools.replay(log, sandbox=first.tool_calls.sandbox)

@@ -154,7 +154,8 @@ class Replay:
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        last = {row["seq"]: row for row in map(checked, rows) if row["args_sha256"]}  # others were no calls of a tool
+        rows = of_one(map(checked, rows), None)
+        last = {row["seq"]: row for row in rows if row["args_sha256"]}  # others were no calls of a tool
         self._rows = [last[seq] for seq in sorted(last)]
 
     def take(self, tool: str, args_sha256: str) -> Recorded | None:
