@@ -544,7 +544,7 @@ def test_a_guest_cannot_make_the_wall_clock_stand_still_for_longer_than_is_allow
 def test_what_a_tool_raises_tells_nothing_of_the_host(raw, paying, everything, nonce):
     def fail() -> None:
         hidden = nonce
-        raise RuntimeError(f"cannot read /srv/{hidden}/key\n{hidden}")
+        raise RuntimeError(f"no access with key={hidden}")
 
     execution = raw("print(ask({'op': 'call', 'id': 1, 'tool': 'fail', 'args': {}}))", tools=[Tool("fail", fail)])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from groundbox import Execution
-from groundbox.sandbox.bridge.tool import Tool
+from groundbox.sandbox.bridge.tool import Tool, ToolFailure
 from groundbox.testing.base import Conformance
 
 
@@ -22,7 +22,7 @@ async def double_later(number: int) -> int:
 
 def refuse(why: str) -> None:
     """Always fails."""
-    raise ValueError(why)
+    raise ToolFailure(why)
 
 
 ECHO = Tool("echo", lambda value: value, parameters={"type": "object", "properties": {"value": {}}})
@@ -51,7 +51,7 @@ class ToolsConformance(Conformance):
     def test_what_a_tool_raises_can_be_caught(self) -> None:
         source = "try: tools.refuse('no')\nexcept tools.ToolError as error: print(error)"
 
-        assert self._called(source).stdout == "refuse: ValueError: no\n"
+        assert self._called(source).stdout == "refuse: ToolFailure: no\n"
 
     def test_large_and_strange_values_go_to_a_tool_and_back(self) -> None:
         source = "data = {'ü\\0🎉': [b'\\xff' * 3_000_000, 2**100, None]}\ntools.echo(data) == data"

@@ -11,7 +11,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox.bridge.approval import MOST_WAITING
 from groundbox.sandbox.bridge.log import Written
-from groundbox.tools import Tool, ToolLog, ToolQuotas, Tools
+from groundbox.tools import Tool, ToolFailure, ToolLog, ToolQuotas, Tools
 
 
 @pytest.fixture
@@ -384,12 +384,12 @@ def test_a_replay_answers_from_the_log_and_calls_nothing(box, amounts):
 
 def test_a_replay_answers_failures_as_failures(box):
     def fail(n: int) -> None:
-        raise ValueError(f"no {n}")
+        raise ToolFailure(f"no {n}")
 
     program = "import tools\ntry: tools.fail(1)\nexcept tools.ToolError as error: print(error)"
     first, tools, log = recorded(box, program, Tool("fail", fail))
 
-    assert box(tools.replay(log)).run(program).stdout == first.stdout == "fail: ValueError: no 1\n"
+    assert box(tools.replay(log)).run(program).stdout == first.stdout == "fail: ToolFailure: no 1\n"
 
 
 @pytest.mark.parametrize("other", ["told(2)", "tools.other(1)"])

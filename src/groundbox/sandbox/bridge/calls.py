@@ -10,7 +10,6 @@ import inspect
 import itertools
 import json
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,14 +22,10 @@ from groundbox.sandbox.bridge.values import Unfit
 
 logger = logging.getLogger(__name__)
 
-_MOST_MESSAGE: Final = 500
+_MOST_MESSAGE: Final = 4000
 _MOST_SHOWN: Final = 20
 _DEEPEST_SHOWN: Final = 4
-_REDACTED: Final = (
-    (re.compile(r"(?<=://)[^/@\s]{1,200}@"), "…@"),
-    (re.compile(r"(?<![\w.:/])(?:/[\w.@+~-]{1,255}){2,40}"), "<path>"),
-    (re.compile(r"\b[A-Za-z]:\\[^\s'\"]{1,400}"), "<path>"),
-)
+_SILENT: Final = "the tool failed, and its message stays on the host"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,7 +182,7 @@ def _answer(tool: Tool, result: Any) -> Answer:
         return Answer(outcome="ok", value=value, body=frames.dumped(value))
     except Unfit as problem:
         logger.warning("tool %s: its result is refused: %s", tool.name, problem)
-        return refused("unfit", "InvalidResult", f"{tool.name} returned what it may not: {problem}"[:_MOST_MESSAGE])
+        return refused("unfit", "InvalidResult", f"{tool.name} returned what its schema or the bridge does not allow")
 
 
 def _as_json(plain: Any) -> Any:
@@ -200,20 +195,12 @@ def _as_json(plain: Any) -> Any:
 
 
 def _failed(tool: Tool, error: BaseException) -> Answer:
-    """What the tool says on purpose is told in full; of everything else the type, and the message without places."""
+    """What the tool says on purpose is told in full; of everything else the type only, as messages quote secrets."""
     logger.info("tool %s failed: %r", tool.name, error, exc_info=error)
     kind = type(error).__name__[:100]
     if isinstance(error, ToolFailure):
-        return refused("error", kind, str(error)[: 8 * _MOST_MESSAGE], retryable=error.retryable)
-    return refused("error", kind, redacted(str(error)))
-
-
-def redacted(message: str) -> str:
-    """The first line, without credentials in addresses and without paths of the host."""
-    line = message.strip().split("\n", 1)[0][: 4 * _MOST_MESSAGE]
-    for pattern, instead in _REDACTED:
-        line = pattern.sub(instead, line)
-    return line[:_MOST_MESSAGE]
+        return refused("error", kind, str(error)[:_MOST_MESSAGE], retryable=error.retryable)
+    return refused("error", kind, _SILENT)
 
 
 async def allowed(policy: Any, request: ToolRequest) -> str:
