@@ -5,16 +5,20 @@ sqlglot parses and qualifies it with the live schema. Where it cannot, there is 
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.check.sql.comparisons import compare
+from groundbox.check.sql.growth import MOST_NODES, too_large
 from groundbox.check.sql.parts import Edge, Predicate, Select, own, resolve, sqlglot_module
 from groundbox.check.sql.schema import Schema
 
 MOST_CHARS: Final = 20_000
+MOST_TOKENS: Final = 2_000
+"""The parser and what follows take more than linear time in a chain such as `a || a || …`."""
 _MOST_DEPTH: Final = 60
+_MOST_BRACKETS: Final = 150
 
 
 class NotTakenApart(Exception):
@@ -36,8 +40,12 @@ class Query:
         """
         self.text, self.dialect, self.schema = text, dialect, schema
         self.tree = parsed(text, dialect)
+        problem = too_large(self.tree, schema)
+        if problem:
+            raise NotTakenApart(problem)
         _mend_quoted_texts(self.tree, dialect, schema)
         self.qualified = _qualified(self.tree, dialect, schema)
+        _check_size(self.qualified)
         self.selects = list(_selects(self.qualified, schema))
 
     @property
@@ -93,14 +101,18 @@ def parsed(text: str, dialect: str) -> Any:
         raise NotTakenApart(f"it has {len(text)} characters, over {MOST_CHARS}")
     if _depth(text) > _MOST_DEPTH:
         raise NotTakenApart(f"its parentheses are nested more than {_MOST_DEPTH} deep")
-    sqlglot, errors = importlib.import_module("sqlglot"), sqlglot_module("errors")
+    errors = sqlglot_module("errors")
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect=dialect) if tree is not None]
+        reader = sqlglot_module("dialects.dialect").Dialect.get_or_raise(dialect)
+        tokens = reader.tokenize(text)
+        _check_tokens(tokens)
+        trees = [tree for tree in reader.parser().parse(tokens, text) if tree is not None]
     except (errors.SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
         raise NotTakenApart("it does not parse") from None
     if len(trees) != 1:
         raise NotTakenApart(f"it has {len(trees)} statements, not one")
     tree = trees[0]
+    _check_size(tree)
     while isinstance(tree, sqlglot_module("expressions").Subquery) and not tree.alias:
         tree = tree.this
     if not isinstance(tree, sqlglot_module("expressions").Query):
@@ -117,6 +129,18 @@ def _depth(text: str) -> int:
         depth += (character == "(") - (character == ")")
         most = max(most, depth)
     return most
+
+
+def _check_tokens(tokens: Sequence[Any]) -> None:
+    if len(tokens) > MOST_TOKENS:
+        raise NotTakenApart(f"it has {len(tokens)} words and signs, over {MOST_TOKENS}")
+    if sum(token.token_type.name == "L_BRACKET" for token in tokens) > _MOST_BRACKETS:
+        raise NotTakenApart(f"it has more than {_MOST_BRACKETS} square brackets")
+
+
+def _check_size(tree: Any) -> None:
+    if next(itertools.islice(tree.walk(), MOST_NODES, None), None) is not None:
+        raise NotTakenApart(f"it has more than {MOST_NODES} parts")
 
 
 def _mend_quoted_texts(tree: Any, dialect: str, schema: Schema) -> None:
