@@ -1,0 +1,180 @@
+"""The card of a grounded agent, and the application that answers other agents over HTTP.
+
+Nothing is bound here: whoever serves the application chooses the address, and who may ask. It asks for no credentials,
+so that it belongs on a loopback address, or behind something that does. A page in a browser of the same machine is
+kept out: requests to another host's name are refused, which a rebound name is, and so are those that a page can send
+without being allowed to, whose content is not JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from importlib import metadata
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task, TaskState
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import PlainTextResponse
+
+from groundbox.agent.a2a.executor import GroundedExecutor
+from groundbox.agent.a2a.parts import JSON, TEXT
+from groundbox.agent.a2a.service import Service
+from groundbox.agent.grounded import GroundedAgent
+from groundbox.errors import InvalidArgument
+
+VERSIONS: Final = ("1.0", "0.3")
+"""Of the protocol, the preferred one first."""
+NAME: Final = "groundbox"
+DESCRIPTION: Final = (
+    "Answers a question about the files that come with it by writing programs and running them in a sandbox, "
+    "and names what of its answer no run bears out."
+)
+_TAKES: Final = (TEXT, "text/csv", JSON, "application/pdf", "image/png", "image/jpeg", "application/octet-stream")
+_GIVES: Final = (TEXT, JSON, "image/png", "text/csv", "application/octet-stream")
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_ENDED: Final = (
+    TaskState.TASK_STATE_COMPLETED,
+    TaskState.TASK_STATE_CANCELED,
+    TaskState.TASK_STATE_FAILED,
+    TaskState.TASK_STATE_REJECTED,
+)
+
+
+def card(url: str, *, name: str = NAME, description: str = DESCRIPTION) -> AgentCard:
+    """What other agents read before they ask.
+
+    Args:
+        url: Where the root of the application is reached, such as `http://127.0.0.1:9000/`.
+
+    Raises:
+        InvalidArgument: It is no such address.
+    """
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise InvalidArgument("url", f"must be an address such as 'http://127.0.0.1:9000/', not {url!r}")
+    skill = AgentSkill(
+        id="ask_data",
+        name="Answer a question about data",
+        description="Send one complete question as text, and the files it is about as raw parts with their names.",
+        tags=["data", "analysis", "code", "charts"],
+        examples=["Which region sells best in sales.csv? Draw a chart of it."],
+    )
+    return AgentCard(
+        name=name,
+        description=description,
+        version=_version(),
+        supported_interfaces=[
+            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version) for version in VERSIONS
+        ],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=False),
+        default_input_modes=list(_TAKES),
+        default_output_modes=list(_GIVES),
+        skills=[skill],
+    )
+
+
+def application(agent: GroundedAgent, card: AgentCard, *, service: Service | None = None) -> Starlette:
+    """An ASGI application that serves `agent` under `card`; run it with any server of ASGI.
+
+    Clients of version 0.3 are answered where the card has an interface of that version.
+    Its end ends the sandboxes of all questions. Tasks are kept in memory and known to this process only.
+    """
+    service = service or Service()
+    kept = KeptTasks(service.max_kept_bytes)
+    executor = GroundedExecutor(agent, service=service)
+    handler = DefaultRequestHandler(agent_executor=executor, task_store=kept, agent_card=card)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        yield
+        await executor.aclose()
+        await handler.aclose()
+
+    older = any(each.protocol_version.startswith("0.") for each in card.supported_interfaces)
+    hosts = {_host(each.url) for each in card.supported_interfaces} | set(_LOOPBACK)
+    return Starlette(
+        routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=older)],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts), www_redirect=False),
+            Middleware(Door, max_bytes=service.max_request_bytes),
+        ],
+        lifespan=lifespan,
+    )
+
+
+class KeptTasks(InMemoryTaskStore):
+    """Tasks in memory, the oldest of those that have ended let go when they are more than `max_bytes`."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._ended: OrderedDict[str, tuple[int, ServerCallContext]] = OrderedDict()
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        """Keep a task; the last one that has ended is always kept."""
+        await super().save(task, context)
+        if task.status.state not in _ENDED:
+            return
+        before = self._ended.pop(task.id, None)
+        self._bytes += task.ByteSize() - (before[0] if before else 0)
+        self._ended[task.id] = (task.ByteSize(), context)
+        while self._bytes > self._max_bytes and len(self._ended) > 1:
+            oldest, (size, its_context) = self._ended.popitem(last=False)
+            self._bytes -= size
+            await self.delete(oldest, its_context)
+
+
+class Door:
+    """Reads a request before anything else does, and refuses what is too large or no JSON."""
+
+    def __init__(self, app: Any, max_bytes: int) -> None:
+        self._app, self._max_bytes = app, max_bytes
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, as ASGI has it."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != JSON.encode():
+            await PlainTextResponse(f"send {JSON}", status_code=415)(scope, receive, send)
+            return
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            if len(body) > self._max_bytes:
+                told = f"a request has at most {self._max_bytes} bytes"
+                await PlainTextResponse(told, status_code=413)(scope, receive, send)
+                return
+            if not message.get("more_body", False):
+                break
+        first = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+
+        async def read() -> Any:
+            return first.pop() if first else await receive()
+
+        await self._app(scope, read, send)
+
+
+def _host(url: str) -> str:
+    name = urlsplit(url).hostname or ""
+    return f"[{name}]" if ":" in name else name
+
+
+def _version() -> str:
+    try:
+        return metadata.version("groundbox")
+    except metadata.PackageNotFoundError:
+        return "0"
