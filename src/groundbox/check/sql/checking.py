@@ -21,7 +21,7 @@ from groundbox.check.sql.opening import opened
 from groundbox.check.sql.query import NotTakenApart, Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.rules import all_rules
-from groundbox.check.sql.source import Database
+from groundbox.check.sql.source import Database, Sourced
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Warning
 
@@ -89,7 +89,7 @@ def look(
 ) -> Look:
     """Apply every rule; tiers come later."""
     seen = Look()
-    schema = source.schema()
+    schema = source.schema_for(sql) if isinstance(source, Sourced) else source.schema()
     if not len(schema):
         seen.notes.append(_note("sql.no_schema", "no table of the database can be seen", "Is it the right database?"))
     try:

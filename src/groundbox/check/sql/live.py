@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final
 
+from groundbox.check.sql.behind_from import calls_named, key_candidates, names_in, repeats_query
+from groundbox.check.sql.query import NotTakenApart, Query, parsed
 from groundbox.check.sql.reading import schema_of
-from groundbox.check.sql.schema import Schema
+from groundbox.check.sql.schema import Column, Schema, Table
 from groundbox.check.sql.source import QueryFailed, Rows
 from groundbox.errors import GroundboxError, InvalidArgument
 
 _TABLE: Final = "application/vnd.dataresource+json"
 _DIALECTS: Final = ("duckdb", "sqlite")
+_TIMEOUT_S: Final = 5.0
+_MOST_ROWS: Final = 100
+_COLUMNS: Final = {
+    "duckdb": "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {name})",
+    "sqlite": "SELECT name, type FROM pragma_table_info({text})",
+}
 
 
 class SandboxDatabase:
-    """A live sandbox's SQL, or a database that it was given by name.
+    """A live sandbox's SQL with the files and DataFrames that a query names, or a database that it was given by name.
 
     Queries run between the program's own and leave its variables alone, `result` among them. No more than the 100 rows
     of a result come back. Tables that a query of the program makes later are seen by the next object, not by this one.
@@ -34,7 +43,9 @@ class SandboxDatabase:
         self.dialect = dialect
         self._options = {"dialect": dialect, "aside": True} if database is None else {"database": database}
         self._sandbox = sandbox
+        self._own = database is None
         self._schema: Schema | None = None
+        self._calls: set[str] = set()
 
     def schema(self) -> Schema:
         """Its tables, read at the first use."""
@@ -42,8 +53,62 @@ class SandboxDatabase:
             self._schema = schema_of(self)
         return self._schema
 
+    def schema_for(self, sql: str) -> Schema:
+        """Its tables and the files and DataFrames that a query names; up to 100 columns of each.
+
+        Where nobody declared a key of what the query names, the data are asked which columns that it joins by are one.
+        """
+        if not self._own:
+            return self.schema()
+        try:
+            tree = parsed(sql, self.dialect)
+        except (NotTakenApart, RecursionError):
+            return self.schema()
+        self._calls |= set(calls_named(tree))
+        found = [table for name in names_in(tree) if (table := self._without_keys(name)) is not None]
+        schema = Schema([*self.schema(), *found], complete=self.schema().complete)
+        return self._with_keys(sql, schema) if found else schema
+
+    def _without_keys(self, name: str) -> Table | None:
+        """What a name stands for, unless its keys are declared or it stands for nothing."""
+        known = self.schema().table(name)
+        if known is None or known.is_view:
+            columns = self._columns(name)
+            return Table(name=name, columns=columns, declares=False) if columns else None
+        declared = known.primary or known.unique or known.foreign
+        return None if declared else dataclasses.replace(known, name=name, declares=False)
+
+    def _columns(self, name: str) -> list[Column]:
+        quoted, text = '"' + name.replace('"', '""') + '"', "'" + name.replace("'", "''") + "'"
+        rows = self._asked(_COLUMNS[self.dialect].format(name=quoted, text=text), 2)
+        return [Column(name=str(column), type=str(kind or "")) for column, kind in rows]
+
+    def _with_keys(self, sql: str, schema: Schema) -> Schema:
+        try:
+            candidates = key_candidates(Query(sql, self.dialect, schema).selects)
+        except (NotTakenApart, RecursionError):
+            return schema
+        keyed = {}
+        for name, sets in candidates.items():
+            table = schema.table(name)
+            assert table is not None
+            rows = self._asked(repeats_query(table, sets), len(sets))
+            repeated = rows[0] if rows else [False] * len(sets)
+            unique = [frozenset(columns) for columns, repeats in zip(sets, repeated, strict=True) if not repeats]
+            keyed[name] = dataclasses.replace(table, unique=unique)
+        return Schema([keyed.get(table.name.casefold(), table) for table in schema], complete=schema.complete)
+
+    def _asked(self, sql: str, width: int) -> list[tuple[Any, ...]]:
+        try:
+            answer = self.query(sql, max_rows=_MOST_ROWS, timeout_s=_TIMEOUT_S)
+        except QueryFailed:
+            return []
+        return list(answer.rows) if len(answer.columns) == width else []
+
     def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
         """See `groundbox.check.sql.source.Database`."""
+        for call in self._calls:
+            sql = sql.replace('"' + call.replace('"', '""') + '"', call)
         try:
             execution = self._sandbox.run(sql, language="sql", wall_s=timeout_s, **self._options)
         except GroundboxError as error:
@@ -51,6 +116,9 @@ class SandboxDatabase:
         table = (execution.value or {}).get(_TABLE)
         if not execution.ok or table is None:
             raise QueryFailed(execution.error.message if execution.error else execution.outcome.value)
-        names = [str(field["name"]) for field in table["schema"]["fields"]]
-        rows = [tuple(row.get(name) for name in names) for row in table["data"]]
-        return Rows(names, rows[:max_rows], not table["truncated"] and len(rows) <= max_rows)
+        try:
+            names = [str(field["name"]) for field in table["schema"]["fields"]]
+            rows = [tuple(row.get(name) for name in names) for row in table["data"]]
+            return Rows(names, rows[:max_rows], not table["truncated"] and len(rows) <= max_rows)
+        except (AttributeError, KeyError, TypeError):  # a program of the sandbox may answer in the engine's place
+            raise QueryFailed("the sandbox's answer is no table") from None

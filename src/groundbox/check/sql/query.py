@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from groundbox.check.sql.behind_from import keep_spelling
 from groundbox.check.sql.comparisons import compare
 from groundbox.check.sql.growth import MOST_NODES, too_large
 from groundbox.check.sql.parts import Edge, Predicate, Select, own, resolve, sqlglot_module
@@ -44,6 +45,7 @@ class Query:
         if problem:
             raise NotTakenApart(problem)
         _mend_quoted_texts(self.tree, dialect, schema)
+        keep_spelling(self.tree, dialect, schema)
         self.qualified = _qualified(self.tree, dialect, schema)
         _check_size(self.qualified)
         self.selects = list(_selects(self.qualified, schema))

@@ -57,6 +57,7 @@ class Table:
     Attributes:
         primary: Its primary key; empty without one.
         unique: Every set of columns that no two rows share, the primary key among them.
+        declares: Whether somebody said what its keys are. Where nobody did, `unique` has what was found in the data.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Table:
     unique: Sequence[frozenset[str]] = ()
     foreign: Sequence[ForeignKey] = ()
     is_view: bool = False
+    declares: bool = True
 
     def column(self, name: str) -> Column | None:
         """The column of that name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from groundbox.check.sql.schema import Schema
 
@@ -45,3 +45,11 @@ class Database(Protocol):
         Raises:
             QueryFailed: There are no rows.
         """
+
+
+@runtime_checkable
+class Sourced(Protocol):
+    """What a `Database` has besides when a query may name more than its tables, such as files."""
+
+    def schema_for(self, sql: str) -> Schema:
+        """Its tables and what else the query names. Asked once for each check, in place of `schema`."""

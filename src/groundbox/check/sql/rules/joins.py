@@ -48,6 +48,8 @@ def not_by_key(c: Context) -> Iterator[Finding]:
         one, other = edge.left, edge.right
         if one.place == other.place or related(c.schema, one.place, other.place):
             continue
+        if not all(table.declares for table in map(c.schema.table, (one.table, other.table)) if table):
+            continue
         told = f"{one.table}.{one.column} = {other.table}.{other.column}"
         keys = direct_keys(c.schema, one.table, other.table)
         if keys:

@@ -75,6 +75,8 @@ def group_of_one(c: Context) -> Iterator[Finding]:
     for select in c.query.selects:
         if not select.has("group") or not select.tables:
             continue
+        if not all(table.declares for table in select.tables.values()):
+            continue  # one row for each group may be chance, and is no key that was grouped by
         columns = _grouped(c, select)
         if columns is None or len(select.sources) != len(select.tables):
             continue
@@ -129,7 +131,7 @@ def bare_column(c: Context) -> Iterator[Finding]:
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
         aggregated = bool(select.aggregates()) or select.has("group")
-        if not aggregated:
+        if not aggregated or (select.has("group") and select.node.args["group"].args.get("all")):
             continue
         grouped = _nodes(c, select, select.node.args["group"].expressions if select.has("group") else [])
         keys = _grouped(c, select) if select.has("group") else {}
