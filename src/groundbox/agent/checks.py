@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from groundbox.agent import asking
+from groundbox.agent.events import Box
 from groundbox.databases.database import named
 from groundbox.execution import Execution, Warning
 from groundbox.sandbox import languages
@@ -26,12 +28,17 @@ _ANSWER: Final = "check_answer"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
-    """One program with what came of it."""
+    """One program with what came of it.
+
+    Attributes:
+        box: The sandbox that it ran in, which may be asked until the check of the run has ended.
+    """
 
     source: str
     language: str
     execution: Execution
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    box: Box | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,13 +102,17 @@ class UsualChecks:
         return {}
 
     async def of_run(self, ran: Ran, question: str) -> Sequence[Warning]:
-        """What `check_python` finds in a program of Python, and `check_sql` in a query of a database."""
+        """What `check_python` finds in a program of Python, and `check_sql` in a query of a database or the sandbox."""
         if ran.language == "python":
             return await _found(_PYTHON, ran.source, ran.execution)
+        if ran.language != "sql":
+            return ()
         database = ran.options.get("database")
-        if ran.language == "sql" and database in self._databases:
+        if database in self._databases:
             reached = self._databases[database] or named(database)
             return await _found(_SQL, ran.source, database=reached, question=question)
+        if database is None and ran.box is not None:
+            return await _found_in_sandbox(ran, ran.box, question)
         return ()
 
     async def of_answer(self, text: str, runs: Sequence[Ran], question: str) -> Receipts:
@@ -122,9 +133,27 @@ async def _found(name: str, *arguments: Any, **options: Any) -> Sequence[Warning
     try:
         return await _asked(name, *arguments, **options) or ()
     except Exception as error:
-        logger.exception("%s failed", name)
-        message = f"{name} failed, so that this run was not checked by it: {type(error).__name__}"
-        return (Warning(code="check.failed", tier="note", message=message),)
+        return _failed(name, error)
+
+
+def _failed(name: str, error: Exception) -> Sequence[Warning]:
+    logger.error("%s failed", name, exc_info=error)
+    message = f"{name} failed, so that this run was not checked by it: {type(error).__name__}"
+    return (Warning(code="check.failed", tier="note", message=message),)
+
+
+async def _found_in_sandbox(ran: Ran, box: Box, question: str) -> Sequence[Warning]:
+    """What `check_sql` finds in the sandbox; nothing in what is no query, or cannot be asked in passing."""
+    check, dialect = find(_SQL), ran.options.get("dialect", "duckdb")
+    if check is None or not asking.may_be_asked(ran.source, dialect, ran.execution.usage.wall_s):
+        return ()
+    aside = asking.Aside(box, asyncio.get_running_loop())
+    try:
+        return await asyncio.to_thread(asking.checked, check, ran.source, aside, dialect=dialect, question=question)
+    except Exception as error:
+        return _failed(_SQL, error)
+    finally:
+        aside.stop()
 
 
 async def _asked(name: str, *arguments: Any, **options: Any) -> Any:

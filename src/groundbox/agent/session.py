@@ -55,6 +55,7 @@ class Session:
         self._clock, self._begun = clock, clock()
         self._seen, self._outputs, self._programs = Seen(), Outputs(), set[str]()
         self._lost = False
+        self._turn = asyncio.Lock()
         self._last_failure = 0
         self._malformed_turn = -1
         self._turns_counted = turns_counted
@@ -62,11 +63,15 @@ class Session:
         self.runs: list[Ran] = []
 
     async def run(self, step: Run) -> Observed | Noticed:
-        """Run one program; a notice says why one was not run.
+        """Run one program and check it, before the next one; a notice says why one was not run.
 
         Raises:
             Over: The sandbox cannot be had.
         """
+        async with self._turn:
+            return await self._run(step)
+
+    async def _run(self, step: Run) -> Observed | Noticed:
         if self.spent.runs >= self.bounds.max_runs:
             problem = (
                 f"Not run: {self.spent.runs} programs were run and no more are allowed. Answer with what was shown."
@@ -82,7 +87,7 @@ class Session:
             return Noticed(kind="restart", text=f"Not run: {restarted} Run again what the next program needs.")
         except GroundboxError as error:
             raise Over(Ending.SANDBOX, str(error)) from error
-        ran = Ran(source=step.source, language=step.language, execution=execution, options=step.options)
+        ran = Ran(source=step.source, language=step.language, execution=execution, options=step.options, box=self._box)
         self._programs.add(program_key(step.source, step.language))
         self.runs.append(ran)
         self._lost = execution.state == "lost"
