@@ -121,6 +121,12 @@ def test_what_stands_behind_from_is_looked_at(shop_box, dialect, source):
     assert right == []
 
 
+@pytest.mark.parametrize("condition", ["lower(city) = 'paris'", "city ILIKE 'paris'", "lower(city) LIKE 'par%'"])
+def test_a_comparison_of_any_case_finds_what_is_written_in_another(shop_box, condition):
+    assert codes(shop_box, f"SELECT name FROM 'customers.csv' WHERE {condition}") == []
+    assert codes(shop_box, f"SELECT name FROM 'customers.csv' WHERE {condition.replace('par', 'lon')}") != []
+
+
 def test_columns_are_found_by_the_alias_that_the_engine_gives(shop_box):
     of_a_file = "SELECT customers.name FROM 'customers.csv' WHERE customers.city = 'paris'"
     of_a_call = "SELECT read_csv.name FROM read_csv('customers.csv') WHERE read_csv.city = 'paris'"

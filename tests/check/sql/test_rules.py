@@ -516,6 +516,10 @@ NEAR_MISSES = [
         "What is the best price of each brand?",
         "SELECT brand, MIN(price) FROM product GROUP BY brand",
     ),
+    ("value_case", None, "SELECT name FROM customer WHERE LOWER(city) = 'paris'"),
+    ("value_case", None, "SELECT name FROM customer WHERE city = 'paris' COLLATE NOCASE"),
+    ("value_blanks", None, "SELECT name FROM customer WHERE TRIM(city) = 'Oslo'"),
+    ("text_order", None, "SELECT title FROM product WHERE CAST(stock AS INTEGER) > 9"),
     ("tie_at_limit", None, "SELECT city FROM customer GROUP BY city ORDER BY COUNT(*) DESC, city LIMIT 1"),
     ("empty_join", None, "SELECT 1 FROM customer WHERE customer_id NOT IN (SELECT order_id FROM orders) AND age > 99"),
     (

@@ -57,6 +57,15 @@ class Predicate:
     group: int
     node: Any = dataclasses.field(repr=False, compare=False)
 
+    def through(self, *functions: str) -> bool:
+        """Whether one of sqlglot's functions, such as `Lower`, stands between the column and the constants."""
+        return self.node.find(*(getattr(sqlglot_module("expressions"), name) for name in functions)) is not None
+
+    @property
+    def any_case(self) -> bool:
+        """Whether letters may differ in case: LOWER(x) = 'a', x ILIKE 'a', x COLLATE NOCASE = 'a'."""
+        return self.through("Lower", "Upper", "Collate", "ILike")
+
 
 @dataclasses.dataclass(kw_only=True)
 class Select:

@@ -74,13 +74,16 @@ class Probes:
         answer = self._budget.ask(sql, f"values of {table}.{column}", max_rows=_MOST_VALUES)
         return [row[0] for row in answer.rows] if answer is not None and answer.complete else []
 
-    def like(self, table: str, column: str, pattern: str, inner: str) -> tuple[int, int] | None:
+    def like(
+        self, table: str, column: str, pattern: str, inner: str, *, any_case: bool = False
+    ) -> tuple[int, int] | None:
         """How many rows a pattern finds, and how many of them are the text without the wildcards."""
         c = self.name(column)
+        compared, wanted = (f"LOWER({c})", pattern.casefold()) if any_case else (c, pattern)
         row = self._row(
             f"SELECT COUNT(*), COALESCE(SUM(CASE WHEN LOWER({c}) = {self.literal(inner.casefold())} THEN 1 ELSE 0 "
             "END), 0) "
-            f"FROM {self.name(table)} WHERE {c} LIKE {self.literal(pattern)}",
+            f"FROM {self.name(table)} WHERE {compared} LIKE {self.literal(wanted)}",
             f"what {pattern!r} finds",
         )
         return (int(row[0]), int(row[1])) if row and all(isinstance(value, (int, float)) for value in row) else None

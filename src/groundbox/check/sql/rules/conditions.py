@@ -90,7 +90,7 @@ def and_within_or(c: Context) -> Iterator[Finding]:
 def number_and_text(c: Context) -> Iterator[Finding]:
     """A column of numbers compared with a text, or a column of texts with a number."""
     for each in c.query.predicates:
-        if each.operator in ("like", "not like", "is null", "is not null"):
+        if each.operator in ("like", "not like", "is null", "is not null") or each.through("Cast"):
             continue
         texts = [value for value in each.values if isinstance(value, str)]
         numbers = [value for value in each.values if isinstance(value, (int, float)) and not isinstance(value, bool)]
@@ -266,7 +266,12 @@ def date_texts(c: Context) -> Iterator[Finding]:
     """A date compared with a column of texts that holds dates in another form."""
     for each in c.query.predicates:
         texts = [value for value in each.values if isinstance(value, str) and _DATE.match(value)]
-        if not texts or each.column.kind is Kind.NUMBER or each.operator in ("like", "not like"):
+        if (
+            not texts
+            or each.column.kind is Kind.NUMBER
+            or each.operator in ("like", "not like")
+            or each.through("Cast")
+        ):
             continue
         held = [value for value in c.probes.values(each.ref.table, each.ref.column) if isinstance(value, str) and value]
         if held and not any(_DATE.match(value) for value in held):

@@ -42,7 +42,7 @@ def value_absent(c: Context) -> Iterator[Finding]:
 
 def _absent(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
     held = c.probes.holds(each.ref.table, each.ref.column, [value])
-    if held is None or held[0]:
+    if held is None or held[0] or (each.any_case and held[1]) or (each.through("Trim") and held[2]):
         return
     place = f"{each.ref.table}.{each.ref.column}"
     evidence = {"column": place, "value": value}
@@ -105,7 +105,7 @@ def pattern(c: Context) -> Iterator[Finding]:
         if not inner or "%" in inner or "_" in inner or len(told) > _MOST_CHARS:
             continue
         partly = c.question is not None and c.question.says(_PARTLY)
-        found = c.probes.like(each.ref.table, each.ref.column, told, inner)
+        found = c.probes.like(each.ref.table, each.ref.column, told, inner, any_case=each.any_case)
         if found is None:
             continue
         count, exact = found
