@@ -170,3 +170,11 @@ def test_a_path_that_the_guest_makes_up_is_refused(box):
 
     with pytest.raises(WireError, match="a path that is none"):
         box.guest_files.realpath("x")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "a\udc80b"])
+def test_a_path_that_can_name_no_file_is_refused(path):
+    with Sandbox(profile="bare") as box:
+        for ask in (box.guest_files.read, box.guest_files.mkdir, box.guest_files.stat, box.guest_files.remove):
+            with pytest.raises(InvalidArgument, match="path: "):
+                ask(path)

@@ -192,6 +192,7 @@ def test_a_checked_path_stays_inside(path):
         ("a/../../b", "'a/../../b' must be a path inside the workdir, such as 'data/sales.csv'"),
         ("a\0b", "'a\\x00b' holds a NUL byte; no file can be named so"),
         ("x" * 256, "a part of the path is longer than 255 bytes"),
+        ("a\ud800", "'a\\ud800' holds half of a surrogate pair, which is no text"),
     ],
 )
 def test_a_path_that_cannot_be_meant_is_told(path, problem):

@@ -192,6 +192,10 @@ class AsyncGuestFiles:
 def _checked(path: str) -> str:
     if not path or "\0" in path:
         raise InvalidArgument("path", f"{path!r} is empty or holds a NUL byte; no file can be named so")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("path", f"{path!r} holds half of a surrogate pair, which is no text") from None
     return path
 
 

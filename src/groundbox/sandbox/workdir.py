@@ -277,6 +277,10 @@ def check_path(argument: str, path: str) -> str:
         raise InvalidArgument(argument, f"{path!r} must be a path inside the workdir, such as 'data/sales.csv'")
     if not parts:
         raise InvalidArgument(argument, f"{path!r} names no file")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InvalidArgument(argument, f"{path!r} holds half of a surrogate pair, which is no text") from None
     if any(len(os.fsencode(part)) > 255 for part in parts):
         raise InvalidArgument(argument, "a part of the path is longer than 255 bytes")
     return "/".join(parts)
