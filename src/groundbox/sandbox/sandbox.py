@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import os
 import time
 import types
 import uuid
@@ -327,7 +328,12 @@ class AsyncSandbox:
                 wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
             memory = None if options is None else _traces().TraceMemory(options)
             brought = None if ahead is None else ahead.data
-            session = self._session(loan, frame)
+            try:
+                session = self._session(loan, frame)
+            except BaseException:
+                if memory is not None:
+                    os.close(memory.descriptor)
+                raise
             async with ordered(
                 program,
                 runtime,

@@ -1,11 +1,13 @@
 """Tools: functions of the host that code in a sandbox may call."""
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import decimal
 import functools
 import json
+import os
 import threading
 import time
 
@@ -13,6 +15,8 @@ import pytest
 
 import groundbox as gb
 from groundbox.errors import InvalidArgument
+from groundbox.sandbox import orders
+from groundbox.sandbox.bridge.bridge import Bridge
 from groundbox.sandbox.bridge.values import Unfit
 from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools, tool
 
@@ -723,6 +727,33 @@ def test_a_traced_run_calls_too(box):
 def test_tools_that_cannot_be_granted_are_refused(tools, problem):
     with pytest.raises(InvalidArgument, match=problem.replace("(", r"\(").replace(")", r"\)")):
         gb.Sandbox(tools=tools)
+
+
+def open_sockets_and_traces():
+    targets = []
+    for each in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            targets.append(os.readlink(f"/proc/self/fd/{each}"))
+    return sum(target.startswith(("socket:", "/memfd:groundbox-trace")) for target in targets)
+
+
+@pytest.mark.parametrize("what", ["the input", "the socket"])
+def test_a_run_that_cannot_begin_leaves_nothing_open(box, monkeypatch, what):
+    def fail(*args):
+        raise OSError("too many open files")
+
+    sandbox = box([add])
+    sandbox.run("1")
+    before = open_sockets_and_traces()
+    if what == "the input":
+        monkeypatch.setattr(orders, "sealed", fail)
+    else:
+        monkeypatch.setattr(Bridge, "session", fail)
+
+    with pytest.raises(OSError, match="too many open files"):
+        sandbox.run("1", mode="script", stdin=b"x", trace=True)
+
+    assert open_sockets_and_traces() == before
 
 
 class Scale:
