@@ -680,6 +680,25 @@ go.set()
     assert execution.error is None
 
 
+def test_a_thread_that_is_left_behind_calls_in_the_name_of_the_next_run(box):
+    """As docs/tools.md says: they are one process."""
+    source = """
+import threading
+go, done = threading.Event(), threading.Event()
+def late():
+    go.wait()
+    tools.add(1)
+    done.set()
+threading.Thread(target=late, daemon=True).start()
+"""
+    sandbox = box([add])
+    first = sandbox.run("import tools\n" + source)
+
+    second = sandbox.run("go.set()\ndone.wait(20)")
+
+    assert (first.tool_calls.total, second.tool_calls.total) == (0, 1)
+
+
 def test_other_languages_have_no_tools(box):
     execution = box([add]).run("ls -l /proc/self/fd | grep -c socket; python3 -c 'import tools'", language="shell")
 
