@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from groundbox.check import check_sql
 from groundbox.check.sql.files import FileDatabase, rows_of
+from groundbox.check.sql.reading import schema_of
 from groundbox.check.sql.schema import Column, Schema, Table
 from groundbox.check.sql.source import QueryFailed, Rows
 from groundbox.databases.database import Database
@@ -378,7 +379,40 @@ def test_a_hostile_schema_is_only_read(tmp_path):
 )
 def test_what_the_sandbox_says_is_a_claim_that_is_checked(text):
     with pytest.raises(QueryFailed):
-        rows_of(text)
+        rows_of(text, 10)
+
+
+@pytest.mark.parametrize("filler", ["[],", "{},", "1,"])
+def test_what_the_sandbox_says_is_not_read_when_it_is_too_large(filler, monkeypatch):
+    """Two characters may stand for an object of many bytes."""
+    monkeypatch.setattr("json.loads", lambda text: pytest.fail("it was read"))
+
+    with pytest.raises(QueryFailed, match="too large"):
+        rows_of('{"columns": [], "rows": [' + filler * 2_000_000 + "[]]}", 5_000)
+
+
+def test_the_sandbox_gives_no_more_rows_than_it_was_asked_for():
+    text = '{"columns": ["a"], "rows": [[1], [2], [3]], "complete": true}'
+
+    assert rows_of(text, 3).rows == [(1,), (2,), (3,)]
+    with pytest.raises(QueryFailed, match="has 3 rows, and 2 were asked for"):
+        rows_of(text, 2)
+
+
+@pytest.mark.parametrize("row", [("t", "table"), ("t", "table", "a", "INT", 0, "first"), (), tuple("abcdefgh")])
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_a_database_that_answers_about_its_tables_with_anything_breaks_nothing(row, dialect):
+    class Odd(Asked):
+        def schema(self):
+            return schema_of(self)
+
+        def query(self, sql, *, max_rows, timeout_s):
+            return Rows(["x"] * len(row), [row])
+
+    odd = Odd()
+    odd.dialect = dialect
+
+    assert {warning.tier for warning in check_sql("SELECT a FROM t", database=odd)} <= {"note"}
 
 
 def test_a_duckdb_file_is_read_and_nothing_beside_it(tmp_path):

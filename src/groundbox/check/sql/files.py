@@ -24,6 +24,9 @@ from groundbox.sandbox.portal import Sandbox
 MOST_BYTES: Final = 512 * MiB
 _READERS: Final = {"sqlite": ("SQLiteReader", "bare"), "duckdb": ("DuckDBReader", "science")}
 _OUTPUT_BYTES: Final = 32 * MiB
+_MOST_VALUES: Final = 2_000_000
+"""Each takes the host some thirty times the two characters that it can be written with."""
+_MOST_FAILURE: Final = 2_000
 _GRACE_S: Final = 1.0
 _OPENING_S: Final = 10.0
 
@@ -90,15 +93,17 @@ class FileDatabase:
             self._failure = "the sandbox that held the database was lost"
         if not execution.ok or execution.dropped_bytes.get("stdout"):
             raise QueryFailed(f"it ended with {execution.outcome.value}, or gave too much")
-        return rows_of(execution.stdout)
+        return rows_of(execution.stdout, max_rows)
 
 
-def rows_of(text: str) -> Rows:
+def rows_of(text: str, max_rows: int) -> Rows:
     """What the reader printed, which is not trusted to have any shape.
 
     Raises:
-        QueryFailed: It is a failure, or not of the reader's shape.
+        QueryFailed: It is a failure, not of the reader's shape, or more than was asked for.
     """
+    if len(text) > _OUTPUT_BYTES or sum(map(text.count, "[{,")) > _MOST_VALUES:
+        raise QueryFailed("the reader's answer is too large")
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
@@ -106,10 +111,12 @@ def rows_of(text: str) -> Rows:
     if not isinstance(told, dict):
         raise QueryFailed("the reader's answer is no object")
     if "failure" in told:
-        raise QueryFailed(str(told["failure"]))
+        raise QueryFailed(str(told["failure"])[:_MOST_FAILURE])
     columns, rows = told.get("columns"), told.get("rows")
     if not isinstance(columns, list) or not isinstance(rows, list):
         raise QueryFailed("the reader's answer has no rows")
+    if len(rows) > max_rows:
+        raise QueryFailed(f"the reader's answer has {len(rows)} rows, and {max_rows} were asked for")
     if not all(isinstance(row, list) and len(row) == len(columns) and all(map(_is_plain, row)) for row in rows):
         raise QueryFailed("the reader's answer has rows of other shapes")
     return Rows([str(name) for name in columns], [tuple(row) for row in rows], bool(told.get("complete")))

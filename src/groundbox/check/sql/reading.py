@@ -79,22 +79,24 @@ _KEYS_OF: Final = {"postgres": _KEYS_POSTGRES}
 _FOREIGN_OF: Final = {"postgres": _FOREIGN_POSTGRES, "mysql": _FOREIGN_MYSQL}
 _HERE: Final = {"mysql": "database()"}
 
-Ask = Callable[[str], "Sequence[Sequence[Any]]"]
+Ask = Callable[[str, int], "Sequence[Sequence[Any]]"]
+"""Gives the rows of a query that have so many values; a database may answer with anything."""
 
 
 def schema_of(database: Database) -> Schema:
     """The schema as the dialect tells it; empty where it cannot be asked."""
     complete = True
 
-    def ask(sql: str) -> Sequence[Sequence[Any]]:
+    def ask(sql: str, width: int) -> Sequence[Sequence[Any]]:
         nonlocal complete
         try:
             answer = database.query(sql, max_rows=_MOST_ROWS, timeout_s=_TIMEOUT_S)
         except QueryFailed:
             complete = False
             return []
-        complete = complete and answer.complete
-        return answer.rows
+        kept = [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
+        complete = complete and answer.complete and len(kept) == len(answer.rows)
+        return kept
 
     tables = _sqlite(ask) if database.dialect == "sqlite" else _standard(ask, database.dialect)
     return Schema(tables, complete=complete)
@@ -102,7 +104,7 @@ def schema_of(database: Database) -> Schema:
 
 def _sqlite(ask: Ask) -> list[Table]:
     """The tables of the file and of those attached; a name is the first one's, as in a query."""
-    names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS)] or ["main"]
+    names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS, 1)] or ["main"]
     found: dict[str, Table] = {}
     for name in names[:_MOST_SCHEMAS]:
         for table in _sqlite_schema(ask, name):
@@ -111,23 +113,23 @@ def _sqlite(ask: Ask) -> list[Table]:
 
 
 def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
-    def asked(sql: str, kinds: str = "'table'") -> Sequence[Sequence[Any]]:
+    def asked(sql: str, width: int, kinds: str = "'table'") -> Sequence[Sequence[Any]]:
         doubled = name.replace('"', '""').replace("'", "''")
-        return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds))
+        return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds), width)
 
-    columns = asked(_SQLITE_COLUMNS, "'table', 'view'")
+    columns = asked(_SQLITE_COLUMNS, 6, "'table', 'view'")
     if not columns:  # a view that does not hold up fails the query
-        columns = asked(_SQLITE_COLUMNS)
+        columns = asked(_SQLITE_COLUMNS, 6)
     unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, index, column in asked(_SQLITE_UNIQUE):
+    for table, index, column in asked(_SQLITE_UNIQUE, 3):
         unique[str(table), str(index)].append(str(column))
     primary: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for table, _, column, _, _, place in columns:
-        if place:
-            primary[str(table)].append((int(place), str(column)))
+        if isinstance(place, int) and place > 0:
+            primary[str(table)].append((place, str(column)))
     keys = {table: tuple(name for _, name in sorted(places)) for table, places in primary.items()}
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for table, number, other, own, theirs in asked(_SQLITE_FOREIGN):
+    for table, number, other, own, theirs in asked(_SQLITE_FOREIGN, 5):
         position = len(foreign[str(table), str(number)])
         parent = keys.get(str(other), ())
         implied = parent[position] if position < len(parent) else str(own)
@@ -137,15 +139,15 @@ def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
 
 def _standard(ask: Ask, dialect: str) -> list[Table]:
     here = _HERE.get(dialect, "current_schema()")
-    columns = ask(_COLUMNS.format(here=here))
+    columns = ask(_COLUMNS.format(here=here), 6)
     primary: dict[str, list[str]] = defaultdict(list)
     unique: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for table, name, kind, column in ask(_KEYS_OF.get(dialect, _KEYS).format(here=here)):
+    for table, name, kind, column in ask(_KEYS_OF.get(dialect, _KEYS).format(here=here), 4):
         unique[str(table), str(name)].append(str(column))
         if kind == "PRIMARY KEY":
             primary[str(table)].append(str(column))
     foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
-    for table, name, other, own, theirs in ask(_FOREIGN_OF.get(dialect, _FOREIGN).format(here=here)):
+    for table, name, other, own, theirs in ask(_FOREIGN_OF.get(dialect, _FOREIGN).format(here=here), 5):
         foreign[str(table), str(name)].append((str(other), str(own), str(theirs)))
     return _tables(columns, {table: tuple(names) for table, names in primary.items()}, unique, foreign)
 
