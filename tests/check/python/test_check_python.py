@@ -1,11 +1,14 @@
 """What `check_python` takes, and what it makes of sources that nobody would write."""
 
 import dataclasses
+import itertools
 
 import pytest
 
 import groundbox as gb
 from groundbox.check import check_python
+from groundbox.check.python.flow import Flow
+from groundbox.check.python.program import MOST_SOURCE_CHARS
 from groundbox.errors import InvalidArgument
 
 OK = gb.run("print(1)")
@@ -115,3 +118,28 @@ def test_one_rule_tells_five_places_at_most():
 )
 def test_what_is_common_and_right_is_left_alone(source):
     assert codes(source) == []
+
+
+def test_each_name_is_looked_at_once_however_often_names_are_bound_to_each_other(monkeypatch):
+    asked = []
+    assigned = Flow.assigned
+    monkeypatch.setattr(Flow, "assigned", lambda self, name: asked.append(name) or assigned(self, name))
+    bound = "".join(f"{one} = {other}\n" * 10 for one, other in itertools.pairwise("abcdefghi"))
+
+    assert codes(bound + "a[a > 0]['x'] = 1\nprint(a)") == []
+    assert len(asked) < 100  # ten to the power of four when every way to a name is gone
+
+
+def test_a_frame_is_known_by_each_name_that_it_goes_by():
+    source = (
+        "import pandas as pd\na = pd.DataFrame(rows)\nb = a.copy()\na = b\nc = b[b > 0]\nd = c\ne = d\nf = e.head()\n"
+    )
+
+    assert codes(source + "f[f.x > 0]['y'] = 1\nprint(f)") == ["pandas.chained_assignment"]
+
+
+def test_the_limit_of_a_source_is_a_limit():
+    source = "x = 1000\nprint(x is 1000)\n"
+
+    assert codes(source + "#" * (MOST_SOURCE_CHARS - len(source))) == ["python.is_literal"]
+    assert codes(source + "#" * (MOST_SOURCE_CHARS - len(source) + 1)) == []

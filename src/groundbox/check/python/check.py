@@ -43,7 +43,7 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
         execution: What came of it.
 
     Returns:
-        Nothing for a run that failed, or for a source that is no Python, has more than 400,000 characters or is nested
+        Nothing for a run that failed, or for a source that is no Python, has more than 50,000 characters or is nested
         deeper than anybody writes.
 
     Raises:

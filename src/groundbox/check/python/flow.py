@@ -93,6 +93,10 @@ class Flow:
         """All expressions that are bound to `name`."""
         return [binding.value for binding in self._bindings.get(name, ())]
 
+    def names(self) -> list[str]:
+        """All names that an expression is bound to."""
+        return list(self._bindings)
+
     def is_known(self, name: str) -> bool:
         """Whether the program says itself what `name` is."""
         return name in self._bindings or name in self.functions or name in self.modules or name in BUILTINS

@@ -11,7 +11,7 @@ from typing import Any, Final
 from groundbox.check.python.flow import Flow, flow_of
 from groundbox.execution import Execution
 
-MOST_SOURCE_CHARS: Final = 400_000
+MOST_SOURCE_CHARS: Final = 50_000
 MOST_TEXT_CHARS: Final = 200_000
 _MAGIC: Final = re.compile(r"^([ \t]*)[%!](?!=).*$", re.MULTILINE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,13 +13,16 @@ CHAINED_HINT: Final = "Assign in one step: df.loc[rows, 'column'] = value."
 _ON_A_COPY: Final = frozenset(
     ["fillna", "replace", "drop", "dropna", "sort_values", "clip", "interpolate", "ffill", "bfill", "mask", "where"]
 )
-_MOST_DEPTH: Final = 4
+_KEEPS: Final = frozenset(
+    ["copy", "merge", "reset_index", "sort_values", "dropna", "drop", "rename", "assign", "query", "head"]
+)
 
 
 def chained_assignment(program: Program) -> Iterator[Finding]:
     """An assignment to a selection of a selection, or a method in place on one column: neither changes the frame."""
+    frames = _frame_names(program)
     for node in program.nodes:
-        target = _chained_target(program, node)
+        target = _chained_target(frames, node)
         if target is not None:
             yield Finding(
                 code="pandas.chained_assignment",
@@ -29,10 +33,10 @@ def chained_assignment(program: Program) -> Iterator[Finding]:
             )
 
 
-def _chained_target(program: Program, node: ast.AST) -> ast.expr | None:
+def _chained_target(frames: frozenset[str], node: ast.AST) -> ast.expr | None:
     if isinstance(node, ast.Assign | ast.AugAssign):
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, ast.Subscript) and _selects(program, target.value):
+            if isinstance(target, ast.Subscript) and _selects(frames, target.value):
                 return target
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
         call = node.value
@@ -41,43 +45,51 @@ def _chained_target(program: Program, node: ast.AST) -> ast.expr | None:
             for keyword in call.keywords
         )
         method = node.value.func
-        if in_place and method.attr in _ON_A_COPY and _selects(program, method.value):
+        if in_place and method.attr in _ON_A_COPY and _selects(frames, method.value):
             return call
     return None
 
 
-def _selects(program: Program, node: ast.expr) -> bool:
+def _selects(frames: frozenset[str], node: ast.expr) -> bool:
     """Whether it is `frame[…]` or `frame.loc[…]`, which is a copy."""
     if not isinstance(node, ast.Subscript):
         return False
     owner = node.value
     if isinstance(owner, ast.Attribute) and owner.attr in ("loc", "iloc"):
         owner = owner.value
-    return isinstance(owner, ast.Name) and is_frame(program, owner)
+    return isinstance(owner, ast.Name) and owner.id in frames
 
 
-def is_frame(program: Program, node: ast.AST, depth: int = 0) -> bool:
-    """Whether everything that is known of an expression says that it is a DataFrame."""
-    if depth > _MOST_DEPTH:
-        return False
-    if isinstance(node, ast.Call):
-        origin = program.flow.origin(node.func)
-        if origin == "pandas.DataFrame" or origin.startswith("pandas.read_") or origin in ("pandas.merge",):
-            return True
-        keeps = ("copy", "merge", "reset_index", "sort_values", "dropna", "drop", "rename", "assign", "query", "head")
-        return (
-            isinstance(node.func, ast.Attribute)
-            and node.func.attr in keeps
-            and is_frame(program, node.func.value, depth + 1)
-        )
-    if isinstance(node, ast.Subscript):
-        mask = isinstance(node.slice, ast.Compare | ast.BinOp | ast.List)
-        return mask and is_frame(program, node.value, depth + 1)
-    if isinstance(node, ast.Name):
-        values = [value for value in program.flow.assigned(node.id) if not _changes_only(value)]
-        return bool(values) and any(is_frame(program, value, depth + 1) for value in values)
-    return False
+def _frame_names(program: Program) -> frozenset[str]:
+    """Names of which something says that they are DataFrames, found by going once from those that are read or made."""
+    named: dict[str, list[str]] = defaultdict(list)
+    found: set[str] = set()
+    for name in program.flow.names():
+        for value in program.flow.assigned(name):
+            root = _root(program, value)
+            if root is None:
+                found.add(name)
+            elif root:
+                named[root].append(name)
+    todo = list(found)
+    while todo:
+        new = [name for name in named.pop(todo.pop(), ()) if name not in found]
+        found.update(new)
+        todo += new
+    return frozenset(found)
 
 
-def _changes_only(value: ast.AST) -> bool:
-    return isinstance(value, ast.Constant)
+def _root(program: Program, node: ast.AST) -> str | None:
+    """The name that an expression takes rows of; None if it is a new DataFrame, an empty text if it is neither."""
+    while True:
+        if isinstance(node, ast.Call):
+            origin = program.flow.origin(node.func)
+            if origin in ("pandas.DataFrame", "pandas.merge") or origin.startswith("pandas.read_"):
+                return None
+            if not isinstance(node.func, ast.Attribute) or node.func.attr not in _KEEPS:
+                return ""
+            node = node.func.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Compare | ast.BinOp | ast.List):
+            node = node.value
+        else:
+            return node.id if isinstance(node, ast.Name) else ""
