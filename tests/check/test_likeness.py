@@ -1,8 +1,19 @@
 """Comparing results."""
 
+import types
+
 import pytest
 
-from groundbox.check.likeness import Table, same_value, table_difference, text_difference, value_difference, votes
+from groundbox.check.likeness import (
+    TABLE_MIME,
+    Table,
+    same_value,
+    table_difference,
+    table_of,
+    text_difference,
+    value_difference,
+    votes,
+)
 
 
 def table(*rows, columns=None, count=None):
@@ -94,3 +105,28 @@ def test_only_a_group_larger_than_all_others_wins():
     assert votes([[0, 1], [2, 3]]) is None
     assert votes([[3]]) == 0
     assert votes([]) is None
+
+
+@pytest.mark.parametrize("text", ["{{}: 1}", "{[1]}", "{{1}}", "9" * 5_000, "-" * 50_000 + "1", "a\0"])
+def test_values_that_python_cannot_read_are_compared_as_texts(text):
+    assert value_difference(text, text) is None
+    assert value_difference(text, text + " and more") is not None
+
+
+@pytest.mark.parametrize("shape", [lambda n: n, lambda n: [n], lambda n: {"n": n}], ids=["alone", "list", "object"])
+def test_whole_numbers_of_thousands_of_digits_are_compared(shape):
+    one, other = 10**5_000, 10**5_000 + 1
+
+    assert table_difference(table((shape(one),)), table((shape(one),))) is None
+    assert table_difference(table((shape(one),)), table((shape(other),))) is not None
+    assert table_difference(table((shape(one),)), table((1.5,))) is not None
+
+
+@pytest.mark.parametrize("key", [None, 3, "index", {}, ["index"], [{}]])
+def test_a_table_with_any_primary_key_is_read(key):
+    fields = [{"name": "index"}, {"name": "n"}]
+    data = {"schema": {"fields": fields, "primaryKey": key}, "data": [{"index": 0, "n": 7}]}
+
+    read = table_of(types.SimpleNamespace(value={TABLE_MIME: data}))
+
+    assert read.columns == (["n"] if key in ("index", ["index"]) else ["index", "n"])

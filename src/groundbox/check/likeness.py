@@ -58,7 +58,8 @@ def table_of(execution: Execution) -> Table | None:
         return None
     fields = data.get("schema", {}).get("fields", []) if isinstance(data.get("schema"), Mapping) else []
     names = [field["name"] for field in fields if isinstance(field, Mapping) and isinstance(field.get("name"), str)]
-    index = data["schema"].get("primaryKey", []) if names else []
+    index = data["schema"].get("primaryKey") if names else None
+    index = index if isinstance(index, list | str) else []
     kept = [name for name in names if name != "index" or name not in index]  # the labels of rows, which have no name
     rows = [tuple(row.get(name) for name in kept) for row in data["data"] if isinstance(row, Mapping)]
     count = data.get("row_count")
@@ -248,10 +249,10 @@ def _key(value: Any) -> Any:
         try:
             return ("number", f"{value:.{_DIGITS}e}") if value else ("number", "0")
         except OverflowError:
-            return ("number", str(value))
+            return ("number", value)
     if isinstance(value, tuple | list):
         return tuple(_key(item) for item in value)
-    return repr(value)
+    return _written(value)
 
 
 def _is_blank(value: Any) -> bool:
@@ -261,14 +262,22 @@ def _is_blank(value: Any) -> bool:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text) if len(text) < 100_000 else None
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):  # TypeError for what cannot be hashed
         return None
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else _written(value)
     text = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
     return repr(text) if isinstance(value, str) else text
+
+
+def _written(value: Any) -> str:
+    """Its repr, which Python refuses to write for whole numbers of more than 4300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value) if isinstance(value, int) else f"a {type(value).__name__} with a very large number"
 
 
 def _most(one: Table, other: Table) -> int:
