@@ -118,7 +118,22 @@ def test_the_device_folder_holds_only_harmless_ones(attack):
 def test_the_root_holds_only_what_is_named(attack):
     """The first parts of the environment's own folders come on top."""
     source = "sorted(set(os.listdir('/')) - set(ALLOWED)), sorted(os.listdir('/etc'))"
-    allowed = ["bin", "box", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "tmp", "usr", "work"]
+    allowed = [
+        "bin",
+        "box",
+        "dev",
+        "etc",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "proc",
+        "sbin",
+        "tmp",
+        "usr",
+        "var",
+        "work",
+    ]
     from groundbox.sandbox import environments
 
     roots = {str(path).split("/")[1] for path in environments.get("default").readable_roots()}
