@@ -1,7 +1,7 @@
 """Asking a person, or a program in their place, whether a call may be made.
 
 Each sandbox asks one question at a time, and the others wait. A function that asks in a thread cannot be ended: it
-keeps its turn until it returns, so that there is never more than one of them for a sandbox.
+keeps others from asking until it returns, so that there is never more than one of them for a sandbox.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 MOST_WAITING: Final = 32
 
 
-class Turn:
+class Asking:
     """The right to ask, until it is left and the function that asks has returned."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
@@ -35,17 +35,17 @@ class Turn:
         self._holders += 1
 
     def ends(self) -> None:
-        """The thread has returned, or who had the turn has left."""
+        """The thread has returned, or who waited for it has left."""
         self._holders -= 1
         if not self._holders:
             self._lock.release()
 
 
-class Turns:
+class Questions:
     """Who may ask, in one sandbox.
 
     Attributes:
-        waiting: How many calls wait for their turn.
+        waiting: How many calls wait to be asked about.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Turns:
         self._lock = asyncio.Lock()
 
     @contextlib.asynccontextmanager
-    async def next(self, each_s: float) -> AsyncIterator[Turn]:
+    async def next(self, each_s: float) -> AsyncIterator[Asking]:
         """Raises:
         TimeoutError: Those before had `each_s` seconds each, and one of them did not return.
         """
@@ -63,19 +63,19 @@ class Turns:
                 await self._lock.acquire()
         finally:
             self.waiting -= 1
-        turn = Turn(self._lock)
+        asking = Asking(self._lock)
         try:
-            yield turn
+            yield asking
         finally:
-            turn.ends()
+            asking.ends()
 
 
 class Approval:
     """The questions of one run. The guest is frozen until there is an answer, and its wall clock stands still."""
 
-    def __init__(self, tools: Tools, turns: Turns) -> None:
+    def __init__(self, tools: Tools, questions: Questions) -> None:
         self._tools = tools
-        self._turns = turns
+        self._questions = questions
         self._over = False
 
     async def ask(self, request: ToolRequest, control: Control) -> str:
@@ -86,13 +86,13 @@ class Approval:
         approve = self._tools.approve
         if approve is None:
             return "later"
-        if self._turns.waiting >= MOST_WAITING:
+        if self._questions.waiting >= MOST_WAITING:
             return "crowded"
         control.pause(held=True)
         control.freeze(True)
         try:
-            async with self._turns.next(self._tools.approval_s) as turn:
-                outcome = "later" if self._over else await self._answer(approve, request, turn)
+            async with self._questions.next(self._tools.approval_s) as asking:
+                outcome = "later" if self._over else await self._answer(approve, request, asking)
                 self._over = outcome in ("later", "expired")
                 return outcome
         except TimeoutError:
@@ -102,13 +102,13 @@ class Approval:
             control.freeze(False)
             control.resume(held=True)
 
-    async def _answer(self, approve: Approve, request: ToolRequest, turn: Turn) -> str:
+    async def _answer(self, approve: Approve, request: ToolRequest, asking: Asking) -> str:
         """An answer that comes after its question was withdrawn counts for nothing, also when it is a coroutine's."""
         answered = False
-        turn.begins()
+        asking.begins()
         try:
             async with asyncio.timeout(self._tools.approval_s) as limit:
-                said = await settled(await in_thread(lambda: approve(request), turn.ends))
+                said = await settled(await in_thread(lambda: approve(request), asking.ends))
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise asyncio.CancelledError

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from groundbox.sandbox.bridge.approval import Turns
+from groundbox.sandbox.bridge.approval import Questions
 from groundbox.sandbox.bridge.calls import Answer, Slots
 from groundbox.sandbox.bridge.log import Written
 from groundbox.sandbox.bridge.session import Session
@@ -25,7 +25,7 @@ class Bridge:
         self.tools = tools
         self.sandbox = uuid.uuid4().hex
         self.replay = tools.recorded()
-        self.turns = Turns()
+        self.questions = Questions()
         self.slots = Slots(tools.quotas.concurrent)
         self._runs = self._seq = 0
         self._counts: collections.Counter[str] = collections.Counter()

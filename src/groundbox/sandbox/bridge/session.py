@@ -90,7 +90,7 @@ class Session:
         self._tools = bridge.tools
         self._quotas = bridge.tools.quotas
         self._arguments = Arguments(read, self._quotas)
-        self._approval = Approval(bridge.tools, bridge.turns)
+        self._approval = Approval(bridge.tools, bridge.questions)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.descriptor = theirs.detach()
         self._socket.setblocking(False)
