@@ -18,6 +18,7 @@ from groundbox import Limits, Outcome
 from groundbox.errors import SandboxLost
 from groundbox.sandbox import memfile
 from groundbox.sandbox.bridge import frames, session
+from groundbox.sandbox.bridge.approval import MOST_WAITING
 from groundbox.sandbox.bridge.schema import Checker
 from groundbox.sandbox.bridge.session import Session
 from groundbox.sandbox.bridge.tools import Tools
@@ -561,6 +562,38 @@ def test_an_approval_cannot_be_forged_or_outwaited(raw, paying):
 
     assert execution.stdout == "ToolDenied\nToolDenied\n"
     assert paying.paid == []
+
+
+def test_many_calls_at_once_ask_one_question_at_a_time_and_so_many_wait(raw, paying):
+    asked, most = 0, 0
+
+    async def approve(request):
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0)
+        asked -= 1
+        return False
+
+    tools = Tools([Tool("pay", paying.pay, approval=True)], approve=approve)
+    source = """
+one.sendall(b''.join(frame(json.dumps(pay(n, amount=n)).encode()) for n in range(1, 41)))
+for _ in range(40): receive()
+"""
+    execution = raw(source, tools=tools)
+
+    assert (most, paying.paid) == (1, [])
+    assert execution.tool_calls.outcomes == {"denied": 1 + MOST_WAITING, "quota": 39 - MOST_WAITING}
+
+
+def test_nothing_more_is_asked_in_a_run_that_ends_for_want_of_an_answer(raw, paying):
+    asked = []
+    pay = Tool("pay", paying.pay, approval=True)
+    source = "one.sendall(b''.join(frame(json.dumps(pay(n, amount=n)).encode()) for n in range(1, 6)))\ntime.sleep(60)"
+
+    execution = raw(source, tools=Tools([pay], approve=lambda request: asked.append(request.seq)))
+
+    assert (execution.error.type, asked) == ("ToolApprovalPending", [1])
 
 
 def test_a_guest_that_goes_on_while_an_approval_is_pending_gets_no_answer_and_ends(raw, paying):
