@@ -5,6 +5,11 @@ import time
 import pytest
 
 from groundbox.check import check_answer
+from groundbox.check.answers.derivations import MOST_KIN, operands
+from groundbox.check.answers.scope import Scopes
+from groundbox.check.answers.shown_data import read_executions
+from groundbox.check.answers.shown_text import _AFTER
+from groundbox.check.answers.sources import families
 
 SIZE = 40_000
 SHAPES = {
@@ -34,6 +39,8 @@ SHAPES = {
     "hashes": "#",
     "about": "about ",
     "tags": "<a ",
+    "exponents": "1e",
+    "csv": "1,2,3\n",
 }
 
 
@@ -97,3 +104,26 @@ def test_deep_data_is_counted_as_dropped(transcripts):
     report = check_answer("It is 1.", [transcripts.execution(value={"application/json": deep})])
 
     assert report.dropped == {"values shown": 1}
+
+
+def test_a_value_that_is_shown_ten_thousand_times_has_a_bounded_number_of_kin(transcripts):
+    sources = read_executions([transcripts.execution(stdout="a,b\n" + "1,2\n" * 10_000)])
+
+    found = operands([one for one in sources.shown if not one.weak], families(sources.groups))
+
+    assert {one.value for one in found} == {1.0, 2.0}
+    assert max(len(one.kin) for one in found) <= MOST_KIN + 2
+
+
+def test_what_stands_behind_a_digit_is_not_read_to_the_end_of_the_line():
+    assert len(_AFTER.match("e1" * 20_000)[0]) < 10
+
+
+def test_a_sentence_is_searched_once_however_many_numbers_it_has(monkeypatch, transcripts):
+    asked = []
+    text = Scopes.text
+    monkeypatch.setattr(Scopes, "text", lambda self, span: asked.append(span) or text(self, span))
+
+    check_answer("It is " + "1/" * 1_000, [transcripts.execution(stdout="42\n")])
+
+    assert len(asked) < 10

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,6 +17,8 @@ from groundbox.check.answers.found import Found
 from groundbox.check.answers.sources import Group, Place, Shown
 
 MOST_PAIRED: Final = 60
+MOST_KIN: Final = 500
+"""Lines, columns and lists of one value; the first ones."""
 _TOP: Final = 10
 _SECONDS: Final = ("s", "sec", "second", "seconds", "secs")
 _UNITS: Final[dict[str, tuple[tuple[float, str], ...]]] = {
@@ -54,19 +57,16 @@ class Operand(NamedTuple):
 
 def operands(shown: Sequence[Shown], families: Mapping[int, set[int]]) -> list[Operand]:
     """Shown numbers as operands, each value once; those of one column, one list or one line are kin."""
-    seen: dict[float, Operand] = {}
+    seen: dict[float, Shown] = {}
+    kin: dict[float, set[object]] = defaultdict(set)
     for one in shown:
         value = float(one.value)
         if math.isfinite(value):
-            line = (one.place.execution, one.place.part, one.place.where.partition(",")[0])
-            kin = frozenset([line, *families.get(id(one), ())])
-            known = seen.get(value)
-            seen[value] = (
-                Operand(value, one.text, one.place, one.percent, kin)
-                if known is None
-                else known._replace(kin=known.kin | kin)
-            )
-    return list(seen.values())
+            seen.setdefault(value, one)
+            if len(kin[value]) < MOST_KIN:
+                line = (one.place.execution, one.place.part, one.place.where.partition(",")[0])
+                kin[value].update([line, *families.get(id(one), ())])
+    return [Operand(value, one.text, one.place, one.percent, frozenset(kin[value])) for value, one in seen.items()]
 
 
 def alone(found: Found, shown: Sequence[Shown]) -> Iterator[Candidate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -63,6 +64,10 @@ class Judge:
         self._crowded = len(small) > _FEW
         self.work_left = MOST_WORK
 
+    @functools.cached_property
+    def _everything(self) -> Sequence[by.Operand]:
+        return by.operands(self._plain, self._families)
+
     def exact(self, found: Found) -> Held | None:
         """Where the number itself stands."""
         for number in found.numbers:
@@ -101,12 +106,12 @@ class Judge:
         nearest = max(strong, key=lambda one: (len((one.row or one.labels) & wanted), len(one.labels & wanted)))
         if not small or (nearest.row or nearest.labels) & wanted or not self._crowded:
             return nearest
-        return self._extreme(strong, self._scopes.text(span))
+        return self._extreme(strong, span)
 
-    def _extreme(self, shown: Sequence[Shown], sentence: str) -> Shown | None:
+    def _extreme(self, shown: Sequence[Shown], sentence: tuple[int, int]) -> Shown | None:
         """One that is the largest or the smallest of its column, if the sentence speaks of such."""
         for pattern, ends in ((_LARGEST, self._largest), (_SMALLEST, self._smallest)):
-            if pattern.search(sentence):
+            if self._scopes.says(pattern, sentence):
                 for one in shown:
                     if id(one) in ends:
                         return one
@@ -150,7 +155,6 @@ class Judge:
     ) -> Iterator[tuple[Iterator[Candidate], float]]:
         """Kinds of derivation, the most telling first, with what each may owe to chance."""
         sentence = self._scopes.sentence(found)
-        text = self._scopes.text(sentence)
         cue = found.percent or len(steps) > len(cued("", found, (0, 0)))
         small = any(_is_small(number.value) for number in found.numbers) and not found.percent
         likely, clear = (_CLEAR * 2, _CLEAR / 2) if small else (_LIKELY, _CLEAR)
@@ -169,13 +173,13 @@ class Judge:
         named = by.operands(near, self._families)
         yield by.paired(found, named, related=True), _WEAK if cue and not small else likely
         yield by.together(named, related=True), _LIKELY
-        if _LEADING.search(text):
+        if self._scopes.says(_LEADING, sentence):
             yield by.leading(found, self._sources.groups), _LIKELY
         if named and self._scopes.is_item(found):
             return
         wider = by.operands(self._labelled(self._scopes.words(self._scopes.paragraph(found))), self._families)
         yield by.paired(found, wider, related=True), likely if cue else clear
-        everything = by.operands(self._plain, self._families)
+        everything = self._everything
         if len(everything) <= by.MOST_PAIRED:
             yield by.paired(found, everything, related=True), likely if cue else clear
         counts = [by.Operand(float(c.value), f"{c.value} {c.what}", c.place) for c in self._sources.counts[:40]]

@@ -23,6 +23,7 @@ class Scopes:
         self._sentences = _starts(_SENTENCE, text)
         self._paragraphs = _starts(_PARAGRAPH, text)
         self._words: dict[tuple[int, int], frozenset[str]] = {}
+        self._said: dict[tuple[re.Pattern[str], tuple[int, int]], bool] = {}
 
     def sentence(self, one: Found) -> tuple[int, int]:
         """Start and end of the sentence, of the list item or of the row of a table."""
@@ -50,6 +51,13 @@ class Scopes:
     def text(self, span: tuple[int, int]) -> str:
         """The text of a span, without its end where that is far away."""
         return self._text[span[0] : min(span[1], span[0] + 4000)]
+
+    def says(self, pattern: re.Pattern[str], span: tuple[int, int]) -> bool:
+        """Whether the pattern is in the text of a span; looked for once, for a span may have thousands of numbers."""
+        key = (pattern, span)
+        if key not in self._said:
+            self._said[key] = pattern.search(self.text(span)) is not None
+        return self._said[key]
 
     def words(self, span: tuple[int, int]) -> frozenset[str]:
         """The telling words of a span; those of the head of its table too."""

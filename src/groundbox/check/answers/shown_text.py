@@ -16,7 +16,8 @@ _UNIT_NAMES: Final = """
 k K M B s ms us µs ns min h d x b kb KB MB GB TB KiB MiB GiB kB g kg mg km cm mm m C F Hz j
 """
 MOST_LINE: Final = 2_000_000
-_AFTER: Final = re.compile(r"[A-Za-zµ_]\w*")
+_AFTER: Final = re.compile(r"[A-Za-zµ_]\w{0,7}")
+"""As much as tells a unit from a name; all of it, behind each digit of `1e1e1e…`, would be read again and again."""
 _UNITS: Final = frozenset(_UNIT_NAMES.split())
 _SCALES: Final = {"k": 3, "K": 3, "M": 6, "B": 9}
 _RULE: Final = re.compile(r"[\s\-=+|:_─═┼│]*\Z")
