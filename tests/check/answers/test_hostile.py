@@ -5,9 +5,11 @@ import time
 import pytest
 
 from groundbox.check import check_answer
+from groundbox.check.answers import derivations, sources
 from groundbox.check.answers.derivations import MOST_KIN, operands
+from groundbox.check.answers.judging import MOST_WORK
 from groundbox.check.answers.scope import Scopes
-from groundbox.check.answers.shown_data import read_executions
+from groundbox.check.answers.shown_data import TABLE, read_executions
 from groundbox.check.answers.shown_text import _AFTER
 from groundbox.check.answers.sources import families
 
@@ -107,9 +109,9 @@ def test_deep_data_is_counted_as_dropped(transcripts):
 
 
 def test_a_value_that_is_shown_ten_thousand_times_has_a_bounded_number_of_kin(transcripts):
-    sources = read_executions([transcripts.execution(stdout="a,b\n" + "1,2\n" * 10_000)])
+    read = read_executions([transcripts.execution(stdout="a,b\n" + "1,2\n" * 10_000)])
 
-    found = operands([one for one in sources.shown if not one.weak], families(sources.groups))
+    found = operands([one for one in read.shown if not one.weak], families(read.groups))
 
     assert {one.value for one in found} == {1.0, 2.0}
     assert max(len(one.kin) for one in found) <= MOST_KIN + 2
@@ -127,3 +129,26 @@ def test_a_sentence_is_searched_once_however_many_numbers_it_has(monkeypatch, tr
     check_answer("It is " + "1/" * 1_000, [transcripts.execution(stdout="42\n")])
 
     assert len(asked) < 10
+
+
+def test_a_block_of_numbers_costs_as_any_other_numbers_do(monkeypatch, transcripts):
+    tried = []
+    alone = derivations.alone
+    monkeypatch.setattr(derivations, "alone", lambda found, shown: tried.append(len(shown)) or alone(found, shown))
+    shown = "\n".join(str(n) for n in range(100_000, 120_000))
+    block = "```text\n" + " ".join(str(n) for n in range(1_000)) + "\n```"
+
+    report = check_answer(block, [transcripts.execution(stdout=shown)])
+
+    assert sum(tried) < 2 * MOST_WORK
+    assert report.dropped["derivations"] == 1
+
+
+def test_texts_that_were_not_looked_for_are_counted(monkeypatch, transcripts):
+    monkeypatch.setattr(sources, "MOST_SEARCHED", 10_000)
+    rows = {"data": [{"name": f"name {n}"} for n in range(50)]}
+
+    report = check_answer('It is "that one".', [transcripts.execution(value={TABLE: rows})])
+
+    assert report.dropped == {"texts not looked for": 1}
+    assert [warning.code for warning in report.warnings] == ["answer.unsupported_text", "answer.not_all_checked"]

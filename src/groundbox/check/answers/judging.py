@@ -147,7 +147,9 @@ class Judge:
 
     def _rounded(self, found: Found) -> Held | None:
         """A block of output repeats what was shown, and at most rounds it."""
-        chosen = best(found, list(by.alone(found, self._plain)), _CLEAR)
+        tried = list(by.alone(found, self._plain))
+        self.work_left -= len(tried)
+        chosen = best(found, tried, _CLEAR)
         return None if chosen is None else _held(found, chosen)
 
     def _searches(

@@ -17,6 +17,9 @@ from groundbox.execution import Execution
 MOST_NUMBERS: Final = 50_000
 MOST_DATES: Final = 2_000
 MOST_TEXT: Final = 16_000_000
+MOST_SEARCHED: Final = 2_000_000_000
+"""Characters that are searched for the texts of one answer; each search of a text counts as some more."""
+_SEARCH: Final = 1_000
 _VERSION: Final = re.compile(r"(?<![\w.])\d{1,4}\.\d{1,4}\.\d{1,4}(?![\w.])")
 NO_WORDS: Final[frozenset[str]] = frozenset()
 
@@ -91,7 +94,8 @@ class Sources:
 
     Attributes:
         versions: Whether something like 1.2.3 was shown.
-        dropped: Numbers that were over `MOST_NUMBERS`, and characters over `MOST_TEXT`.
+        dropped: Numbers that were over `MOST_NUMBERS`, characters over `MOST_TEXT`, and texts not looked for because
+            `MOST_SEARCHED` was reached.
     """
 
     shown: list[Shown] = dataclasses.field(default_factory=list)
@@ -104,6 +108,7 @@ class Sources:
     dropped: dict[str, int] = dataclasses.field(default_factory=dict)
     by_value: dict[Decimal, list[Shown]] = dataclasses.field(default_factory=dict)
     _text_left: int = MOST_TEXT
+    _search_left: int = dataclasses.field(default_factory=lambda: MOST_SEARCHED)
     _dated: set[str] = dataclasses.field(default_factory=set)
 
     def show(self, shown: Shown) -> None:
@@ -140,6 +145,10 @@ class Sources:
     def text_with(self, wanted: str) -> Place | None:
         """Where a text stands, with no letter or digit around it that would make it part of another."""
         for text, place in self.texts:
+            if self._search_left <= 0:
+                self.drop("texts not looked for", 1)
+                return None
+            self._search_left -= len(text) + _SEARCH
             for at in _occurrences(text, wanted):
                 end = at + len(wanted)
                 inside = wanted[0].isalnum() and at > 0 and text[at - 1].isalnum()
