@@ -29,6 +29,18 @@ def test_files_are_there_and_named_to_the_model(tmp_path):
     assert "a.txt  4 bytes\nb/host.txt  13 bytes" in model.asked[0][1].text
 
 
+def test_a_value_that_is_not_what_was_expected_is_told_before_it_is_used():
+    expected = {"code": "120.5 - 200", "expect": {"type": "number", "min": 0}}
+    model = ScriptedModel(
+        [Reply(calls=[Call(name="run_code", arguments=expected, call_id="c")]), code("200 - 120.5"), "It is 79.5."]
+    )
+
+    ended = PORTAL.call(GroundedAgent(model).ask("How much is left of 200 after 120.5?"))
+
+    assert "error contract.below_min: -79.5 is below 0" in model.asked[1][-1].text
+    assert (ended.ending, ended.answer) == (Ending.ANSWERED, "It is 79.5.")
+
+
 def test_a_process_that_ends_is_started_afresh_with_its_files():
     model = ScriptedModel(
         [code("open('kept', 'w').write('x'); import os; os._exit(7)"), code("open('kept').read()"), "x"]

@@ -2,6 +2,7 @@ import pytest
 
 from groundbox.agent.messages import Call, Reply
 from groundbox.agent.reply import MOST_CALLS, Answer, Malformed, Read, Run, promises, steps_of
+from groundbox.check.contracts import Contract
 
 LANGUAGES = {"python", "sql", "shell"}
 
@@ -20,6 +21,15 @@ def test_a_call_is_a_program():
         Run(source="SELECT 1", language="sql", options={"database": "shop"}, call_id="1")
     ]
     assert steps("", run_call({"code": "ls", "language": "bash"})) == [Run(source="ls", language="shell", call_id="1")]
+
+
+def test_a_call_says_what_its_value_has_to_be():
+    (run,) = steps("", run_call({"code": "1", "expect": {"type": "number", "min": 0}}))
+    (refused,) = steps("", run_call({"code": "1", "expect": {"type": "number", "least": 0}}))
+
+    assert run.expect == Contract.of({"type": "number", "min": 0})
+    assert isinstance(refused, Malformed)
+    assert refused.problem.startswith("expect['least'] : is no key of a number; it has")
 
 
 def test_a_fence_around_an_argument_is_taken_off():

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from groundbox.agent import asking
 from groundbox.agent.events import Box
+from groundbox.check.contracts import Contract
 from groundbox.databases.database import named
 from groundbox.execution import Execution, Warning
 from groundbox.sandbox import languages
@@ -31,6 +32,7 @@ class Ran:
     """One program with what came of it.
 
     Attributes:
+        expect: What the model said that the value has to be.
         box: The sandbox that it ran in, which may be asked until the check of the run has ended.
     """
 
@@ -38,6 +40,7 @@ class Ran:
     language: str
     execution: Execution
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    expect: Contract | None = None
     box: Box | None = dataclasses.field(default=None, repr=False, compare=False)
 
 

@@ -55,6 +55,11 @@ def tools(languages: Collection[str], databases: Collection[str] = ()) -> Sequen
         "code": {"type": "string", "description": "The program."},
         "language": {"type": "string", "enum": sorted(languages), "default": "python"},
     }
+    properties["expect"] = {
+        "type": "object",
+        "description": "What the value of the last expression has to be; told as a finding where it is not. Such as "
+        '{"type": "number", "min": 0, "unit": "EUR"} or {"type": "table", "unique": ["region"], "min_rows": 1}.',
+    }
     if databases:
         properties["database"] = {
             "type": "string",

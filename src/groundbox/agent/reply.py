@@ -14,7 +14,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
+from groundbox.agent.defusing import one_line
 from groundbox.agent.messages import READ, RUN, Call, Reply
+from groundbox.check.contracts import Contract
+from groundbox.errors import InvalidArgument
 
 MOST_CALLS: Final = 16
 _ALIASES: Final = {
@@ -44,11 +47,12 @@ _COMMENTS: Final = {"python": "#", "shell": "#", "sql": "--", "javascript": "//"
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Run this program; `options` are of its language, such as `database`."""
+    """Run this program; `options` are of its language, such as `database`, and `expect` is what its value has to be."""
 
     source: str
     language: str = "python"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    expect: Contract | None = None
     call_id: str = ""
 
 
@@ -183,8 +187,12 @@ def _run(arguments: Mapping[str, Any], languages: Collection[str], call_id: str)
     source = _unwrapped(source)
     if is_empty(source, spoken):
         return Malformed(problem="`code` holds no statement. Send the program itself.", call_id=call_id)
+    try:
+        expect = None if arguments.get("expect") is None else Contract.of(arguments["expect"])
+    except InvalidArgument as error:
+        return Malformed(problem=one_line(str(error)), call_id=call_id)
     options = {"database": database} if database else {}
-    return Run(source=source, language=spoken, options=options, call_id=call_id)
+    return Run(source=source, language=spoken, options=options, expect=expect, call_id=call_id)
 
 
 def _read(arguments: Mapping[str, Any], call_id: str) -> Step:

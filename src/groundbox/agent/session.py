@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from groundbox.agent.checks import Checks, Ran
 from groundbox.agent.defusing import one_line
@@ -18,8 +18,9 @@ from groundbox.agent.outputs import Outputs
 from groundbox.agent.repeats import Seen, program_key
 from groundbox.agent.reply import Read, Run
 from groundbox.agent.turn import Bounds, Spent, after_run, exhausted, judge_run, what_is_left
+from groundbox.check.contracts import check_contract
 from groundbox.errors import GroundboxError, InvalidArgument, LanguageUnavailable, SandboxLost
-from groundbox.execution import Execution, Warning
+from groundbox.execution import Execution
 
 
 class Over(Exception):
@@ -87,7 +88,14 @@ class Session:
             return Noticed(kind="restart", text=f"Not run: {restarted} Run again what the next program needs.")
         except GroundboxError as error:
             raise Over(Ending.SANDBOX, str(error)) from error
-        ran = Ran(source=step.source, language=step.language, execution=execution, options=step.options, box=self._box)
+        ran = Ran(
+            source=step.source,
+            language=step.language,
+            execution=execution,
+            options=step.options,
+            expect=step.expect,
+            box=self._box,
+        )
         self._programs.add(program_key(step.source, step.language))
         self.runs.append(ran)
         self._lost = execution.state == "lost"
@@ -137,7 +145,9 @@ class Session:
 
     async def _judged(self, ran: Ran, restarted: str) -> Observed:
         execution, number = ran.execution, self.spent.runs + 1
-        findings: Sequence[Warning] = await self._checks.of_run(ran, self._question) if execution.ok else ()
+        findings = list(await self._checks.of_run(ran, self._question)) if execution.ok else []
+        if execution.ok and ran.expect is not None:
+            findings += check_contract(execution, ran.expect)
         self._seen = self._seen.after(execution, ran.source)
         self._last_failure = self._seen.count(execution, ran.source)
         decision = judge_run(execution, [*execution.warnings, *findings], self._seen, ran.source)
