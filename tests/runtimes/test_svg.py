@@ -4,7 +4,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from groundbox.runtimes import svg
 from groundbox.runtimes.svg import MOST_BYTES, NotSvg, harmless
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
@@ -100,3 +103,77 @@ def test_what_graphviz_begins_with_is_none_of_its_own():
 def test_a_picture_of_too_many_elements_is_refused():
     with pytest.raises(NotSvg, match="more than 60000 elements"):
         harmless(HEAD + "<g/>" * 60_001 + "</svg>")
+
+
+PARTS = [
+    *ATTACKS.values(),
+    *(
+        "<g>",
+        "</g>",
+        "<g/>",
+        "<title>",
+        "</title>",
+        "<svg>",
+        "</svg>",
+        "<!-- a -->",
+        "<!-- a--b -->",
+        "-->",
+        "]]>",
+        "\n",
+    ),
+    *(
+        "a/b = c",
+        "&lt;",
+        "&#60;",
+        "&#0;",
+        "&nbsp;",
+        "</g",
+        "/>",
+        '"',
+        "\ud800",
+        "\x01",
+        "\u2028",
+        "<text x='1'>",
+        "</text>",
+    ),
+    *('<path d="M1,2" d="M3"/>', '<path d="M1,2C3" fill="red"/>', '<g transform="rotate(1) translate(4 2)"/>'),
+    *(
+        '<g transform="url(#a)"/>',
+        '<g fill="url(#a)"/>',
+        '<g id="\u212a"/>',
+        '<g ID="a"/>',
+        '<g\nid="a"/>',
+        '<g  id="a"/>',
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12), st.lists(st.sampled_from(PARTS[-25:]), max_size=2))
+def test_a_picture_that_stays_as_it_is_would_be_the_same_when_written_anew(parts, before):
+    text = f"{''.join(before)}{HEAD}<g>{''.join(parts)}</g></svg>".encode("utf-8", "replace").decode()
+
+    kept = svg._as_it_is(text)
+
+    assert kept is None or ET.canonicalize(kept) == ET.canonicalize(svg._anew(text.encode()))
+
+
+def test_a_plain_picture_stays_as_it_is_but_for_comments_and_declarations():
+    picture = f'{HEAD}\n<g id="a" class="b"><title>a&#45;b/c = d</title>\n<path d="M1,2C3,4"/></g>\n</svg>\n'
+    begin = '<?xml version="1.0" standalone="no"?>\n<!DOCTYPE svg PUBLIC "a" "http://b">\n<!-- of a\n -->\n'
+
+    kept = svg._as_it_is(begin + picture.replace("\n<path", "\n<!-- a&#45;b -->\n<path"))
+
+    assert kept == '<?xml version="1.0" encoding="UTF-8"?>\n' + picture
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_nothing_that_is_to_be_left_out_stays(name):
+    assert svg._as_it_is(f"{HEAD}{ATTACKS[name]}<text>kept</text></svg>") is None or name == "a comment"
+
+
+def test_depth_is_bounded_without_parsing():
+    def nested(depth):
+        return f'{HEAD}{"<g>" * depth}<path d="M1"/>/{"</g>" * depth}</svg>'
+
+    assert svg._as_it_is(nested(199)) is not None
+    assert svg._as_it_is(nested(201)) is None

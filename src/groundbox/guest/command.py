@@ -7,6 +7,8 @@ A `stdin` file is the interpreter's standard input.
 Files that the program was told to leave its results in lie there, too; they are claims like everything it says.
 """
 
+from __future__ import annotations
+
 import base64
 import contextlib
 import os
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .children import Children, Interrupts, outcome
+from .spares import Spare, Spares, kind_of, way_of
 from .wire import MOST_FRAME_BYTES
 
 Send = Callable[[dict[str, Any]], None]
@@ -24,48 +27,94 @@ _MOST_RESULT_BYTES = MOST_FRAME_BYTES * 5 // 8
 """Base64 makes four bytes of three."""
 
 
-def run(order: dict[str, Any], descriptors: list[int], children: Children, send: Send) -> dict[str, Any]:
-    """Run `argv` and wait for its end; what `done` says.
+class Commands:
+    """Those of one worker."""
 
-    Of the order:
-        argv: Texts, and `{"place": NAME}` for the path of the program's file or of a result.
-        file: `{"name", "text", "where"}`, where is `workdir`, `private` or `stdin`; may be left out.
-        results: Name to media type. Shown as one display when the program is done.
-        environ: Added to the environment.
-        cwd: The folder that `argv` runs in, by `env -C`, because this process and its threads stay where they are.
-        keep: Whether what it leaves running lives on.
-    """
-    places = _Places(order)
-    try:
-        places.lay_out()
-        argv = [places.path(part["place"]) if isinstance(part, dict) else part for part in order["argv"]]
-        given = places.stdin if places.stdin >= 0 else descriptors[0] if descriptors else -1
-        if order.get("cwd") is not None:
-            argv = ["env", "-C", order["cwd"], *argv]
+    def __init__(self, children: Children, send: Send) -> None:
+        self.spares: Spares[_Places] = Spares(children)
+        self._children = children
+        self._send = send
+        self._order: dict[str, Any] = {}
+
+    def run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        """Run `argv` and wait for its end; what `done` says.
+
+        Of the order:
+            argv: Texts, and `{"place": NAME}` for the path of the program's file or of a result.
+            file: `{"name", "text", "where"}`, where is `workdir`, `private` or `stdin`; may be left out.
+            results: Name to media type. Shown as one display when the program is done.
+            environ: Added to the environment.
+            cwd: The folder that `argv` runs in, by `env -C`, because this process and its threads stay where they are.
+            keep: Whether what it leaves running lives on.
+            ahead: How another process for such an order can be started before its program is there (spares.py).
+        """
+        self._order = order
         environ = {**os.environ, **order.get("environ", {})}
-        answer = _run(argv, environ, given, children, keep=order.get("keep", False))
-        shown = places.results()
-        if shown:
-            send({"ev": "display", "data": shown})
-    except OSError as error:
-        answer = {**_REFUSED, "error": _failure(error)}
-    finally:
-        places.clear()
-    return answer
+        spare = self._spare(order, environ, descriptors)
+        places = _Places(order) if spare is None else spare.held.of(order)
+        try:
+            answer = self._run(places, environ, descriptors, spare)
+            shown = places.results()
+            if shown:
+                self._send({"ev": "display", "data": shown})
+        except OSError as error:
+            answer = {**_REFUSED, "error": _failure(error)}
+        finally:
+            places.clear()
+        return answer
 
+    def start_spare(self) -> None:
+        """Start a process for the next run where it is likely to be like the last two."""
+        way = way_of(self._order)
+        if way is None or not self.spares.is_wanted():
+            return
+        places = _Places(self._order)
+        environ = {**os.environ, **self._order.get("environ", {})}
+        try:
+            self.spares.start(kind_of(self._order, environ), way, places.argv(), places)
+        except OSError:  # then it starts when it is needed, and says why it cannot
+            places.clear()
 
-def _run(argv: list[str], environ: dict[str, str], stdin: int, children: Children, *, keep: bool) -> dict[str, Any]:
-    children.close_memory(True)
-    try:
-        with Interrupts() as interrupts:
-            child = children.start(argv, environ, {} if stdin < 0 else {0: stdin})
-            ended = children.wait_patiently(child, interrupts)
-        if not keep:
-            children.end_leftovers(child)
-    finally:
-        children.close_memory(False)
-        reset_streams()
-    return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
+    def _spare(self, order: dict[str, Any], environ: dict[str, str], descriptors: list[int]) -> Spare[_Places] | None:
+        way = way_of(order)
+        if way is None or descriptors or order.get("cwd") is not None or not way.suits(environ):
+            self.spares.drop()
+            return None
+        return self.spares.take(kind_of(order, environ))
+
+    def _run(
+        self, places: _Places, environ: dict[str, str], descriptors: list[int], spare: Spare[_Places] | None
+    ) -> dict[str, Any]:
+        children = self._children
+        children.close_memory(True)
+        try:
+            with Interrupts() as interrupts:
+                child = self._start(places, environ, descriptors, spare)
+                ended = children.wait_patiently(child, interrupts)
+            if not self._order.get("keep", False):
+                children.end_leftovers(child)
+        finally:
+            children.close_memory(False)
+            reset_streams()
+        return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
+
+    def _start(
+        self, places: _Places, environ: dict[str, str], descriptors: list[int], spare: Spare[_Places] | None
+    ) -> int:
+        if spare is not None:
+            with contextlib.ExitStack() as otherwise:
+                otherwise.callback(spare.end)
+                places.lay_out()
+                if places.argv() == spare.argv and spare.goes_on(places.text):
+                    otherwise.pop_all()
+                    spare.close()
+                    return spare.pid
+        places.lay_out()
+        argv = places.argv()
+        if self._order.get("cwd") is not None:
+            argv = ["env", "-C", self._order["cwd"], *argv]
+        given = places.stdin() if places.is_stdin else descriptors[0] if descriptors else -1
+        return self._children.start(argv, environ, {} if given < 0 else {0: given})
 
 
 def reset_streams() -> None:
@@ -87,30 +136,49 @@ class _Places:
     """Where a program's file and its results lie while it runs."""
 
     def __init__(self, order: dict[str, Any]) -> None:
+        self._argv: list[Any] = order["argv"]
         self._file: dict[str, Any] | None = order.get("file")
         self._results: dict[str, str] = order.get("results", {})
         self._elsewhere = order.get("cwd") is not None
         self._folder = ""
         self._made: tuple[int, int] | None = None
-        self._path = ""
-        self.stdin = -1
+        self._path = "" if self._file is None else self._file["name"]
+        self._stdin = -1
+        self.is_stdin = self._file is not None and self._file["where"] == "stdin"
+
+    @property
+    def text(self) -> str:
+        """The program's."""
+        return "" if self._file is None else self._file["text"]
+
+    def of(self, order: dict[str, Any]) -> _Places:
+        """These, for another program."""
+        self._file = order.get("file")
+        return self
 
     def lay_out(self) -> None:
-        if self._file is None:
+        """Write the program's file, unless it is standard input."""
+        if self._file is None or self.is_stdin or self._made is not None:
             return
         name, data = self._file["name"], self._file["text"].encode("utf-8")
-        if self._file["where"] == "stdin":
-            self.stdin = os.memfd_create("program")
-            _write(self.stdin, data)
-            os.lseek(self.stdin, 0, os.SEEK_SET)
-        elif self._file["where"] == "workdir" and self._in_workdir(name, data):
+        if self._file["where"] == "workdir" and self._in_workdir(name, data):
             self._path = name
         else:
             self._path = os.path.join(self._private(), name)
-            _create(self._path, data)
+            self._made = _create(self._path, data)
 
-    def path(self, name: str) -> str:
-        """Of the program's file or of a result."""
+    def stdin(self) -> int:
+        """The program as standard input. Closed by `clear`."""
+        self._stdin = os.memfd_create("program")
+        _write(self._stdin, self.text.encode("utf-8"))
+        os.lseek(self._stdin, 0, os.SEEK_SET)
+        return self._stdin
+
+    def argv(self) -> list[str]:
+        """With the paths of the program's file and of the results, as things lie now."""
+        return [self._place(part["place"]) if isinstance(part, dict) else part for part in self._argv]
+
+    def _place(self, name: str) -> str:
         if self._file is not None and name == self._file["name"]:
             return os.path.abspath(self._path) if self._elsewhere else self._path
         return os.path.join(self._private(), name)
@@ -120,7 +188,7 @@ class _Places:
         found: dict[str, Any] = {}
         for name, media_type in self._results.items():
             with contextlib.suppress(OSError):
-                content = _content(self.path(name), media_type)
+                content = _content(self._place(name), media_type)
                 if content is None:
                     found["text/plain"] = f"{name} is too large to show: over {_MOST_RESULT_BYTES} bytes"
                 else:
@@ -134,8 +202,8 @@ class _Places:
                 found = os.lstat(self._path)
                 if (found.st_dev, found.st_ino) == self._made:
                     os.unlink(self._path)
-        if self.stdin >= 0:
-            os.close(self.stdin)
+        if self._stdin >= 0:
+            os.close(self._stdin)
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 

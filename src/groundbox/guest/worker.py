@@ -19,9 +19,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import command
 from .children import Children, interrupt, outcome
 from .claims import checked_failure, checked_observed
+from .command import Commands
 from .files import Files
 from .python.imports import profile_for
 from .python.scripts import run_script
@@ -59,13 +59,14 @@ class Worker:
         self._set_limits = set_limits
         self._children = Children(alone=alone, guarded=guarded)
         self._residents = Residents(self._children, self._wire.send, set_limits)
+        self._commands = Commands(self._children, self._wire.send)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
             "cell": self._run_cell,
             "call": self._run_cell,
             "script": self._run_script,
-            "command": self._run_command,
+            "command": self._commands.run,
             "resident": self._residents.run,
             "sql": self._run_sql,
         }
@@ -104,8 +105,12 @@ class Worker:
                 _close(descriptor)
             _flush()
             self._wire.send({"ev": "done", "id": order["id"], **answer})
+            if order.get("mode") == "command":
+                self._commands.start_spare()
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        if order["mode"] != "command":
+            self._commands.spares.drop()
         limits = order["limits"]
         self._set_limits(limits["cpu_s"], limits["private_bytes"])
         for stream in (sys.__stdout__, sys.__stderr__):
@@ -184,9 +189,6 @@ class Worker:
         watch = Watch()
         watch.begin()
         return watch
-
-    def _run_command(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        return command.run(order, descriptors, self._children, self._wire.send)
 
     def _be_script(self, order: dict[str, Any], descriptors: list[int], writer: int, tracing: Tracing | None) -> None:
         code = 1

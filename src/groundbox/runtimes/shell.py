@@ -28,6 +28,14 @@ NEEDS: Final = Needs("bash", "apt install bash")
 SELF_TEST: Final = SelfTest(source="echo hello | tr a-z A-Z", mode="script", prints="HELLO\n")
 _MOST_COMMAND_BYTES: Final = 128 * 1024 - 1
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_AHEAD: Final = {
+    "gate": 9,
+    "opening": "unset BASH_ENV\nSECONDS=0\nexec 9<&-\n: bash\n",
+    "environ": {"BASH_ENV": "/dev/fd/9"},
+    "unless": ["BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "SHELLOPTS", "BASH_FUNC_*"],
+}
+"""bash reads a file of its caller's choice before its script. From there it hears that the script lies at its place,
+and what puts things back as they are without that file."""
 _HINTS: Final = {
     _NOT_FOUND: "The sandbox has no such command, or its name is misspelt; `compgen -c` lists all there are.",
     _NOT_EXECUTABLE: "The file is there but cannot be executed: `chmod +x` it, or name its interpreter.",
@@ -47,7 +55,7 @@ def order(program: Program) -> dict[str, Any]:
     frame = {"op": "run", "mode": "command", **_options(program.options)}
     if program.mode == "script":
         file = {"name": name, "text": program.source, "where": "workdir"}
-        return {**frame, "argv": ["bash", "--", {"place": name}, *program.argv], "file": file}
+        return {**frame, "argv": ["bash", "--", {"place": name}, *program.argv], "file": file, "ahead": _AHEAD}
     if len(program.source.encode()) > _MOST_COMMAND_BYTES or "\0" in program.source:
         raise InvalidArgument("source", "is too long for a command, or holds a NUL; use mode='script'")
     return {**frame, "argv": ["bash", "-c", program.source, name, *program.argv]}

@@ -4,6 +4,9 @@ Kept are shapes, text, gradients and groups with attributes of geometry and pain
 styles with references, foreign content, images and links (what a link shows stays), comments, instructions and
 declarations. A reference stays when it is to a part of the picture itself. The picture is written anew from what was
 understood, never cut out of the text, so that no parser reads something else in it than this one did.
+
+Most pictures of Graphviz hold nothing but what is kept, in so plain a form that there is one way only to read it: known
+tags, known attributes whose values are plain, and text. Such a picture stays as it is, without being written anew.
 """
 
 from __future__ import annotations
@@ -39,6 +42,53 @@ _PLAIN: Final = re.compile(r"[\w .,#%+-]*").fullmatch
 """Needs no quoting and can name nothing."""
 _STYLE: Final = re.compile(r"[\w\s:;#.,%-]*|[a-z-]+:url\(#[\w.:-]+\);?", re.IGNORECASE)
 
+_TAGS: Final = "|".join(sorted(_KNOWN - {"a"}))
+_FREQUENT: Final = ("fill", "stroke", "points", "d", "class", "id", "cx", "cy", "rx", "ry", "text-anchor", "x", "y")
+_NAMES: Final = """
+    baseline-shift class clip-path clip-rule clipPathUnits cx cy d dominant-baseline dx dy fill fill-opacity
+    fill-rule font-family font-size font-style font-weight fx fy gradientTransform gradientUnits height id
+    lengthAdjust offset opacity points preserveAspectRatio r rx ry spreadMethod startOffset stop-color stop-opacity
+    stroke stroke-dasharray stroke-linecap stroke-linejoin stroke-opacity stroke-width style text-anchor
+    text-decoration textLength transform version viewBox width x x1 x2 xlink:title xml:space y y1 y2
+"""
+_ATTRIBUTES: Final = frozenset(_ATTRIBUTE_NAMES.split())
+_REFERENCES: Final = frozenset({"href", "xlink:href"})
+_PART: Final = re.compile(r"#[\w.:-]+")
+_PAINT: Final = re.compile(r"url\(#[\w.:-]+\)", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[\w .,#%+-]*").fullmatch
+"""Needs no quoting and can name nothing."""
+_STYLE: Final = re.compile(r"[\w\s:;#.,%-]*|[a-z-]+:url\(#[\w.:-]+\);?", re.IGNORECASE)
+
+_TAGS: Final = "|".join(sorted(_KNOWN - {"a"}))
+_FREQUENT: Final = [
+    "fill",
+    "stroke",
+    "points",
+    "d",
+    "class",
+    "id",
+    "cx",
+    "cy",
+    "rx",
+    "ry",
+    "text-anchor",
+    "x",
+    "y",
+    "font-family",
+    "font-size",
+]
+_NAMES: Final = "|".join([*_FREQUENT, *sorted(_ATTRIBUTES.difference(_FREQUENT, ("style", "transform")))])
+_MOVE: Final = r"(?:matrix|rotate|scale|skewX|skewY|translate)\([\d ,.-]*\)"
+_PLAIN_ATTRIBUTE: Final = rf'(?:(?:{_NAMES})="[\w .,#%+-]*"|transform="{_MOVE}(?: {_MOVE})*")'
+_PROLOGUE: Final = re.compile(r"(?:\s+|<\?xml [^<>?]*\?>|<!DOCTYPE svg [^<>\[\]]*>|<!-- [^<>-]* -->)*")
+_ROOT: Final = re.compile(rf'<svg(?:\s+(?:{_PLAIN_ATTRIBUTE}|xmlns(?::xlink)?="[\w:/.]*"))*>', re.ASCII)
+_ATTRIBUTE: Final = re.compile(rf"(?<=\s){_PLAIN_ATTRIBUTE}", re.ASCII)
+_COMMENT: Final = re.compile(r"<!-- [^<>-]* -->\n?")
+_TOKEN: Final = re.compile(
+    rf"[^<>&]+|<(?:{_TAGS})(?: {_PLAIN_ATTRIBUTE})*/?>|</(?:{_TAGS})>|&(?:amp|lt|gt|quot|apos|#\d{{1,7}});", re.ASCII
+)
+_NO_MARK: Final = bytes(each for each in range(128) if each not in b"</=>")
+
 
 class NotSvg(ValueError):
     """It is too large, not well-formed, declares something, or is no SVG. The message says which."""
@@ -53,6 +103,41 @@ def harmless(text: str) -> str:
     data = text.encode("utf-8", "replace")
     if len(data) > MOST_BYTES:
         raise NotSvg(f"the SVG has {len(data)} bytes, more than {MOST_BYTES}")
+    return _as_it_is(data.decode("utf-8")) or _anew(data)
+
+
+def _as_it_is(text: str) -> str | None:
+    """The picture without its declarations and comments, if all else of it is plain and well-formed."""
+    begin = _PROLOGUE.match(text)
+    root = _ROOT.match(text, begin.end()) if begin else None
+    if root is None:
+        return None
+    rest = _COMMENT.sub("", text[root.end() :])
+    if _TOKEN.sub("", rest) or rest.count("<") > _MOST_ELEMENTS or _is_deep(rest):
+        return None
+    names = "".join(f' {name}="{value}"' for name, value in _NAMESPACES.items())
+    attributes = "".join(f" {each}" for each in _ATTRIBUTE.findall(root[0]))
+    picture = f'<?xml version="1.0" encoding="UTF-8"?>\n<svg{names}{attributes}>{rest}'
+    try:
+        expat.ParserCreate("utf-8").Parse(picture.encode("utf-8"), True)
+    except expat.ExpatError:
+        return None
+    return picture
+
+
+def _is_deep(tokens: str) -> bool:
+    """Whether elements are nested deeper than is allowed. Each turn takes the innermost ones away."""
+    marks = tokens.encode("ascii", "ignore").translate(None, _NO_MARK).replace(b"</>", b"E").replace(b"/>", b"S")
+    left = marks.translate(None, b"/=>").replace(b"<S", b"")
+    for _ in range(_MOST_DEPTH):
+        shorter = left.replace(b"<E", b"")
+        if shorter == left:
+            return left != b"E"  # the root's end
+        left = shorter
+    return True
+
+
+def _anew(data: bytes) -> str:
     writer = _Writer()
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = writer.start

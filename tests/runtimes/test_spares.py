@@ -1,0 +1,214 @@
+"""Processes started before their program is there: a run in one of them is like any other."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from groundbox import Sandbox
+from groundbox.guest.children import Children
+from groundbox.guest.command import Commands
+from groundbox.runtimes import shell
+from groundbox.sandbox.languages import Program
+
+# bash says of BASH_ARGC that it may be inconsistent, and tells of SECONDS whether it was set; the others differ from
+# run to run.
+LOOK = """
+declare -p | grep -vE '(BASH_ARGC|SECONDS|BASHPID|PPID|EPOCH|RANDOM|SRANDOM|BASH_LINENO|LINENO|PIPESTATUS)'
+set -o; shopt; ulimit -a; umask; trap -p; pwd; ls -l /proc/self/fd | awk '{print $9, $1}'; echo "$0 $# $- $?"
+"""
+
+
+@pytest.fixture
+def box():
+    with Sandbox(profile="bare") as made:
+        yield made
+
+
+def run(box, source, **options):
+    return box.run(source, language="shell", **options)
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Those of a worker in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for name in ("BASH_ENV", "POSIXLY_CORRECT"):
+        monkeypatch.delenv(name, raising=False)
+    made = Commands(Children(alone=False, guarded=False), lambda frame: None)
+    yield made
+    made.spares.drop()
+
+
+class Asked:
+    """Runs scripts as a worker does, and reads what they leave in a file."""
+
+    def __init__(self, commands):
+        self.commands = commands
+
+    def __call__(self, source="echo $$ > said", **more):
+        program = Program(source=source, mode="script", filename="main.sh", **more)
+        order = {**shell.order(program), "limits": {"cpu_s": 5.0}}
+        answer = self.commands.run(order, [])
+        assert answer["ok"], answer
+        self.commands.start_spare()
+        with open("said") as file:
+            return file.read().strip()
+
+    @property
+    def waiting(self):
+        spare = self.commands.spares._waiting
+        return None if spare is None else spare.pid
+
+
+def test_the_third_of_a_kind_runs_in_a_process_that_waited(commands):
+    ask = Asked(commands)
+    ask()
+    assert ask.waiting is None
+    ask()
+    waiting = ask.waiting
+
+    assert ask() == str(waiting)
+    assert ask.waiting not in (None, waiting)
+
+
+@pytest.mark.parametrize(
+    "change", [{"argv": ["b"]}, {"options": {"env": {"A": "b"}}}, {"options": {"cwd": "/"}}], ids=str
+)
+def test_one_that_waits_for_something_else_is_ended(commands, change):
+    ask = Asked(commands)
+    ask()
+    ask()
+    waiting = ask.waiting
+
+    said = ask(f"echo $$ $1 $A > {os.getcwd()}/said", **change).split()
+
+    assert said[0] != str(waiting)
+    assert said[1:] == (["b"] if "cwd" not in str(change) else [])
+    assert not os.path.exists(f"/proc/{waiting}")
+
+
+def test_one_that_has_ended_is_not_waited_for(commands):
+    ask = Asked(commands)
+    ask()
+    ask()
+    waiting = ask.waiting
+    os.kill(waiting, signal.SIGKILL)
+    os.waitid(os.P_PID, waiting, os.WEXITED | os.WNOWAIT)
+
+    assert ask() != str(waiting)
+
+
+def test_nothing_is_left_of_one_that_is_dropped(commands, tmp_path):
+    ask = Asked(commands)
+    ask()
+    ask()
+    waiting = ask.waiting
+    before = set(os.listdir("/proc/self/fd"))
+    commands.spares.drop()
+
+    assert not os.path.exists(f"/proc/{waiting}")
+    assert len(before) - len(os.listdir("/proc/self/fd")) == 2
+    assert os.listdir(tmp_path) == ["said"]
+
+
+def test_one_that_waits_does_not_go_on_when_it_is_ended(commands):
+    ask = Asked(commands)
+    ask()
+    ask()
+    with open("main.sh", "w") as file:
+        file.write("echo went on > said")
+    os.unlink("said")
+    commands.spares.drop()
+
+    assert not os.path.exists("said")
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "POSIXLY_CORRECT", "SHELLOPTS", "BASH_FUNC_unset%%"])
+def test_none_is_started_where_bash_would_not_wait(commands, monkeypatch, name):
+    value = {"SHELLOPTS": "posix", "BASH_FUNC_unset%%": "() { :; }"}.get(name, os.devnull)
+    monkeypatch.setenv(name, value)
+    ask = Asked(commands)
+    for _ in range(3):
+        ask()
+
+        assert ask.waiting is None
+
+
+def test_what_is_listed_keeps_bash_from_waiting(tmp_path):
+    """Without the list, the script would run before its time."""
+    (tmp_path / "main.sh").write_text("echo early")
+    reader, writer = os.pipe()
+    environ = {"PATH": os.environ["PATH"], "BASH_ENV": f"/dev/fd/{reader}", "POSIXLY_CORRECT": "1"}
+    said = subprocess.run(
+        ["bash", "--", "main.sh"], cwd=tmp_path, env=environ, pass_fds=[reader], capture_output=True, timeout=60
+    )
+    os.close(reader)
+    os.close(writer)
+
+    assert said.stdout == b"early\n"
+
+
+def test_a_script_finds_everything_as_without_waiting(box):
+    first, second, third = (run(box, LOOK).stdout for _ in range(3))
+
+    assert first == second == third
+    assert "BASH_ENV" not in third
+
+
+def test_time_is_counted_from_the_script(box):
+    for _ in range(2):
+        run(box, "true")
+    time.sleep(1.1)  # bash counts whole seconds
+
+    assert run(box, "echo $SECONDS").stdout == "0\n"
+
+
+def test_a_cell_has_none_beside_it(box):
+    for _ in range(3):
+        run(box, "true")
+    seen = box.run(
+        "import os, tempfile; print([n for n in os.listdir('/proc') if n.isdigit()], os.listdir(tempfile.gettempdir()))"
+    )
+
+    assert seen.stdout == "['1'] []\n"
+
+
+def test_standard_input_comes_as_ever(box):
+    for _ in range(3):
+        run(box, "cat")
+
+    assert run(box, "cat", stdin=b"given").stdout == "given"
+    assert run(box, "cat").stdout == ""
+
+
+def test_a_file_of_the_scripts_name_is_not_run_before_its_time(box):
+    box.files.write("main.sh", "echo early >> log")
+    outputs = [run(box, "echo mine; cat log").stdout for _ in range(4)]
+
+    assert outputs == ["mine\n"] * 4
+
+
+def test_a_graph_larger_than_a_pipe_is_drawn_whole(box):
+    pytest.importorskip("groundbox.runtimes.dot")
+    small = "digraph { a -> b }"
+    large = "digraph { a -> b\n" + "// nothing to see\n" * 6000 + "c -> d }"
+    for _ in range(3):
+        box.run(small, language="dot", argv=["-Tsvg"])
+    drawn = box.run(large, language="dot", argv=["-Tsvg"])
+
+    assert ">d</title>" in drawn.displays[0].data["image/svg+xml"]
+    again = box.run(small, language="dot", argv=["-Tsvg"])
+    assert again.displays[0].data == box.run(small, language="dot", argv=["-Tsvg"]).displays[0].data
+
+
+def test_a_run_without_end_is_ended_as_ever(box):
+    for _ in range(2):
+        run(box, "true")
+    ended = run(box, "sleep 100", wall_s=0.3)
+
+    assert ended.outcome == "timeout"
+    assert run(box, "echo on").stdout == "on\n"
