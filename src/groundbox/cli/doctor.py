@@ -19,6 +19,7 @@ from groundbox.jail import cgroup
 from groundbox.jail.enter import LANDLOCK, NAMESPACES
 from groundbox.jail.probe import probe
 from groundbox.sandbox import environments, languages
+from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.sandbox.selftest import Verdict, selftest
 
@@ -83,8 +84,17 @@ def _environment(name: str) -> dict[str, Any]:
         return {"name": name, "works": False, "detail": str(error), "mend": mend}
     version = ".".join(map(str, found.python_version))
     python = f"Python {version} from {os.path.realpath(found.python)}"
-    detail = f"{python}, {len(found.packages)} packages, built {found.created_at}"
-    return {"name": name, "works": True, "detail": detail, "mend": "", "path": str(found.path)}
+    standing = tracer.standing(found)
+    detail = f"{python}, {len(found.packages)} packages, built {found.created_at}, {standing.words}"
+    facts = {"name": name, "works": True, "detail": one_line(detail), "mend": "", "path": str(found.path)}
+    facts["tracer"] = standing._asdict()
+    if standing.origin is None:
+        command = f"groundbox environment {'create' if name == 'default' else 'update'} {name}"
+        facts["mend"] = (
+            "traces are made by a slower tracer; install a wheel of groundbox for this platform, "
+            f"or a C compiler and the headers of this Python, then: {command}"
+        )
+    return facts
 
 
 def _language(language: languages.Language, backend: str, environment: str) -> dict[str, Any]:

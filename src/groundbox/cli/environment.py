@@ -15,7 +15,7 @@ import click
 
 from groundbox.errors import EnvironmentFailed
 from groundbox.sandbox import environments
-from groundbox.sandbox.environments import Environment
+from groundbox.sandbox.environments import Environment, tracer
 
 _name = click.argument("name", default="default")
 _python = click.option("--python", metavar="PYTHON", help="A path, a command or a version such as 3.12.")
@@ -58,7 +58,9 @@ def list_(*, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(_plain(each)))
         else:
-            click.echo(f"{each.name:<20} Python {version:<8} {len(each.packages):>4} packages   {each.created_at}")
+            native = tracer.standing(each).origin or "none"
+            packages = f"{len(each.packages):>4} packages"
+            click.echo(f"{each.name:<20} Python {version:<8} {packages}   {each.created_at}   native tracer: {native}")
     if not as_json and not names:
         click.echo("none yet; `groundbox environment create` builds the default one", err=True)
 
@@ -159,4 +161,5 @@ def _plain(each: Environment) -> dict[str, Any]:
         "requirements": list(each.requirements),
         "packages": dict(each.packages),
         "created_at": each.created_at,
+        "tracer": tracer.standing(each)._asdict(),
     }

@@ -197,7 +197,7 @@ class Engine:
 
     def _new_recipe(self, setup: Setup) -> Recipe:
         environment = environments.get(setup.environment)
-        native = tracer.find(environment)
+        native = tracer.for_a_trace(environment) if setup.traced else tracer.find(environment)
         profile = "bare" if setup.profile in languages.RESIDENTS else setup.profile
         science = profile == "science"
         present = environment.import_names

@@ -100,9 +100,9 @@ def update(
 
 def _with_tracer(environment: Environment, progress: Progress) -> Environment:
     if tracer.find(environment) is None:
-        progress("building the native tracer")
-        if tracer.ensure(environment) is None:
-            progress(f"no native tracer: {tracer.why_not(environment)}; traces are made by a slower one")
+        progress("making a native tracer ready")
+        slower = "" if tracer.ensure(environment) else "; traces are made by a slower one"
+        progress(tracer.standing(environment).words + slower)
     return environment
 
 

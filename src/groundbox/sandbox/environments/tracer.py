@@ -1,10 +1,12 @@
-"""The native tracer for an environment's interpreter: built once, if there is a compiler.
+"""The native tracer for an environment's interpreter: one that came with groundbox, else one compiled here, once.
 
     $GROUNDBOX_HOME/tracers/KEY/_groundbox_tracer.cpython-313-x86_64-linux-gnu.so
+                               /told.json
 
 KEY is a digest of the tracer's C sources and the interpreter's version and binary interface, so that no tracer is
 loaded into an interpreter that it was not made for, or by a groundbox that knows another one.
-It is built when an environment is made, never when a program runs. Without it the tracers in Python are used,
+A prebuilt one is copied there, because guests see that folder wherever groundbox is installed.
+It is compiled when an environment is made, never when a program runs. Without it the tracers in Python are used,
 which write the same traces more slowly; `groundbox environment list` tells which, and `groundbox doctor` why.
 """
 
@@ -12,47 +14,114 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundbox.guest.trace.native import build as native
+from groundbox.sandbox.environments import prebuilt
 from groundbox.sandbox.environments.store import Environment, data_home
 
-_SOURCES: Final = Path(native.__file__).parent
-_WHY: Final = "why-not.txt"
+PREBUILT: Final = "prebuilt"
+COMPILED: Final = "compiled"
+_TOLD: Final = "told.json"
+_NOT_YET: Final = "none was made ready yet; `groundbox environment create` or `update` does"
+
+
+class Standing(NamedTuple):
+    """Where an environment's native tracer is from, and why from there.
+
+    Attributes:
+        origin: "prebuilt" (it came with groundbox), "compiled" (here), or None: there is none.
+        passed_over: Why what would have been taken before was not, in the order of trying.
+    """
+
+    origin: str | None
+    passed_over: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        why = "; ".join(self.passed_over)
+        if self.origin is None:
+            return f"no native tracer: {why}"
+        return f"native tracer {self.origin}" + (f" ({why})" if why else "")
 
 
 def find(environment: Environment) -> Path | None:
-    """The tracer that was built for this environment's interpreter."""
+    """The tracer that was made ready for this environment's interpreter."""
     built = sorted(_folder(environment).glob("_groundbox_tracer*.so"))
     return built[0] if built else None
 
 
-def why_not(environment: Environment) -> str | None:
-    """Why there is none, as the last attempt to build it said; None when there is one."""
-    if find(environment) is not None:
-        return None
-    try:
-        return (_folder(environment) / _WHY).read_text("utf-8")
-    except OSError:
-        return "it was not built yet; `groundbox environment create` does"
+def standing(environment: Environment) -> Standing:
+    """What the last attempt to make one ready came to."""
+    found = find(environment) is not None
+    told = _told(_folder(environment))
+    if told is None or found != (told.origin is not None):
+        # Before told.json was written, all were compiled.
+        return Standing(COMPILED, ()) if found else Standing(None, (_NOT_YET,))
+    return told
 
 
 def ensure(environment: Environment) -> Path | None:
-    """Build it if it is not there. A failure is kept for `why_not`; traces work without it."""
+    """Makes one ready if there is none. A failure is kept for `standing`; traces work without it."""
     if (found := find(environment)) is not None:
         return found
+    folder = _made(environment)
+    passed_over: list[str] = []
+    for origin, make in ((PREBUILT, prebuilt.take), (COMPILED, native.build)):
+        made = make(environment.python, folder)
+        if not isinstance(made, native.NotBuilt):
+            os.chmod(made, 0o755)
+            _tell(folder, Standing(origin, tuple(passed_over)))
+            return made
+        passed_over.append(made.reason)
+    _tell(folder, Standing(None, tuple(passed_over)))
+    return None
+
+
+def for_a_trace(environment: Environment) -> Path | None:
+    """The one that is ready, else a prebuilt one, which takes a moment and no compiler.
+
+    So environments that were made by an older groundbox are traced by the newer one's tracer. What was tried
+    once is not tried again, and a data directory that cannot be written to is left as it is.
+    """
+    if (found := find(environment)) is not None or not prebuilt.FOLDER.is_dir():
+        return found
+    if _told(_folder(environment)) is not None:
+        return None
+    try:
+        folder = _made(environment)
+        made = prebuilt.take(environment.python, folder)
+        if isinstance(made, native.NotBuilt):
+            _tell(folder, Standing(None, (made.reason, _NOT_YET)))
+            return None
+        _tell(folder, Standing(PREBUILT, ()))
+    except OSError:
+        return None
+    return made
+
+
+def _made(environment: Environment) -> Path:
     folder = _folder(environment)
     folder.mkdir(parents=True, exist_ok=True)
     os.chmod(folder, 0o755)
-    built = native.build(environment.python, folder)
-    if isinstance(built, native.NotBuilt):
-        (folder / _WHY).write_text(built.reason, "utf-8")
+    return folder
+
+
+def _tell(folder: Path, standing: Standing) -> None:
+    told = folder / _TOLD
+    told.write_text(json.dumps(standing._asdict()), "utf-8")
+    os.chmod(told, 0o644)  # whoever uses the environment may ask
+
+
+def _told(folder: Path) -> Standing | None:
+    try:
+        told = json.loads((folder / _TOLD).read_text("utf-8"))
+        return Standing(told["origin"], tuple(told["passed_over"]))
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    os.chmod(built, 0o755)
-    (folder / _WHY).unlink(missing_ok=True)
-    return built
 
 
 def _folder(environment: Environment) -> Path:
@@ -62,6 +131,6 @@ def _folder(environment: Environment) -> Path:
 @functools.cache
 def _key(prefix: str, version: tuple[int, int, int]) -> str:
     digest = hashlib.sha256(f"{prefix} {version}".encode())
-    for source in sorted([*_SOURCES.glob("*.c"), *_SOURCES.glob("*.h")]):
+    for source in sorted([*native.SOURCES.glob("*.c"), *native.SOURCES.glob("*.h")]):
         digest.update(source.read_bytes())
     return f"{'.'.join(map(str, version))}-{digest.hexdigest()[:16]}"

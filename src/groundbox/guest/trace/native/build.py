@@ -7,6 +7,7 @@ its file name. Nothing is needed but a C compiler and the headers that an interp
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ MODULE = "_groundbox_tracer"
 VERSIONS = ((3, 11), (3, 12), (3, 13))
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing")
 
-_SOURCES = Path(__file__).parent
+SOURCES = Path(__file__).parent
 _COMPILERS = ("cc", "gcc", "clang")
 _WITHIN_S = 300
 _ASK = """
@@ -44,7 +45,13 @@ class NotBuilt(NamedTuple):
     reason: str
 
 
-class _Target(NamedTuple):
+class Target(NamedTuple):
+    """What an interpreter says of the modules that it loads.
+
+    Attributes:
+        suffix: How their file names end: implementation, version, architecture and C library.
+    """
+
     includes: tuple[Path, ...]
     suffix: str
 
@@ -59,16 +66,20 @@ def build(interpreter: Path, into: Path, *, flags: Sequence[str] = ()) -> Path |
         into: An existing folder.
         flags: Given to the compiler after `FLAGS`.
     """
-    target = _ask(interpreter)
+    target = ask(interpreter)
     if isinstance(target, NotBuilt):
         return target
+    for header in ("Python.h", "internal/pycore_frame.h"):
+        if not (target.includes[0] / header).is_file():
+            return NotBuilt(f"no headers: {target.includes[0] / header} does not exist")
     compiler = _compiler()
     if compiler is None:
         return NotBuilt("no C compiler: $CC is not set, and there is no cc, gcc or clang")
     return _compile(compiler, target, into, flags)
 
 
-def _ask(interpreter: Path) -> _Target | NotBuilt:
+def ask(interpreter: Path) -> Target | NotBuilt:
+    """What a module for `interpreter` has to be like, or why there is none for it. Its headers may be missing."""
     try:
         asked = subprocess.run(
             [interpreter, "-I", "-S", "-c", _ASK], capture_output=True, text=True, check=True, timeout=_WITHIN_S
@@ -79,11 +90,17 @@ def _ask(interpreter: Path) -> _Target | NotBuilt:
     if told["implementation"] != "cpython" or tuple(told["version"]) not in VERSIONS or told["free_threaded"]:
         kind = f"{told['implementation']} {'.'.join(map(str, told['version']))}"
         return NotBuilt(f"{kind}{' (free-threaded)' if told['free_threaded'] else ''} is not supported")
-    include = Path(told["include"])
-    for header in ("Python.h", "internal/pycore_frame.h"):
-        if not (include / header).is_file():
-            return NotBuilt(f"no headers: {include / header} does not exist")
-    return _Target(tuple(dict.fromkeys((include, Path(told["platinclude"])))), told["suffix"])
+    includes = dict.fromkeys((Path(told["include"]), Path(told["platinclude"])))
+    return Target(tuple(includes), told["suffix"])
+
+
+def sources_sha256() -> str:
+    """Of the C sources: tracers of another digest may write other records."""
+    digest = hashlib.sha256()
+    for source in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]):
+        content = source.read_bytes()
+        digest.update(f"{source.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _compiler() -> list[str] | None:
@@ -93,12 +110,12 @@ def _compiler() -> list[str] | None:
     return next(([found] for name in _COMPILERS if (found := shutil.which(name))), None)
 
 
-def _compile(compiler: list[str], target: _Target, into: Path, flags: Sequence[str]) -> Path | NotBuilt:
+def _compile(compiler: list[str], target: Target, into: Path, flags: Sequence[str]) -> Path | NotBuilt:
     result = into / (MODULE + target.suffix)
     with tempfile.TemporaryDirectory(prefix=f".{MODULE}-", dir=into) as scratch:
         made = Path(scratch) / result.name
         includes = [f"-isystem{folder}" for include in target.includes for folder in (include, include / "internal")]
-        sources = sorted(str(path) for path in _SOURCES.glob("*.c"))
+        sources = sorted(str(path) for path in SOURCES.glob("*.c"))
         command = [*compiler, *FLAGS, *flags, *includes, "-o", str(made), *sources]
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_WITHIN_S)

@@ -1,0 +1,88 @@
+"""Tries a native tracer that was made elsewhere: `python -I -S -B trial.py FILE`, with the interpreter it is for.
+
+A frame's layout is part of no stable interface, so that a file name that fits is no proof that the file does.
+A program of a few lines is traced by the core in Python and by the file, which have to write the same bytes.
+A file that ends the process is told by its status. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import types
+from pathlib import Path
+
+PROGRAM = """
+class Part:
+    count = 0
+    def __init__(self, size):
+        self.size = size
+        Part.count += 1
+
+def sizes(parts):
+    for part in parts:
+        yield part.size
+
+def depth(n):
+    seen = {n: [n]}
+    if n == 0:
+        raise ValueError(seen)
+    return depth(n - 1)
+
+parts = [Part(size) for size in range(4)]
+parts[1].size = parts
+table = {"first": parts[0], "rest": {1, 2.5}}
+del table["rest"]
+total = sum(size for size in sizes(parts) if size is not parts)
+add = lambda n: total + n
+try:
+    depth(3)
+except ValueError as error:
+    print("depth", add(10**20), error.args)
+"""
+_BUFFER_BYTES = 2**20
+
+
+def main() -> int:
+    """0 if the file can be used; else 1, with the reason on standard error."""
+    _find_own_package()
+    from groundbox.guest.trace import tracer
+
+    tracer.NATIVE = sys.argv[1]
+    try:
+        native = _trace("native")
+    except (ImportError, OSError) as problem:
+        print(f"does not load: {problem}", file=sys.stderr)
+        return 1
+    if native != _trace("settrace"):
+        print("does not write what the core in Python writes", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _find_own_package() -> None:
+    """Without what groundbox itself imports, which is not installed beside this interpreter."""
+    top = Path(__file__).resolve().parents[3]
+    for name, folder in (("groundbox", top), ("groundbox.guest", top / "guest")):
+        module = types.ModuleType(name)
+        module.__path__ = [str(folder)]
+        sys.modules[name] = module
+
+
+def _trace(core: str) -> bytes:
+    from groundbox.guest.trace import tracer
+
+    memory = bytearray(_BUFFER_BYTES)
+    code = compile(PROGRAM, "trial", "exec")
+    with contextlib.redirect_stdout(io.StringIO()):
+        recording = tracer.start(code, PROGRAM, memory, core=core)
+        if recording.core != core:
+            raise ImportError(f"the core {recording.core!r} was taken in its place")
+        exec(code, {"__name__": "trial"})
+        recording.stop(ended=True)
+    return bytes(memory[8 : 8 + int.from_bytes(memory[:8], "little")])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
