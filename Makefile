@@ -8,6 +8,8 @@
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
+#   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
+#                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
 #
 # PYTHON=/usr/bin/python3.12 chooses the interpreter of .venv (3.11 to 3.13).
@@ -15,10 +17,10 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help setup demo test adapters lint format bench lock clean
+.PHONY: help setup demo test adapters lint format bench wheels lock clean
 
 help:
-	@sed -n '3,12s/^# *//p' Makefile
+	@sed -n '3,14s/^# \{1,3\}//p' Makefile
 
 # A stamp for .venv, so that a repeated call costs nothing; `environment create` checks for itself
 # whether there is something to build.
@@ -57,6 +59,9 @@ format: .venv/stamp
 
 bench: setup
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+wheels: .venv/stamp
+	$(BIN)/python scripts/build_wheels.py dist $(ARGS)
 
 # Hashed, for every supported Python and platform, and without a word about the index they came from.
 RESOLVE := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
