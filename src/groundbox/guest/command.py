@@ -48,7 +48,7 @@ class Commands:
             keep: Whether what it leaves running lives on.
             ahead: How another process for such an order can be started before its program is there (spares.py).
         """
-        self._order = order
+        self._order = {**order, "file": {**order["file"], "text": ""}} if "file" in order else order
         environ = {**os.environ, **order.get("environ", {})}
         spare = self._spare(order, environ, descriptors)
         places = _Places(order) if spare is None else spare.held.of(order)
