@@ -35,15 +35,19 @@ HOSTILE = {
     "depends on hashes": ("def f(x):\n    return list({'a', 'b', 'c', 'd', 'e', 'f'})\n", "nondeterministic-output"),
     "misses a module": ("import nosuchmodule\ndef f(x):\n    return 1\n", "missing-module"),
     "asks for what is not there": ("def f(x):\n    return {}['a']\n", None),
+    "is given what JSON has no word for": ("def f(x):\n    y = len(x)\n    return y\n", None),
     "is honest": ("def f(x):\n    y = x + 1\n    return y\n", None),
 }
+ARGS = {"is given what JSON has no word for": [{"$dict": [[{"$tuple": [1, 2]}, {"$float": "inf"}]]}]}
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     path = folder / "hostile.jsonl"
-    rows = [{"id": n, "source": s, "entry": "f", "cases": [{"args": [1]}]} for n, (s, _) in HOSTILE.items()]
+    rows = [
+        {"id": n, "source": s, "entry": "f", "cases": [{"args": ARGS.get(n, [1])}]} for n, (s, _) in HOSTILE.items()
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     tools = Tools(runner=SandboxRunner(at_once=2), executor=LocalExecutor(2), narrator=tell, prover=prove)
     options = BuildOptions(problems=(path,), patience=Patience(cpu_s=0.5, traced_cpu_s=2.0))

@@ -3,6 +3,7 @@
 import pytest
 
 import groundbox as gb
+from groundbox.trace.reading import Trace
 
 SUM = "def total(items):\n    s = 0\n    for x in items:\n        s += x\n    return s\n"
 
@@ -32,6 +33,28 @@ def test_a_call_is_traced(core):
     assert trace.header.entry.args == [[2, 5]]
     assert trace.header.counts == {"call": 2, "end": 1, "line": 8, "object": 1, "return": 2, "set": 6}
     assert execution.to_dict()["trace"]["complete"] is True
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({"a": [1, None]}, {"a": [1, None]}),
+        ({"set": [1]}, {"dict": [["set", [1]]]}),
+        ({(1, 2): 3}, {"dict": [[{"tuple": [1, 2]}, 3]]}),
+        ({1: {"b": 2}}, {"dict": [[1, {"b": 2}]]}),
+        ([(1,), {2, 1}, frozenset()], [{"tuple": [1]}, {"set": [1, 2]}, {"frozenset": []}]),
+        (float("-inf"), {"float": "-inf"}),
+        (1 + 2j, {"complex": [1.0, 2.0]}),
+        (b"ab", {"bytes": "6162"}),
+        (10**5000, {"int": hex(10**5000)}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_arguments_of_every_kind_are_in_the_header_and_come_back_from_its_file(value, told):
+    execution = gb.run("def f(x):\n    return 1\n", mode="call", call="f", args=[value], kwargs={}, trace=True)
+
+    assert execution.trace.header.entry.args == [told]
+    assert Trace.loads(execution.trace.dumps()) == execution.trace
 
 
 def test_a_script_is_traced_with_its_input_and_output():

@@ -13,12 +13,15 @@ import struct
 from typing import Any, Final
 
 from groundbox.execution import Outcome
+from groundbox.sandbox import arguments
 from groundbox.sandbox.languages import Program
 from groundbox.trace.options import TraceOptions
 from groundbox.trace.reading import Trace, assemble
 from groundbox.trace.schema import Entry
 
 _COUNT: Final = struct.Struct("<Q")
+_TAGS: Final = [[tag] for tag in ("int", "float", "complex", "bytes", "tuple", "set", "frozenset", "dict")]
+"""Keys of dicts that would be taken for tagged values."""
 LARGE_BYTES: Final = 1 << 20
 """More is decoded in a thread, so that other sandboxes do not wait."""
 
@@ -69,7 +72,7 @@ def read(
         source=program.source,
         filename=program.filename if program.mode != "cell" else "<cell>",
         mode=program.mode,
-        entry=None if call is None else Entry(call=call, args=list(program.args), kwargs=dict(program.kwargs)),
+        entry=None if call is None else _entry(call, program),
         python=python,
         hash_seed=hash_seed,
         limits={name: getattr(options, name) for name in ("soft_events", "max_events", "max_bytes")},
@@ -77,3 +80,25 @@ def read(
         why=why,
         core=core,
     )
+
+
+def _entry(call: str, program: Program) -> Entry:
+    args = [_told(arguments.encode("args", each)) for each in program.args]
+    return Entry(
+        call=call,
+        args=args,
+        kwargs={name: _told(arguments.encode("kwargs", each)) for name, each in program.kwargs.items()},
+    )
+
+
+def _told(encoded: Any) -> Any:
+    """Tagged JSON in which a dict stands for itself, where JSON can hold it and it looks like no tagged value."""
+    if isinstance(encoded, list):
+        return [_told(each) for each in encoded]
+    if not isinstance(encoded, dict):
+        return encoded
+    ((tag, inner),) = encoded.items()
+    inner = _told(inner) if isinstance(inner, list) else inner
+    if tag != "dict" or not all(isinstance(key, str) for key, _ in inner) or [key for key, _ in inner] in _TAGS:
+        return {tag: inner}
+    return dict(inner)
