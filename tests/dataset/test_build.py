@@ -18,6 +18,7 @@ from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages import write
+from groundbox.dataset.tasks.checking import answer_of
 from groundbox.errors import InvalidArgument
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
@@ -99,6 +100,27 @@ def test_the_examples_become_a_dataset_in_which_nothing_is_lost(tmp_path):
     assert report["task_faults"] == []
     assert report["runnable"] == report["traced"] >= report["kept"] > 110
     assert min(report["seconds"].values()) > 0
+
+
+AWKWARD = (
+    "def f(x, **more):\n    y = 'Answer: ' + str(x)\n    z = y + '`'\n    return z\n",
+    "def f(x, **more):\n    y = x + 1\n    z = {}\n    z['`' * y] = f'**{y}**'\n    return z\n",
+    "def f(x, **more):\n    y = sum(more.values())\n    z = (x, y)\n    return z\n",
+)
+
+
+def test_no_check_refuses_its_own_answer_whatever_the_values(tmp_path):
+    cases = [{"args": [n], "kwargs": {"a": n, "class": 2, "b c": 3}} for n in range(1, 5)]
+    rows = [{"source": source, "entry": "f", "cases": cases} for source in AWKWARD]
+    (tmp_path / "awkward.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = BuildOptions(problems=(tmp_path / "awkward.jsonl",), samples_per_item=9)
+
+    report = built(tmp_path / "out", options)
+
+    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    assert report["task_faults"] == []
+    assert (report["kept"], report["samples_by_task"]["input"]) == (12, 12)
+    assert all(answer_of(each.reply) == each.answer for each in samples)
 
 
 def test_chats_hold_what_the_rows_hold_and_each_split_is_apart(tmp_path):

@@ -31,9 +31,9 @@ def nested(atoms):
 values = nested(st.one_of(real_atoms, st.complex_numbers()))
 
 
-@given(nested(real_atoms))
+@given(values)
 def test_what_is_written_of_a_value_is_read_as_it(value):
-    """Complex numbers aside: Python reads `-0j` and `nanj` otherwise than it writes them."""
+    """Complex numbers, too: Python itself reads `-0j` and `nanj` otherwise than it writes them."""
     assert literals.text(literals.parse(literals.text(value))) == literals.text(value)
 
 
@@ -82,6 +82,9 @@ def test_values_are_written_as_python_writes_them(value, text):
         "{**{}}",
         "[x]",
         "frozenset([x])",
+        "j",
+        "-(1+2j)",
+        "1-(-2j)",
         "frozenset({1}, {2})",
     ],
 )

@@ -1,6 +1,7 @@
 """Tasks: what is asked of a known run, what the right answer is, and which answers are refused."""
 
 import asyncio
+import math
 
 import pytest
 from dataset_fakes import FakeRunner, prove, run_here, tell
@@ -10,7 +11,7 @@ from groundbox.dataset.narrating import Said, Told
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.running import Request
 from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks.checking import answer_of, right, right_by_running
+from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
 from groundbox.dataset.tasks.draft import View
 from groundbox.dataset.tasks.lines import Lines
 from groundbox.dataset.tracing import summary
@@ -190,11 +191,23 @@ def test_a_telling_is_cut_after_the_last_sentence_about_the_moment(t, text):
         ("so it is\n\nAnswer: [1, 2]", "[1, 2]"),
         ("Answer: 1\nno, wait.\n**Answer:** `2`", "2"),
         ("Answer: 'a\\nb'", "'a\\nb'"),
+        ("**Answer: 2**", "2"),
+        ("> - **Answer:** **`[2]`**", "[2]"),
+        ("The answer is this. Answer: 2", "2"),
+        ("It prints `Answer: 1`.\n\nAnswer: 'Answer: 2'", "'Answer: 2'"),
+        ("Answer: step 1: `x` becomes `y`", "step 1: `x` becomes `y`"),
+        ("Answer: `a` and `b`", "`a` and `b`"),
+        ("Answer: '`'", "'`'"),
         ("no answer", ""),
     ],
 )
 def test_the_last_answer_of_a_reply_counts(reply, answer):
     assert answer_of(reply) == answer
+
+
+@pytest.mark.parametrize("answer", ["'Answer: 1'", "step 2: `x` is `y`", "{'a': '**'}", "'*'", "no exception"])
+def test_a_reply_gives_back_the_answer_and_the_reasoning_that_it_was_made_of(answer):
+    assert parts(f"It prints Answer: 3.\n\nAnswer: {answer}") == ("It prints Answer: 3.", answer)
 
 
 @pytest.mark.parametrize(
@@ -214,6 +227,24 @@ def test_the_last_answer_of_a_reply_counts(reply, answer):
 )
 def test_values_are_compared_as_values_of_one_type(wanted, given, holds):
     assert right({"kind": "value", "value": wanted}, given) is holds
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(number=0, args=(math.inf, -math.nan, -0j), kwargs={"a": frozenset({(1,)})}),
+        Case(number=0, kwargs={"a": 1, "class": 2, "b c": [3]}),
+        Case(number=0, args=({(1, 2): b"x"},)),
+        Case(number=0, args=("f(1) `", "'")),
+    ],
+    ids=Case.text,
+)
+def test_a_call_is_read_as_the_input_that_it_was_written_of(case):
+    problem = Problem(id="p", source="", statement="", entry="f", cases=(case,), provenance=PLACE)
+    check = {"kind": "call", "value": "1"}
+
+    assert holds(check, f"f({case.text()})", problem=problem, case=case)
+    assert not holds(check, f"f({case.text()}, 0)".replace("=", "", 1), problem=problem, case=case)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from groundbox.dataset.stages.narrate import narrate
 from groundbox.dataset.stages.prove import prove
 from groundbox.dataset.store import Store
 from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks.checking import right
+from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.draft import Draft, View
 from groundbox.dataset.tracing import unpacked
 from groundbox.trace.reading import Trace
@@ -114,7 +114,7 @@ class Teacher:
             max_chars=options.max_chars,
         )
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
-        wrong = [draft for draft in drafts if not _holds(draft)]
+        wrong = [draft for draft in drafts if not _holds(draft, view)]
         samples = tuple(_sample(view, draft, proved, split) for draft in drafts if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
@@ -136,9 +136,10 @@ def _items(path: Path, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, It
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
 
 
-def _holds(draft: Draft) -> bool:
-    """Whether the check takes the answer; a `call` was run already, to make the trace."""
-    return draft.check["kind"] == "call" or right(draft.check, draft.answer)
+def _holds(draft: Draft, view: View) -> bool:
+    """Whether the check takes the answer as it is read out of the reply."""
+    answer = answer_of(prompts.reply(draft))
+    return answer == draft.answer and holds(draft.check, answer, problem=view.problem, case=view.item.case)
 
 
 def _sample(view: View, draft: Draft, proved: Proved, split: str) -> Sample:

@@ -26,13 +26,17 @@ class NotALiteral(ValueError):
 def parse(text: str) -> Literal:
     """The value that `text` writes so, or that `ast.literal_eval` takes, or NotALiteral."""
     try:
-        return _read(ast.parse(text.strip(), mode="eval").body)
+        return read(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise NotALiteral(f"{_short(text)}: {error}") from None
 
 
-def _read(node: ast.expr) -> Literal:
-    """As `of_node`; besides, what Python writes for values that no literal makes: `inf`, `nan` and frozensets."""
+def read(node: ast.expr) -> Literal:
+    """As `of_node`; besides, what Python writes for values that no literal makes: `inf`, `nan`, frozensets, `-0j`.
+
+    Raises:
+        NotALiteral: It is something else.
+    """
     match node:
         case ast.Name(id="inf" | "nan" as name):
             return float(name)
@@ -41,16 +45,27 @@ def _read(node: ast.expr) -> Literal:
         case ast.Call(func=ast.Name(id="frozenset"), args=[], keywords=[]):
             return frozenset()
         case ast.Call(func=ast.Name(id="frozenset"), args=[ast.Set(elts=items)], keywords=[]):
-            return frozenset(map(_read, items))
+            return frozenset(map(read, items))
         case ast.List(elts=items):
-            return list(map(_read, items))
+            return list(map(read, items))
         case ast.Tuple(elts=items):
-            return tuple(map(_read, items))
+            return tuple(map(read, items))
         case ast.Set(elts=items):
-            return set(map(_read, items))
+            return set(map(read, items))
+        case ast.BinOp() | ast.UnaryOp() | ast.Name(id="infj" | "nanj"):
+            return _complex(node)
         case ast.Dict(keys=keys, values=values) if all(keys):
-            return {_read(key): _read(value) for key, value in zip(keys, values, strict=True) if key is not None}
+            return {read(key): read(value) for key, value in zip(keys, values, strict=True) if key is not None}
     return of_node(node)
+
+
+def _complex(node: ast.expr) -> Literal:
+    """A complex number in parts as they are written: arithmetic on literals loses the signs of zeros."""
+    words = ast.unparse(node).replace(" ", "")
+    try:
+        return complex(words) if words.endswith("j") else of_node(node)
+    except ValueError:
+        return of_node(node)
 
 
 def of_node(node: ast.expr) -> Literal:

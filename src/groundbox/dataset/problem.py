@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import keyword
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -64,7 +66,9 @@ class Case:
     def text(self) -> str:
         """The arguments as they stand in a call."""
         given = [literals.text(each) for each in self.args]
-        return ", ".join(given + [f"{name}={literals.text(each)}" for name, each in self.kwargs.items()])
+        named = [f"{name}={literals.text(each)}" for name, each in self.kwargs.items() if _is_name(name)]
+        others = {name: each for name, each in self.kwargs.items() if not _is_name(name)}
+        return ", ".join([*given, *named, *([f"**{literals.text(others)}"] if others else [])])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,11 @@ class Problem:
     def source_digest(self) -> str:
         """SHA-256 of the source."""
         return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_name(text: str) -> bool:
+    """Whether Python reads the text as a name, and as this one."""
+    return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text
 
 
 def case_to_json(case: Case) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import seed_of
 from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks.checking import MARK, answer_of
+from groundbox.dataset.tasks.checking import answer_of, parts
 from groundbox.dataset.tasks.draft import View
 from groundbox.dataset.tracing import summary
 from groundbox.trace.reading import Trace
@@ -124,7 +124,7 @@ def telling_of(row: Sample) -> str:
 
 def reasoning_of(row: Sample) -> str:
     """What a reply says before its answer."""
-    return row.reply.rpartition(MARK)[0].strip()
+    return parts(row.reply).reasoning
 
 
 def run_differences(row: Sample, trace: Trace, answer: Answer) -> Iterator[Difference]:

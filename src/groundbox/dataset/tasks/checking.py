@@ -6,22 +6,59 @@ Every check is data, so that it travels with its row, and a trainer can use it a
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import literals, signature
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Request, Runner
 
 MARK: Final = "Answer:"
 
 
+_LINE: Final = re.compile(rf"^[^\S\n]*(?:[>#-][^\S\n]*)*[*_]*{MARK}", re.MULTILINE)
+_AROUND: Final = ("**", "*", "``", "`")
+"""Marks that Markdown puts around a word."""
+
+
+class Parts(NamedTuple):
+    """A reply: what leads to the answer, and the answer."""
+
+    reasoning: str
+    answer: str
+
+
+def parts(reply: str) -> Parts:
+    """A reply cut at the last line that begins with `Answer:`, or, if none does, at the last `Answer:` in it.
+
+    An answer may hold the same word; it is a text in quotation marks then, and no line begins with it.
+    """
+    lines = list(_LINE.finditer(reply))
+    at = lines[-1].end() if lines else reply.rfind(MARK) + len(MARK)
+    if at < len(MARK):
+        return Parts(reply.strip(), "")
+    before = reply[: at - len(MARK)]
+    reasoning = before.rstrip("*_")
+    return Parts(reasoning.strip(), _bare(reply[at:].strip(), opened=before[len(reasoning) :]))
+
+
 def answer_of(reply: str) -> str:
-    """What stands after the last `Answer:`, or ""."""
-    _, mark, rest = reply.rpartition(MARK)
-    return rest.strip().strip("*").strip().strip("`").strip() if mark else ""
+    """What stands after the last `Answer:`, without Markdown's marks, or ""."""
+    return parts(reply).answer
+
+
+def _bare(text: str, opened: str) -> str:
+    if opened and text.startswith(opened):
+        text = text.removeprefix(opened).strip()
+    elif opened:
+        text = text.removesuffix(opened).strip()
+    for mark in _AROUND:
+        inner = text[len(mark) : -len(mark)]
+        if text == f"{mark}{inner}{mark}" and inner and mark not in inner:
+            text = inner.strip()
+    return text
 
 
 def right(check: Mapping[str, Any], answer: str) -> bool:
@@ -46,7 +83,7 @@ async def right_by_running(
     """Whether an answer is right, for all checks. A `call` is run in a sandbox and has to give the wanted value."""
     if check["kind"] != "call":
         return right(check, answer)
-    case = _case(answer, problem)
+    case = case_of(answer, problem)
     if case is None or signature.misfit(problem, case):
         return False
     request = Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=False, cpu_s=cpu_s)
@@ -54,15 +91,31 @@ async def right_by_running(
     return ran.outcome == "ok" and right({"kind": "value", "value": check["value"]}, ran.answer.text)
 
 
-def _case(answer: str, problem: Problem) -> Case | None:
+def holds(check: Mapping[str, Any], answer: str, *, problem: Problem, case: Case) -> bool:
+    """Whether a check takes the answer that was made with it.
+
+    Args:
+        case: What the trace was made with; a `call` that says the same was run already.
+    """
+    if check["kind"] != "call":
+        return right(check, answer)
+    told = case_of(answer, problem)
+    return told is not None and told.key() == case.key()
+
+
+def case_of(answer: str, problem: Problem) -> Case | None:
+    """The input that a call tells, or None if it is none of the problem's entry with literals."""
     try:
         call = ast.parse(answer, mode="eval").body
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == problem.entry):
             return None
-        args, kwargs = asserts.arguments(call)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        kwargs: dict[str, Any] = {}
+        for keyword in call.keywords:
+            value = literals.read(keyword.value)
+            kwargs |= value if keyword.arg is None else {keyword.arg: value}
+        return Case(number=0, args=tuple(map(literals.read, call.args)), kwargs=kwargs)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
-    return Case(number=0, args=args, kwargs=kwargs)
 
 
 def _close_floats(given: Any, true: Any) -> bool:
