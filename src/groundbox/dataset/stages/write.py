@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -22,6 +22,9 @@ LLAMA_FACTORY: Final = "dataset_info.json"
 _ROWS: Final = 1000
 """Rows of one group in the Parquet file; the same rows in other groups would be other bytes."""
 
+_BREAKS: Final = {ord(each): f"\\u{ord(each):04x}" for each in "\x85\u2028\u2029"}
+"""JSON may hold them as they are, and `str.splitlines` takes each for the end of a line."""
+
 
 def chat_file(split: str) -> str:
     """Name of a split's chat file: `sft.jsonl` is for training, and nothing in it is in another split."""
@@ -32,13 +35,19 @@ FILES: Final = (SAMPLES, *map(chat_file, SPLITS), DROPPED, LLAMA_FACTORY)
 
 
 class Writer:
-    """Takes samples and drops in their final order."""
+    """Takes samples and drops in their final order.
+
+    Attributes:
+        splits: Those that have a sample, updated in place.
+    """
 
     def __init__(self, table: _Table, chats: dict[str, IO[bytes]], dropped: IO[bytes]) -> None:
         self._table, self._chats, self._dropped = table, chats, dropped
+        self.splits: set[str] = set()
 
     def sample(self, sample: Sample) -> None:
         """One more row."""
+        self.splits.add(sample.split)
         self._table.add(sample)
         self._chats[sample.split].write(_line(sample.chat()))
 
@@ -53,8 +62,9 @@ def writing(out: Path) -> Iterator[Writer]:
     with contextlib.ExitStack() as stack:
         table = stack.enter_context(_Table(stack.enter_context(files.published(out / SAMPLES))))
         chats = {split: stack.enter_context(files.published(out / chat_file(split))) for split in SPLITS}
-        yield Writer(table, chats, stack.enter_context(files.published(out / DROPPED)))
-    files.publish(out / LLAMA_FACTORY, _llama_factory())
+        writer = Writer(table, chats, stack.enter_context(files.published(out / DROPPED)))
+        yield writer
+    files.publish(out / LLAMA_FACTORY, _llama_factory(writer.splits))
 
 
 def read_samples(path: Path) -> Iterator[Sample]:
@@ -100,11 +110,12 @@ class _Table:
 
 
 def _line(data: Any) -> bytes:
-    return json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    return json.dumps(data, ensure_ascii=False).translate(_BREAKS).encode("utf-8", "surrogatepass") + b"\n"
 
 
-def _llama_factory() -> bytes:
+def _llama_factory(splits: Collection[str]) -> bytes:
+    """Entries for splits that have samples; a file without lines cannot be loaded."""
     tags = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
     entry = {"formatting": "sharegpt", "columns": {"messages": "messages"}, "tags": tags}
-    names = {f"groundbox_{split}": {"file_name": chat_file(split), **entry} for split in SPLITS}
+    names = {f"groundbox_{split}": {"file_name": chat_file(split), **entry} for split in SPLITS if split in splits}
     return json.dumps(names, indent=2).encode() + b"\n"
