@@ -8,7 +8,7 @@ with a few thousand parameters. groundbox itself is not imported.
 The trainers pin versions of transformers that do not go together, so each has a venv of its own:
 
     python -m venv trl && trl/bin/pip install torch trl
-    python -m venv factory && factory/bin/pip install torch llamafactory
+    python -m venv factory && factory/bin/pip install 'torch==2.11.*' 'torchaudio==2.11.*' llamafactory
 
 Ends with 1 when a row is lost or changed on the way, or when there is nothing to check with.
 """

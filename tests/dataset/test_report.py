@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -100,6 +101,39 @@ def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
 @pytest.mark.parametrize("values", [[0.0], [5, 5, 5], [-3, 12], [1e9], [0.001, 0.002]])
 def test_any_values_can_be_drawn(values):
     assert plots.histogram(values, "x").count("<rect") >= 1
+
+
+def test_a_single_value_beside_many_can_be_seen():
+    svg = plots.histogram([0.0] * 999 + [1.0], "share", least=0)
+
+    heights = [float(each) for each in re.findall(r'height="([\d.]+)" class="main"', svg)]
+    assert (heights[0], heights[-1], set(heights[1:-1])) == (170.0, 1.0, {0.0})
+
+
+@pytest.mark.parametrize(
+    "label", ["raised-instead-of-recorded-output", "recorded-output-mismatch", "ran, and were traced"]
+)
+def test_reasons_and_stages_are_written_out_beside_their_bars(label):
+    assert f">{label}</text>" in plots.bars([plots.Bar(label, 1)])
+
+
+@pytest.mark.parametrize("label", ["W" * 40, "文" * 40, "a_long_name_of_a_file_with_problems.jsonl.gz"])
+def test_a_label_without_room_is_cut_and_told_whole_in_a_title(label):
+    svg = plots.bars([plots.Bar(label, 1)])
+
+    shown = svg.partition('class="label end">')[2].partition("<")[0]
+    assert shown.endswith("…")
+    assert label.startswith(shown[:-1])
+    assert sum(12 if each in "W文" else 6 for each in shown) <= 240
+    assert f"<title>{label}</title>" in svg
+
+
+def test_splits_are_shown_in_their_order_with_their_problems(hostile_words):
+    page = (hostile_words / "report.html").read_text()
+
+    section = page.partition("<h2>Splits</h2>")[2].partition("</section>")[0]
+    assert re.findall(r">(train|validation|test)<", section) == ["train", "test"]
+    assert "(1 problem)" in section
 
 
 def test_nothing_is_drawn_of_nothing():

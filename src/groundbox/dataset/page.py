@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from groundbox.dataset.plots import Bar, bars, histogram
 from groundbox.dataset.sample import Sample
+from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.tally import STAGES, Tally
 from groundbox.dataset.verdicts import Verdicts
 
@@ -24,6 +25,7 @@ _STAGE_WORDS: Final = {
     "prove": "no claim fails",
     "tasks": "kept",
 }
+_MOST_GROUPS: Final = 12
 _RATES: Final = {
     "runnable": "items that run, with one answer under two hash seeds",
     "complete_traces": "of these, with a complete trace",
@@ -50,7 +52,8 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px;
 .numbers div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; }
 .numbers b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
 .numbers span { color: var(--soft); }
-.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 18px; align-items: start; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr));
+  gap: 18px; align-items: start; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; min-width: 0; }
 section p { color: var(--soft); margin: 0 0 10px; font-size: 13px; }
 svg { width: 100%; height: auto; display: block; }
@@ -110,36 +113,45 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
         _section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
         _section("Rates", "", _rates(facts["rates"])),
         _section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
-        _section("Length of prompts", "", histogram(measures[f"prompt_{key}"], unit, least=0)),
-        _section("Length of replies", "", histogram(measures[f"reply_{key}"], unit, least=0)),
+        _section(
+            "Length of prompts",
+            "How many samples have which length.",
+            histogram(measures[f"prompt_{key}"], unit, least=0),
+        ),
+        _section(
+            "Length of replies",
+            "How many samples have which length.",
+            histogram(measures[f"reply_{key}"], unit, least=0),
+        ),
         _section(
             "Repetition in replies",
-            "Share of the runs of eight words that the same reply had before.",
+            "How many samples have which share of runs of eight words that the same reply had before.",
             histogram(measures["repeated"], "share", least=0),
         ),
         _section(
             "Compressed size of replies",
-            "0 is nothing but repetition.",
+            "How many samples have which size, as a share of the text's; 0 is nothing but repetition.",
             histogram(measures["compressed"], "share", least=0),
         ),
         _section(
             "Difficulty",
-            "Logarithm of the lines that ran, and of the depth of calls.",
+            "How many samples have which logarithm of the lines that ran and of the depth of calls.",
             histogram(measures["difficulty"], "log₂ of lines × depth", least=0),
         ),
         _section(
             "Coverage",
-            "Share of each program's lines that its inputs reach together.",
+            "How many programs have which share of their lines reached by their inputs together.",
             histogram(measures["coverage"], "share", least=0),
         ),
         _section(
             "Near-duplicate programs",
-            f"{len(sizes)} groups of programs that are alike; one of each was kept.",
-            bars([Bar(f"group {number}", size, "programs") for number, size in enumerate(sizes[:12], 1)]),
+            _groups(len(sizes)),
+            bars([Bar(f"group {number}", size, "programs") for number, size in enumerate(sizes[:_MOST_GROUPS], 1)]),
         ),
         _section(
             "Contamination",
-            f"Largest share of a benchmark's program or text in each problem; dropped from {verdicts.containment} on.",
+            "How many problems have which share of a benchmark's program or text, the largest of each; "
+            f"dropped from {verdicts.containment} on. Nothing is compared without `--benchmark`.",
             histogram(findings, "share", mark=verdicts.containment, least=0),
         ),
         _section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
@@ -172,8 +184,18 @@ def _most(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _splits(facts: Mapping[str, Any]) -> list[Bar]:
-    problems = facts["problems_by_split"]
-    return [Bar(name, count, f"({problems[name]} problems)") for name, count in facts["samples_by_split"].items()]
+    problems, samples = facts["problems_by_split"], facts["samples_by_split"]
+    found = (name for name in SPLITS if name in samples)
+    return [
+        Bar(name, samples[name], f"({problems[name]} problem{'' if problems[name] == 1 else 's'})") for name in found
+    ]
+
+
+def _groups(count: int) -> str:
+    """How many groups of near-duplicates there are, and how many of them are shown."""
+    words = "1 group of programs that are" if count == 1 else f"{count} groups of programs that are"
+    more = f" The {_MOST_GROUPS} largest are shown." if count > _MOST_GROUPS else ""
+    return f"{words} alike; one of each was kept.{more}"
 
 
 def _rates(rates: Mapping[str, float | None]) -> str:

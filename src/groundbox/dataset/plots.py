@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 from typing import Final, NamedTuple
 
 _WIDTH: Final = 640
 _ROW: Final = 24
-_LABEL: Final = 200
+_LABEL: Final = 240
 _NUMBER: Final = 84
 _PLOT: Final = 170
 _BINS: Final = 30
@@ -35,7 +36,7 @@ def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
         width = max(1.0 if row.value else 0.0, room * row.value / most)
         words = f"{_number(row.value)} {row.note}".strip()
         parts.append(
-            f'<text x="{_LABEL - 8}" y="{y + 16}" class="label end">{escape(_short(row.label))}</text>'
+            f'<text x="{_LABEL - 8}" y="{y + 16}" class="label end">{_named(row.label)}</text>'
             f'<rect x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 7}" rx="2" class="{kind}"/>'
             f'<text x="{_LABEL + width + 6:.1f}" y="{y + 16}" class="number">{escape(words)}</text>'
         )
@@ -67,7 +68,7 @@ def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, 
         f'<line x1="{left}" y1="{base}" x2="{_WIDTH - right}" y2="{base}" class="axis"/>',
     ]
     for number, value in enumerate(bins):
-        height = _PLOT * value / most
+        height = max(1.0, _PLOT * value / most) if value else 0.0
         x = left + number * width
         words = f"{_number(start + number * step)} to {_number(start + (number + 1) * step)}: {value}"
         parts.append(
@@ -88,7 +89,7 @@ def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, 
 
 
 def _svg(height: int, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg>'
 
 
 def _nothing() -> str:
@@ -107,5 +108,23 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def _named(label: str) -> str:
+    """A label that fits beside its bar, with the whole of it as a title where it does not."""
+    shown = _short(label)
+    return escape(shown) if shown == label else f"{escape(shown)}<title>{escape(label)}</title>"
+
+
 def _short(label: str) -> str:
-    return label if len(label) <= 30 else label[:29] + "…"
+    room, width = _LABEL - 12, 0
+    for place, character in enumerate(label):
+        width += _width(character)
+        if width > room:
+            return label[: max(0, place - 1)] + "…"
+    return label
+
+
+def _width(character: str) -> int:
+    """Pixels of a character in a broad font of 12."""
+    if unicodedata.east_asian_width(character) in "WF" or character in "MWmw@%":
+        return 12
+    return 5 if character in "fijlrt-.,:;|' " else 10 if character.isupper() else 8
