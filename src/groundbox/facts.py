@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _MOST_PARTS: Final = 3
+_WRITTEN: Final = ("pages", "slides", "paragraphs", "words")
 
 
 def words(facts: Mapping[str, Any]) -> str:
     """Such as `3 pages`, `2 sheets: Sales (10 rows × 4 columns), Notes (1 row × 1 column)` or `640 × 480 pixels`."""
     if facts.get("encrypted"):
         return "encrypted"
-    if "pages" in facts:
-        return _count(facts["pages"], "page")
+    if written := [_count(facts[name], name[:-1]) for name in _WRITTEN if name in facts]:
+        return ", ".join(written)
     if "width" in facts and "height" in facts:
         return f"{facts['width']} × {facts['height']} pixels"
     for name, one in (("sheets", "sheet"), ("tables", "table")):

@@ -162,7 +162,7 @@ def test_a_file_that_breaks_its_reader_takes_no_other_with_it(box, monkeypatch):
         "import os, sys\nif sys.argv[1] == 'file.csv':\n    os.kill(os.getppid(), 9)\n    os.kill(os.getpid(), 9)\n"
     )
     read_text = inspector.importlib.resources.files(inspector.__package__).joinpath("inside.py").read_text()
-    monkeypatch.setattr(inspector, "_source", lambda: source + read_text)
+    monkeypatch.setattr(inspector, "_source", lambda _: source + read_text)
 
     execution = box.run("open('a.csv', 'w').write('a')\nopen('b.json', 'w').write('[1]')")
 
@@ -173,8 +173,8 @@ def test_a_file_that_breaks_its_reader_takes_no_other_with_it(box, monkeypatch):
 
 
 def test_a_file_that_takes_too_long_hides_no_other(box, monkeypatch):
-    source = "import sys\nwhile sys.argv[1] == 'file.csv': pass\n" + inspector._source()
-    monkeypatch.setattr(inspector, "_source", lambda: source)
+    source = "import sys\nwhile sys.argv[1] == 'file.csv': pass\n" + inspector._source("text/csv")
+    monkeypatch.setattr(inspector, "_source", lambda _: source)
     monkeypatch.setattr(inspector, "_LIMITS", gb.Limits(wall_s=1))
 
     execution = box.run("open('a.csv', 'w').write('a')\nopen('b.json', 'w').write('{')")
@@ -244,7 +244,7 @@ def test_a_name_loses_no_result(box):
 )
 def test_what_the_reader_says_is_bounded_and_checked(box, monkeypatch, said):
     forged = f"open('preview.png', 'wb').write(b'<svg onload=alert(1)>')\nimport sys\nsys.stdout.write({said!r})"
-    monkeypatch.setattr(inspector, "_source", lambda: forged)
+    monkeypatch.setattr(inspector, "_source", lambda _: forged)
 
     artifact = box.run("open('a.csv', 'w').write('a')").artifacts["a.csv"]
 
@@ -252,7 +252,7 @@ def test_what_the_reader_says_is_bounded_and_checked(box, monkeypatch, said):
 
 
 def test_a_fault_while_looking_loses_no_result(box, monkeypatch):
-    def fault():
+    def fault(media_type):
         raise OSError("no descriptors left")
 
     monkeypatch.setattr(inspector, "_source", fault)

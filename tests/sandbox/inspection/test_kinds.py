@@ -4,10 +4,25 @@ import struct
 
 import pytest
 
-from groundbox.sandbox.inspection.kinds import PARQUET, SQLITE, XLSX, kind_of, size_of
+from groundbox.sandbox.inspection.kinds import DOCX, ODS, PARQUET, PPTX, SQLITE, XLSX, kind_of, size_of
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480)
 ZIP = b"PK\x03\x04\x14\0\0\0\x08\0"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(8)
+
+
+def zip_of(*names, content=b"", streamed=False):
+    """The head of a zip; what is streamed has its sizes behind it."""
+    size = 0 if streamed else len(content)
+    entries = [
+        struct.pack("<4sHHH", b"PK\x03\x04", 20, 8 * streamed, 0)
+        + bytes(8)
+        + struct.pack("<IIHH", size, size, len(name), 0)
+        + name.encode()
+        + content
+        for name in names
+    ]
+    return b"".join(entries)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +40,21 @@ ZIP = b"PK\x03\x04\x14\0\0\0\x08\0"
         ("table.parquet", ZIP, ("application/zip", PARQUET)),
         ("arrays.npz", ZIP, ("application/zip", "")),
         ("table.csv.gz", b"\x1f\x8b\x08", ("application/gzip", "")),
+        ("a", zip_of("[Content_Types].xml", "word/document.xml"), (DOCX, "")),
+        ("a", zip_of("docProps/app.xml", "ppt/presentation.xml", content=b"abc"), (PPTX, "")),
+        ("a", zip_of("_rels/.rels", "xl/styles.xml", content=b"abc", streamed=True), (XLSX, "")),
+        ("a.xlsx", zip_of("_rels/.rels", "word/styles.xml"), (DOCX, XLSX)),
+        ("a.xlsm", zip_of("_rels/.rels", "xl/styles.xml"), ("application/vnd.ms-excel.sheet.macroEnabled.12", "")),
+        ("a.zip", zip_of("word/list.txt"), ("application/zip", "")),
+        ("a.zip", zip_of("_rels/.rels", "word/a", "xl/a"), ("application/zip", "")),
+        ("a.zip", zip_of("inner.docx", content=zip_of("_rels/.rels", "word/a")), ("application/zip", "")),
+        ("a", zip_of("mimetype", content=ODS.encode()), (ODS, "")),
+        ("a.zip", zip_of("mimetype", content=b"text/html"), ("application/zip", "")),
+        ("a", zip_of("_rels/.rels") + zip_of("word/a")[:35], ("application/zip", "")),
+        ("a", zip_of("_rels/.rels", streamed=True), ("application/zip", "")),
+        ("a.xlsx", OLE, (XLSX, "")),
+        ("a.doc", OLE, ("application/msword", "")),
+        ("a.ods", OLE, ("application/x-ole-storage", ODS)),
         ("shop.db", b"SQLite format 3\0", (SQLITE, "")),
         ("table.csv", b"a,b\n", ("text/csv", "")),
         ("rows.jsonl", b"{}\n", ("application/jsonl", "")),

@@ -22,6 +22,9 @@ class Facts(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Of a file; docs/artifacts.md tells which kinds have which."""
 
     pages: _Count | None = None
+    slides: _Count | None = None
+    paragraphs: _Count | None = None
+    words: _Count | None = None
     encrypted: bool | None = None
     width: _Count | None = None
     height: _Count | None = None

@@ -3,21 +3,18 @@
 Called with the file's path, its media type and the longest edge of a preview in pixels. A picture of the first page,
 or of an image, is written to `PREVIEW`. What is printed has `facts`, and `problem` where the file is not what it
 should be. Each reader imports what it needs, because imports are most of the time; a library that the environment
-lacks leaves that file without facts.
+lacks leaves that file without facts. Office documents have `packages.py` instead.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 PREVIEW: Final = "preview.png"
 _MOST_NAMES: Final = 50
 _MOST_NAME: Final = 80
-_MOST_SHEET_BYTES: Final = 16 << 20
 _MOST_PIXELS: Final = 200_000_000
-_SHEET: Final = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-_RELATED: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 
 
 class Broken(Exception):
@@ -158,61 +155,6 @@ def database(path: str, edge: int) -> dict[str, Any]:
     return {"tables": tables}
 
 
-def workbook(path: str, edge: int) -> dict[str, Any]:
-    """XLSX, read as what it is, a zip of XML: no library makes less of it, and the common one takes seconds."""
-    import zipfile
-    from xml.etree import ElementTree
-
-    try:
-        with zipfile.ZipFile(path) as book:
-            targets = {
-                item.get("Id"): item.get("Target", "")
-                for item in ElementTree.fromstring(book.read("xl/_rels/workbook.xml.rels"))
-            }
-            listed = ElementTree.fromstring(book.read("xl/workbook.xml")).iter(f"{_SHEET}sheet")
-            sheets = [(item.get("name", ""), targets.get(item.get(_RELATED), "")) for item in listed]
-            return {"sheets": [_sheet(book, name, target) for name, target in sheets[:_MOST_NAMES]]}
-    except (zipfile.BadZipFile, KeyError, ElementTree.ParseError, EOFError) as error:
-        raise Broken(_first(error)) from None
-
-
-def _sheet(book: Any, name: str, target: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": name[:_MOST_NAME]}
-    member = target.lstrip("/") if target.startswith("/") else f"xl/{target}"
-    if "worksheets/" not in member or book.getinfo(member).file_size > _MOST_SHEET_BYTES:
-        return told
-    rows = columns = 0
-    with book.open(member) as file:
-        for row in _rows(file):
-            rows += 1
-            columns = max(columns, row)
-    return {**told, "rows": rows, "columns": columns}
-
-
-def _rows(file: Any) -> Iterator[int]:
-    """For each row with a cell in it, the number of its last column."""
-    from xml.etree import ElementTree
-
-    last = 0
-    for _, element in ElementTree.iterparse(file):
-        if element.tag == f"{_SHEET}c":
-            letters = element.get("r", "").rstrip("0123456789")
-            last = _number(letters) if letters else last + 1
-        elif element.tag == f"{_SHEET}row":
-            if last:
-                yield last
-            last = 0
-            element.clear()
-
-
-def _number(letters: str) -> int:
-    """A column's letters as its number from 1."""
-    number = 0
-    for letter in letters:
-        number = 26 * number + ord(letter) - ord("A") + 1
-    return number
-
-
 def _columns(names: list[str]) -> dict[str, Any]:
     return {"columns": len(names), "column_names": [str(name)[:_MOST_NAME] for name in names[:_MOST_NAMES]]}
 
@@ -226,7 +168,6 @@ READERS: Final[dict[str, Callable[[str, int], dict[str, Any]]]] = {
     "application/json": document,
     "application/jsonl": lines,
     "application/vnd.apache.parquet": parquet,
-    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": workbook,
     "application/vnd.sqlite3": database,
     "image/gif": image,
     "image/jpeg": image,

@@ -50,14 +50,14 @@ _READ_INSIDE: Final = frozenset(
         "application/json",
         "application/jsonl",
         kinds.PARQUET,
-        kinds.XLSX,
         kinds.SQLITE,
+        *kinds.DOCUMENTS,
         "image/tiff",
         "text/csv",
         "text/tab-separated-values",
     }
 )
-_CHECKED_NAMES: Final = frozenset({"application/pdf", kinds.PARQUET, kinds.XLSX, kinds.SQLITE, *_PICTURES})
+_CHECKED_NAMES: Final = frozenset({"application/pdf", kinds.PARQUET, kinds.SQLITE, *kinds.DOCUMENTS, *_PICTURES})
 
 Viewer = Callable[[Limits], "AsyncSandbox"]
 """Makes a sandbox of the same wall and environment as the program's own, with nothing of its own in it."""
@@ -195,8 +195,9 @@ async def _look(tasks: Sequence[_Task], viewer: Viewer) -> list[Seen]:
 
 
 @functools.cache
-def _source() -> str:
-    return importlib.resources.files(__package__).joinpath("inside.py").read_text(encoding="utf-8")
+def _source(media_type: str) -> str:
+    script = "packages.py" if media_type in kinds.DOCUMENTS else "inside.py"
+    return importlib.resources.files(__package__).joinpath(script).read_text(encoding="utf-8")
 
 
 async def _look_at(task: _Task, box: AsyncSandbox) -> tuple[bool, Seen]:
@@ -204,7 +205,9 @@ async def _look_at(task: _Task, box: AsyncSandbox) -> tuple[bool, Seen]:
     name = "file" + _ending(task.name)
     try:
         await box.files.write(name, await asyncio.to_thread(task.read))
-        execution = await box.run(_source(), mode="script", argv=[name, task.media_type, str(PREVIEW_EDGE)])
+        execution = await box.run(
+            _source(task.media_type), mode="script", argv=[name, task.media_type, str(PREVIEW_EDGE)]
+        )
         if execution.state == "kept":
             await box.files.remove(name)
     except (SandboxLost, GuestFileError, ValueError):

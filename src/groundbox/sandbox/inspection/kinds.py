@@ -10,16 +10,25 @@ import codecs
 import mimetypes
 import os
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 HEAD_BYTES: Final = 1 << 16
-"""How much of a file `size_of` may need: a JPEG can carry a photograph's data before its size."""
+"""How much of a file is looked at: a JPEG can carry a photograph's data before its size."""
 
 PARQUET: Final = "application/vnd.apache.parquet"
-XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
+DOCX: Final = f"{_OFFICE}wordprocessingml.document"
+PPTX: Final = f"{_OFFICE}presentationml.presentation"
+XLSX: Final = f"{_OFFICE}spreadsheetml.sheet"
+ODT: Final = "application/vnd.oasis.opendocument.text"
+ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+ODP: Final = "application/vnd.oasis.opendocument.presentation"
+DOCUMENTS: Final = frozenset({DOCX, PPTX, XLSX, ODT, ODS, ODP})
 SQLITE: Final = "application/vnd.sqlite3"
 _ZIP: Final = "application/zip"
 _GZIP: Final = "application/gzip"
+_OLE: Final = "application/x-ole-storage"
 _TEXT_BYTES: Final = 4096
 _UNKNOWN: Final = "application/octet-stream"
 
@@ -32,8 +41,11 @@ _BY_ENDING: Final = {
     ".tsv": "text/tab-separated-values",
     ".xlsx": XLSX,
     ".xlsm": "application/vnd.ms-excel.sheet.macroEnabled.12",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".docx": DOCX,
+    ".pptx": PPTX,
+    ".odt": ODT,
+    ".ods": ODS,
+    ".odp": ODP,
     ".sqlite": SQLITE,
     ".sqlite3": SQLITE,
     ".webp": "image/webp",
@@ -50,10 +62,19 @@ _BY_CONTENT: Final = (
     (b"SQLite format 3\0", SQLITE),
     (b"PK\x03\x04", _ZIP),
     (b"\x1f\x8b", _GZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", _OLE),
 )
-_KNOWN_BY_CONTENT: Final = frozenset(kind for _, kind in _BY_CONTENT) | {"image/webp", XLSX}
-_CONTAINERS: Final = frozenset({_ZIP, _GZIP})
+_KNOWN_BY_CONTENT: Final = frozenset(kind for _, kind in _BY_CONTENT) | {"image/webp"} | DOCUMENTS
+_CONTAINERS: Final = frozenset({_ZIP, _GZIP, _OLE})
 """Many kinds of files are one of these inside, and only the name says which."""
+_CONTAINED: Final = {(each, _ZIP) for each in DOCUMENTS} | {(each, _OLE) for each in (DOCX, PPTX, XLSX)}
+"""An encrypted document of Office is no zip."""
+_VARIANTS: Final = {
+    "word": (DOCX, f"{_OFFICE}wordprocessingml.", "application/vnd.ms-word."),
+    "ppt": (PPTX, f"{_OFFICE}presentationml.", "application/vnd.ms-powerpoint."),
+    "xl": (XLSX, f"{_OFFICE}spreadsheetml.", "application/vnd.ms-excel."),
+}
+"""By the folder that only such a document has: its kind, and how names of kinds begin that are like it inside."""
 
 
 class Size(NamedTuple):
@@ -77,8 +98,10 @@ class Kind(NamedTuple):
 def kind_of(path: str, head: bytes) -> Kind:
     """The kind of a file by its first bytes, at least 16 of them where there are that many."""
     named, found = _by_name(path), _by_content(head)
-    if found in _CONTAINERS and (named not in _KNOWN_BY_CONTENT or (named, found) == (XLSX, _ZIP)):
+    if found in _CONTAINERS and (named not in _KNOWN_BY_CONTENT or (named, found) in _CONTAINED):
         return Kind(found if named == _UNKNOWN else named, "")
+    if any(found == kind and named.startswith(alike) for kind, *alikes in _VARIANTS.values() for alike in alikes):
+        return Kind(named, "")
     if found:
         return Kind(found, named if named not in (found, _UNKNOWN) else "")
     if named in _KNOWN_BY_CONTENT:
@@ -111,7 +134,36 @@ def _plain(ending: str) -> str:
 def _by_content(head: bytes) -> str:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for magic, kind in _BY_CONTENT if head.startswith(magic)), "")
+    found = next((kind for magic, kind in _BY_CONTENT if head.startswith(magic)), "")
+    return _packed(head) or found if found == _ZIP else found
+
+
+def _packed(head: bytes) -> str:
+    """The kind of document that a zip is by the names of its first entries; "" where these do not say it.
+
+    An OpenDocument begins with its media type (ODF 1.3 part 2, §3.3).
+    """
+    folders = set()
+    for name, content in _entries(head):
+        if name == b"mimetype":
+            return next((kind for kind in (ODT, ODS, ODP) if content == kind.encode()), "")
+        folder, _, rest = name.decode("ascii", "replace").partition("/")
+        folders.add(folder if rest or folder == "[Content_Types].xml" else "")
+    kinds = [kind for folder, (kind, *_) in _VARIANTS.items() if folder in folders]
+    return kinds[0] if len(kinds) == 1 and folders & {"[Content_Types].xml", "_rels", "docProps"} else ""
+
+
+def _entries(head: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Name and packed content of each entry that begins in the head (APPNOTE §4.3.7)."""
+    at = 0
+    while head.startswith(b"PK\x03\x04", at) and len(head) >= at + 30:
+        flags = int.from_bytes(head[at + 6 : at + 8], "little")
+        size, _, name_size, more_size = struct.unpack("<IIHH", head[at + 18 : at + 30])
+        begin = at + 30 + name_size + more_size
+        yield head[at + 30 : at + 30 + name_size], head[begin : begin + size]
+        at = head.find(b"PK\x03\x04", begin) if flags & 8 and not size else begin + size
+        if at < 0:
+            return
 
 
 def _is_text(head: bytes) -> bool:
