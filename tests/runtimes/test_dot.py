@@ -1,17 +1,21 @@
 """DOT: pictures, the graph as data and text, errors with their place, and warnings."""
 
+import asyncio
 import json
 import os
+import threading
 import time
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from groundbox import InvalidArgument, Limits, Outcome, Sandbox
+from groundbox import AsyncSandbox, InvalidArgument, Limits, Outcome, Sandbox
 from groundbox.runtimes import dot as runtime
 from groundbox.runtimes.graph_facts import MEDIA_TYPE
 from groundbox.sandbox import languages
 from groundbox.sandbox.languages import Program
+from groundbox.sandbox.screening import HERE_BYTES
+from groundbox.sandbox.worker import Worker
 
 pytestmark = pytest.mark.skipif(languages.missing("dot") is not None, reason=str(languages.missing("dot")))
 
@@ -51,6 +55,59 @@ def test_the_formats_can_be_chosen(box):
 
     assert list(display.data) == ["application/pdf"]
     assert display._bytes("application/pdf").startswith(b"%PDF")
+
+
+def drawn_large():
+    """Each node takes more than a hundred bytes."""
+    return f"digraph {{ {' '.join(f'n{number}' for number in range(HERE_BYTES // 100))} }}"
+
+
+def test_others_go_on_while_a_large_picture_is_looked_at(monkeypatch):
+    """A look at a picture that ends when the event loop has turned a thousand times more."""
+    turned = threading.Event()
+
+    async def turn():
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        turned.set()
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+
+        def screen(data):
+            asyncio.run_coroutine_threadsafe(turn(), loop)
+            return {"text/plain": f"{turned.wait(timeout=30)}"}
+
+        monkeypatch.setattr(runtime, "screen", screen)
+        async with AsyncSandbox(profile="bare") as box:
+            first = await box.run(drawn_large(), language="dot", argv=["-Tsvg"])
+            return first, await box.run("echo on", language="shell")
+
+    first, second = asyncio.run(scenario())
+
+    assert [display.text for display in first.displays] == ["True"]
+    assert second.stdout == "on\n"
+
+
+def test_a_large_picture_whose_run_is_at_its_limit_is_shown_still(monkeypatch):
+    """The worker ends while its picture is looked at; what came before its end is read."""
+    over = threading.Event()
+    ended = Worker.has_ended
+
+    def has_ended(self, how):
+        ended(self, how)
+        over.set()
+
+    def screen(data):
+        return {"text/plain": f"{over.wait(timeout=30)}"}
+
+    monkeypatch.setattr(runtime, "screen", screen)
+    monkeypatch.setattr(Worker, "has_ended", has_ended)
+
+    with Sandbox(profile="bare", limits=Limits(wall_s=1)) as box:
+        execution = box.run(drawn_large(), language="dot", argv=["-Tsvg"])
+
+    assert [display.text for display in execution.displays] == ["True"]
 
 
 @pytest.mark.parametrize("engine", ["dot", "neato", "fdp", "sfdp", "twopi", "circo", "osage", "patchwork"])

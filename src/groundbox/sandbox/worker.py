@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from groundbox.sandbox import wire
 from groundbox.sandbox.control import Companion, RunControl
 from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.output import Output
+from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
 
 _READ: Final = 1 << 18
@@ -90,7 +92,7 @@ class Order:
     interrupt_first: bool
     listener: Listener | None = None
     grace_s: float = GRACE_S
-    screen: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    screen: Screen | None = None
     companion: Companion | None = None
 
 
@@ -163,6 +165,7 @@ class Worker:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._frames = wire.FrameReader()
+        self._screening: asyncio.Future[dict[str, Any]] | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._finished: asyncio.Future[None] | None = None
@@ -197,11 +200,14 @@ class Worker:
         """The process and everything in its pid namespace is gone."""
         if self.ended is not None:
             return
+        while self._on_control():
+            pass
+        if self._screening is not None:
+            self._screening.add_done_callback(lambda _: self.has_ended(ended))
+            return
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
-        while self._on_control():
-            pass
         self._finish()
         self._release()
         for future in (self._ready, self._end):
@@ -327,7 +333,7 @@ class Worker:
         if self._guard is not None:
             self._guard.cancel()
             self._guard = None
-        if self.ended is None and self._control.fileno() >= 0:
+        if self.ended is None and self._screening is None and self._control.fileno() >= 0:
             self._loop.add_reader(self._control.fileno(), self._on_control)
 
     def _rest(self, cpu_s: float | None) -> None:
@@ -453,6 +459,8 @@ class Worker:
 
     def _on_control(self) -> bool:
         """Take what has come; whether there may be more."""
+        if self._screening is not None:
+            return False
         try:
             if self.workdir is None:
                 data, descriptors, _, _ = socket.recv_fds(self._control, _READ, 4)
@@ -466,10 +474,16 @@ class Worker:
         if not data:
             self._loop.remove_reader(self._control.fileno())
             return False
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> bool:
+        """Take frames until one has to be waited for; the rest stay with the reader of frames."""
         begun = time.monotonic()
         try:
             for frame, size in self._frames.feed(data):
                 self._take(frame, size)
+                if self._screening is not None:
+                    break
         except WireError as violation:
             self.failure = str(violation)
             if self._report is not None:
@@ -514,26 +528,40 @@ class Worker:
         elif report is None:
             return
         elif isinstance(frame, wire.Shown):
-            data = self._screened(frame.data)
-            if data is not frame.data:
-                size = max(size, sum(len(str(content)) for content in data.values()))
-            if report.show(data, size) and self._order and self._order.listener:
-                self._order.listener.display(data)
+            if self._order is None or self._order.screen is None:
+                self._show(report, frame.data, size)
+            elif size <= HERE_BYTES:
+                self._show(report, screened(self._order.screen, frame.data), size)
+            else:
+                self._screen(self._order.screen, frame.data, functools.partial(self._show, report, size=size))
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
         elif frame.id == self._next_id and report.done is None and report.violation is None:
             report.done = frame
             self._finish()
 
-    def _screened(self, data: dict[str, Any]) -> dict[str, Any]:
-        """What may be shown of a display. A runtime of another package may fail at it, and then nothing is shown."""
-        screen = self._order.screen if self._order else None
-        if screen is None:
-            return data
-        try:
-            return screen(data)
-        except Exception as error:
-            return {"text/plain": f"not shown, because looking at it failed: {type(error).__name__}: {error}"[:500]}
+    def _show(self, report: Report, data: dict[str, Any], size: int) -> None:
+        if report is not self._report:
+            return
+        if self._order is not None and self._order.screen is not None:
+            size = max(size, sum(len(str(content)) for content in data.values()))
+        if report.show(data, size) and self._order and self._order.listener:
+            self._order.listener.display(data)
+
+    def _screen(self, screen: Screen, data: dict[str, Any], show: Callable[[dict[str, Any]], None]) -> None:
+        """Look at a large display in a thread. Nothing more is read of the guest until then."""
+
+        def go_on(done: asyncio.Future[dict[str, Any]]) -> None:
+            self._screening = None
+            if not done.cancelled() and self._report is not None:
+                show(done.result())
+                self._attend()
+                self._feed(b"")
+
+        with contextlib.suppress(ValueError):
+            self._loop.remove_reader(self._control.fileno())
+        self._screening = self._loop.run_in_executor(None, screened, screen, data)
+        self._screening.add_done_callback(go_on)
 
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""
