@@ -382,6 +382,54 @@ def test_more_columns_than_a_card_is_made_of_are_told(ask, monkeypatch):
     assert card.splitlines()[-1] == "… (tables, more than 3 columns in all, the rest left out)"
 
 
+@pytest.fixture
+def slow_views(mariadb):
+    """Eight views whose rows take a minute each; they come before the tables."""
+    names = [f"a{number}" for number in range(8)]
+    for name in names:
+        mariadb.execute(f"CREATE VIEW {name} AS SELECT SLEEP(60) AS nap")
+    yield names
+    mariadb.execute(f"DROP VIEW IF EXISTS {', '.join(names)}")
+
+
+def test_a_description_has_one_deadline_and_tells_what_it_left_out(mariadb, monkeypatch, slow_views):
+    asked = []
+    ask = mysql.ask
+
+    async def counted(name, database, sql, **options):
+        asked.append(sql)
+        return await ask(name, database, sql, **options)
+
+    monkeypatch.setattr(mysql, "ask", counted)
+    database = Database(url=mariadb.url("reader"), timeout_s=2)
+
+    with gb.Sandbox(databases={"shop": database}) as box:
+        card = box.run("DESCRIBE ALL", language="sql", database="shop").text.splitlines()
+
+    assert len(asked) <= 1 + 4, "each took a quarter of the time, and one had less left"
+    assert [line.partition(" (")[0] for line in card if not line.startswith(" ")] == [
+        *slow_views,
+        "customers",
+        "log",
+        "orders",
+        "…",
+    ]
+    assert "  id int(11) primary key" in card
+    assert card[-1] == "… (values, those of 11 tables left out, because of the time of 2 s)"
+    assert soon(lambda: not running(mariadb))
+
+
+def test_one_slow_view_leaves_time_for_the_others(mariadb, slow_views):
+    mariadb.execute(f"DROP VIEW {', '.join(slow_views[1:])}")
+
+    database = Database(url=mariadb.url("reader"), timeout_s=4)
+    with gb.Sandbox(databases={"shop": database}) as box:
+        card = box.run("DESCRIBE ALL", language="sql", database="shop").text.splitlines()
+
+    assert "  name varchar(40): Ada, Grace" in card
+    assert card[-1] == "… (values, those of 1 table left out, because of the time of 4 s)"
+
+
 def test_half_of_a_character_is_refused(mariadb):
     answer = asyncio.run(mysql.ask("shop", Database(url=mariadb.url("reader")), "SELECT '\udc80'"))
 

@@ -212,6 +212,54 @@ def test_a_schema_card_of_a_database(ask, postgres):
     ]
 
 
+@pytest.fixture
+def slow_views(postgres):
+    """Eight views whose rows take a minute each; they come before the tables."""
+    names = [f"a{number}" for number in range(8)]
+    for name in names:
+        postgres.execute(f"CREATE VIEW {name} AS SELECT pg_sleep(60)::text AS nap")
+        postgres.execute(f"GRANT SELECT ON {name} TO reader")
+    yield names
+    postgres.execute(f"DROP VIEW IF EXISTS {', '.join(names)}")
+
+
+def test_a_description_has_one_deadline_and_tells_what_it_left_out(postgres, monkeypatch, slow_views):
+    asked = []
+    ask = postgres_of.ask
+
+    async def counted(name, database, sql, **options):
+        asked.append(sql)
+        return await ask(name, database, sql, **options)
+
+    monkeypatch.setattr(postgres_of, "ask", counted)
+    database = Database(url=postgres.url("reader"), timeout_s=2)
+
+    with gb.Sandbox(databases={"shop": database}) as box:
+        card = box.run("DESCRIBE ALL", language="sql", database="shop").text.splitlines()
+
+    assert len(asked) <= 1 + 4, "each took a quarter of the time, and one had less left"
+    assert [line.partition(" (")[0] for line in card if not line.startswith(" ")] == [
+        *slow_views,
+        "customers",
+        "orders",
+        "…",
+    ]
+    assert "  id integer primary key" in card
+    assert card[-1] == "… (values, those of 10 tables left out, because of the time of 2 s)"
+    assert soon(lambda: not running(postgres))
+
+
+def test_one_slow_view_leaves_time_for_the_others(postgres, slow_views):
+    postgres.execute(f"DROP VIEW {', '.join(slow_views[1:])}")
+
+    database = Database(url=postgres.url("reader"), timeout_s=4)
+    with gb.Sandbox(databases={"shop": database}) as box:
+        card = box.run("DESCRIBE ALL", language="sql", database="shop").text.splitlines()
+
+    assert "  name text: Ada, Grace" in card
+    assert card[-1] == "… (values, those of 1 table left out, because of the time of 4 s)"
+
+
 def test_empty_values_count_for_the_bound_of_bytes(postgres):
     database = Database(url=postgres.url("reader"), max_bytes=8000)
     empty = ", ".join(["''"] * 100)
