@@ -299,14 +299,14 @@ class Execution:
         return None if self.value is None else self.value.get("text/plain")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, keys in the documented order. Artifacts go by metadata, not by bytes."""
+        """The JSON form, keys in the documented order. Artifacts and previews go by metadata, not by bytes."""
         result = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "outputs"}
         result["outcome"] = self.outcome.value
         result["dropped_bytes"] = dict(self.dropped_bytes)
         result["value"] = None if self.value is None else dict(self.value)
         result["error"] = None if self.error is None else _plain(self.error)
         result["displays"] = [dict(d.data) for d in self.displays]
-        result["artifacts"] = [_plain(a) for a in self.artifacts.values()]
+        result["artifacts"] = [{**_plain(a), "preview": _told(a.preview)} for a in self.artifacts.values()]
         result["warnings"] = [_plain(w) for w in self.warnings]
         result["usage"] = _plain(self.usage)
         result["isolation"] = _plain(self.isolation)
@@ -328,6 +328,14 @@ class Event:
     text: str = ""
     display: Display | None = None
     execution: Execution | None = None
+
+
+def _told(preview: bytes | None) -> dict[str, Any] | None:
+    """What a preview is, which is a PNG; its size stands in its first chunk."""
+    if preview is None:
+        return None
+    width, height = (int.from_bytes(preview[at : at + 4], "big") for at in (16, 20))
+    return {"media_type": "image/png", "size_bytes": len(preview), "width": width, "height": height}
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -81,6 +81,19 @@ def test_a_pdf_has_a_preview_of_its_first_page(box):
     assert len(preview) > 1000, "an empty page would be smaller"
 
 
+def test_the_json_of_a_result_says_what_a_preview_is_and_does_not_hold_it(box):
+    execution = box.run(
+        "from PIL import Image\nImage.new('L', (4000, 1000)).save('large.png')\n"
+        "Image.new('L', (4, 1)).save('small.png')"
+    )
+
+    large, small = execution.to_dict()["artifacts"]
+    size_bytes = len(execution.artifacts["large.png"].preview)
+    assert large["preview"] == {"media_type": "image/png", "size_bytes": size_bytes, "width": 1024, "height": 256}
+    assert small["preview"] is None
+    json.dumps([large, small])
+
+
 def test_pictures_tell_their_size_and_only_large_ones_have_a_preview(box):
     execution = box.run(
         "from PIL import Image\n"
