@@ -4,16 +4,48 @@ A descriptor of a host file could be reopened for writing through /proc where th
 this is a copy that exists nowhere else.
 """
 
+import errno
 import fcntl
 import os
+from typing import Final
+
+_SIZE: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+_FUTURE_WRITE: Final = 0x10
+"""`F_SEAL_FUTURE_WRITE`, of Linux 5.1, which Python 3.11 has no name for."""
+_TRIES: Final = 5
 
 
 def sealed(data: bytes) -> int:
     """A descriptor, owned by the caller, at offset 0."""
     descriptor = copied(data)
-    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    try:
+        _seal(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def _seal(descriptor: int) -> None:
+    """Refuse all writes from here on.
+
+    Nobody has mapped the file, so that the seal of future writes keeps as much as that of all writes. That one waits
+    for whoever uses a page at this moment, be it the kernel itself, and fails with EBUSY where that takes long; it is
+    for kernels that do not know the other.
+    """
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE | _FUTURE_WRITE)
+        return
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    for left in reversed(range(_TRIES)):
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE | fcntl.F_SEAL_WRITE)
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or not left:
+                raise
 
 
 class Copy:

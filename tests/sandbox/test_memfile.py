@@ -1,0 +1,91 @@
+"""Files in memory that nobody can change any more."""
+
+import errno
+import fcntl
+import mmap
+import os
+
+import pytest
+
+from groundbox.sandbox import memfile
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def refused(act, *arguments):
+    """The name of the error that an act ends with."""
+    with pytest.raises(OSError) as raised:
+        act(*arguments)
+    return errno.errorcode[raised.value.errno]
+
+
+@pytest.fixture
+def only_old_seals(monkeypatch):
+    """A kernel that knows no seal of future writes, and answers the other one with each of `answers` first."""
+    real, answers = fcntl.fcntl, []
+
+    def old(descriptor, command, seals):
+        if seals & memfile._FUTURE_WRITE:
+            raise OSError(errno.EINVAL, "no such seal")
+        if answers:
+            raise OSError(answers.pop(), "not now")
+        return real(descriptor, command, seals)
+
+    monkeypatch.setattr(memfile.fcntl, "fcntl", old)
+    return answers
+
+
+def check_that_nothing_changes(descriptor):
+    again = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR)
+
+    assert refused(os.write, again, b"x") == "EPERM"
+    assert refused(os.ftruncate, again, 1) == "EPERM"
+    assert refused(os.ftruncate, again, 100) == "EPERM"
+    assert refused(mmap.mmap, again, 5) == "EPERM"
+    assert refused(fcntl.fcntl, descriptor, fcntl.F_ADD_SEALS, 0) == "EPERM"
+    assert os.read(descriptor, 10) == b"given"
+    os.close(again)
+    os.close(descriptor)
+
+
+def test_what_is_sealed_cannot_be_changed():
+    check_that_nothing_changes(memfile.sealed(b"given"))
+
+
+def test_on_an_old_kernel_it_is_sealed_as_well(only_old_seals):
+    check_that_nothing_changes(memfile.sealed(b"given"))
+
+
+def test_on_an_old_kernel_a_page_in_use_is_waited_for(only_old_seals):
+    only_old_seals += [errno.EBUSY] * (memfile._TRIES - 1)
+
+    check_that_nothing_changes(memfile.sealed(b"given"))
+
+
+def test_a_page_in_use_is_no_obstacle(monkeypatch):
+    """Like a page that the kernel holds, a mapping lets the seal of all writes fail."""
+    copied, mapped = memfile.copied, []
+
+    def used(data):
+        descriptor = copied(data)
+        mapped.append(mmap.mmap(descriptor, len(data)))
+        return descriptor
+
+    monkeypatch.setattr(memfile, "copied", used)
+    descriptor = memfile.sealed(b"given")
+
+    assert refused(os.write, descriptor, b"x") == "EPERM"
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EBUSY])
+def test_a_descriptor_that_cannot_be_sealed_is_closed(only_old_seals, code):
+    only_old_seals += [code] * memfile._TRIES
+    before = descriptors()
+
+    with pytest.raises(OSError) as raised:
+        memfile.sealed(b"given")
+
+    assert (raised.value.errno, descriptors()) == (code, before)
