@@ -238,3 +238,33 @@ def test_what_another_call_returned_or_another_name_kept_is_found(recorded, seco
     proof = prove(SHARED_TOLD.format(first=FIRST, second=second), trace)
 
     assert not proof.faithful
+
+
+LONG = """\
+def build(n):
+    found = list(range(n))
+    for i in range(6):
+        found.append(i)
+    return found
+
+def main(n):
+    short = build(1)
+    long = build(n)
+    for i in range(6):
+        long.append(i)
+    return len(long)
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("`long` is the list that `build(400)` returned", Status.SUPPORTED),
+        ("`long` is the list that `build(1)` returned", Status.UNSUPPORTED),
+        ("`short` is the list that `build(400)` returned", Status.UNSUPPORTED),
+    ],
+)
+def test_a_list_that_is_not_wholly_shown_is_known_as_the_one_that_a_call_returned(recorded, said, status):
+    proof = prove(f"{said}.", recorded(LONG, "main", 400))
+
+    assert [verdict.status for verdict in proof.verdicts] == [status]

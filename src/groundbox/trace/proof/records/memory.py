@@ -99,7 +99,7 @@ class Memory:
             at = max(0, bisect.bisect_right(times, t) - 1)
             until = times[at + 1] if at + 1 < len(times) else _NEVER
             found = self._reading = _Seen(times[at] if at else -1, until)
-            found.value = self._view(self._versions[label][at], t, (*within, label))
+            found.value = self._view(self._versions[label][at], t, (*within, label), (label, times[at]))
             if not found.cut or not within:
                 kept.insert(0, found)
                 del kept[_MOST_SEEN:]
@@ -108,29 +108,30 @@ class Memory:
         self._reading = outer
         return found.value
 
-    def _view(self, obj: Obj, t: int, within: tuple[int, ...]) -> Any:
+    def _view(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Any:
         label = within[-1]
         if obj.type in ("object", "class"):
             attrs = {name: self._read(value, t, within) for name, value in obj.attrs.items()}
             return Thing(obj.type, obj.class_ or "", attrs, label)
         if obj.type == "dict":
             pairs = [(self._read(k, t, within), self._read(v, t, within)) for k, v in (obj.pairs or {}).values()]
-            return _dict(pairs, obj.unknown_pairs)
+            return _dict(pairs, obj.unknown_pairs, origin)
         if obj.items is None:
-            return bytearray.fromhex(obj.hex or "") if obj.complete else Part("bytearray", b"", b"", obj.length or 0)
+            part = Part("bytearray", b"", b"", obj.length or 0, origin=origin)
+            return bytearray.fromhex(obj.hex or "") if obj.complete else part
         if obj.items.unknown:
-            part = self._part(obj, t, within)
+            part = self._part(obj, t, within, origin)
             return part if obj.type != "array" else Array(part, tuple(obj.shape or ()))
         known = [self._read(item, t, within) for item in obj.items.known()]
-        return _sequence(obj.type, known) if obj.type != "array" else Array(known, tuple(obj.shape or ()))
+        return _sequence(obj.type, known, origin) if obj.type != "array" else Array(known, tuple(obj.shape or ()))
 
-    def _part(self, obj: Obj, t: int, within: tuple[int, ...]) -> Part:
+    def _part(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Part:
         assert obj.items is not None
         runs = tuple(
             run if isinstance(run, int) else [self._read(item, t, within) for item in run] for run in obj.items.runs
         )
         ends = [[] if isinstance(run, int) else run for run in (runs[0], runs[-1] if len(runs) > 1 else 0)]
-        return Part(obj.type, ends[0], ends[1], len(obj.items), runs)
+        return Part(obj.type, ends[0], ends[1], len(obj.items), runs, origin)
 
 
 def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
@@ -141,21 +142,21 @@ def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
     return named
 
 
-def _sequence(type: str, items: list[Any]) -> Any:
+def _sequence(type: str, items: list[Any], origin: tuple[int, int]) -> Any:
     if type == "set":
         try:
             return set(items)
         except TypeError:
-            return Part("set", items, [], len(items))
+            return Part("set", items, [], len(items), origin=origin)
     return deque(items) if type == "deque" else items
 
 
-def _dict(pairs: list[tuple[Any, Any]], unknown: int) -> Any:
+def _dict(pairs: list[tuple[Any, Any]], unknown: int, origin: tuple[int, int]) -> Any:
     try:
         known = dict(pairs)
     except TypeError:
-        return Part("dict", pairs, [], len(pairs) + unknown)
-    return Part("dict", pairs, [], len(pairs) + unknown) if unknown else known
+        return Part("dict", pairs, [], len(pairs) + unknown, origin=origin)
+    return Part("dict", pairs, [], len(pairs) + unknown, origin=origin) if unknown else known
 
 
 def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
@@ -202,6 +203,9 @@ def equal(left: Any, right: Any) -> bool:
         return False
     if isinstance(left, Thing):
         return bool(left == right) and equal(left.attrs, right.attrs)
+    if isinstance(left, Part):
+        known = left.origin is not None and left.origin == right.origin
+        return known and equal(left.shown(), right.shown())
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(equal, left, right))
     if isinstance(left, dict):

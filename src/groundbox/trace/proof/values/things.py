@@ -39,6 +39,7 @@ class Part:
         tail: The same of its end.
         length: How long it is.
         runs: Of a sequence, all that is shown: rows of items, and how many are left out between two of them.
+        origin: Which object it is and since when; None where that is not known, so that it equals no other part.
     """
 
     type: str
@@ -46,6 +47,7 @@ class Part:
     tail: Any
     length: int
     runs: tuple[Any, ...] = ()
+    origin: tuple[int, int] | None = None
 
     def shown(self) -> list[Any]:
         """The items of a sequence that are shown, wherever they stand."""
