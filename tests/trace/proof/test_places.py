@@ -268,3 +268,70 @@ def test_a_list_that_is_not_wholly_shown_is_known_as_the_one_that_a_call_returne
     proof = prove(f"{said}.", recorded(LONG, "main", 400))
 
     assert [verdict.status for verdict in proof.verdicts] == [status]
+
+
+NAMESAKES = """\
+def weight():
+    total = 0
+    for x in range(9):
+        for y in range(8):
+            if y == 0:
+                total += x
+    return total
+
+def main():
+    for y in range(8):
+        found = weight()
+    return found
+"""
+NAMESAKES_TOLD = """\
+`weight` is called. For `x` = 4: the loop over `y` runs 8 times, after which `total` is 10.
+`x` = 5: the loop over `y` runs 8 times, after which `total` is 15.
+In iterations 7 to 8{of} `x` takes the values 6, {x}; after that `total` is {total}.
+"""
+
+
+@pytest.mark.parametrize("of", ["", " of the loop over `x`,"])
+def test_a_loop_that_begins_is_not_taken_for_one_of_a_caller_with_the_same_name_and_count(recorded, of):
+    proof = prove(NAMESAKES_TOLD.format(of=of, x=7, total=28), recorded(NAMESAKES, "main"))
+
+    assert proof.failed == []
+    assert proof.count(Status.UNCHECKABLE) == 0
+
+
+@pytest.mark.parametrize(
+    ("of", "x", "total"),
+    [("", 8, 28), ("", 7, 27), (" of the loop over `x`,", 8, 28), (" of the loop over `found`,", 7, 28)],
+)
+def test_what_such_a_loop_does_not_do_is_found(recorded, of, x, total):
+    proof = prove(NAMESAKES_TOLD.format(of=of, x=x, total=total), recorded(NAMESAKES, "main"))
+
+    assert not proof.faithful
+
+
+WHILES = """\
+def main(n):
+    total = 0
+    k = 0
+    while k < n:
+        j = 0
+        while j < 3:
+            total += k
+            j += 1
+        k += 1
+    return total
+"""
+WHILES_TOLD = """\
+In iteration 1, `j` becomes 0; the loop with the condition `j < 3` runs {count} times.
+In iterations 2 to 3 of the loop with the condition `{condition}`, `k` takes the values 2, {k}, after which `total` is 9.
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "condition", "k", "faithful"),
+    [(3, "k < n", 3, True), (2, "k < n", 3, False), (3, "k < n", 4, False), (3, "j < 3", 3, False)],
+)
+def test_a_loop_is_named_by_its_condition(recorded, count, condition, k, faithful):
+    text = WHILES_TOLD.format(count=count, condition=condition, k=k)
+
+    assert prove(text, recorded(WHILES, "main", 3)).faithful is faithful

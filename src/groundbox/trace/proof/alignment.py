@@ -9,6 +9,7 @@ so a few hypotheses suffice, one for each number of claims that were given up.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -30,7 +31,7 @@ from groundbox.trace.proof.claims import (
 )
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
-from groundbox.trace.proof.moments.loops import end_of, iteration_at, span_end, spans
+from groundbox.trace.proof.moments.loops import end_of, in_spans, iteration_at, span_end, spans
 from groundbox.trace.proof.values.code import shape
 
 _MOST_HYPOTHESES: Final = 3
@@ -95,11 +96,12 @@ def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
     """The best hypothesis, of `most` that are kept at a time."""
     front = [_Hypothesis(0, 0, 0, None, None, {})]
     sentence = -1
-    for claim in claims:
+    for at, claim in enumerate(claims):
         if claim.sentence != sentence:
             sentence = claim.sentence
             front = [_begun(hypothesis, finder) for hypothesis in front]
-        front = _pruned([after for hypothesis in front for after in _place(claim, hypothesis, finder)], most)
+        rest = _rest(claims, at) if isinstance(claim, Span) else ()
+        front = _pruned([after for hypothesis in front for after in _place(claim, hypothesis, finder, rest)], most)
         if most == 1 and front[0].lost:
             break
     return min(front, key=lambda hypothesis: (hypothesis.lost, hypothesis.now))
@@ -111,22 +113,37 @@ def _begun(hypothesis: _Hypothesis, finder: Finder) -> _Hypothesis:
     return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, next=following, back=None)
 
 
-def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
+def _rest(claims: Sequence[Claim], at: int) -> Sequence[Claim]:
+    """What the sentence tells of the iterations that the claim at `at` names."""
+    after = itertools.takewhile(lambda claim: claim.sentence == claims[at].sentence, claims[at + 1 :])
+    return list(itertools.takewhile(lambda claim: not isinstance(claim, Span), after))
+
+
+def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequence[Claim] = ()) -> list[_Hypothesis]:
     if hypothesis.next is not None:
         begin, end = hypothesis.next
         hypothesis = dataclasses.replace(hypothesis, next=None)
         if begin > hypothesis.now:
-            found = _placed_at(claim, dataclasses.replace(hypothesis, now=begin, low=begin), finder)
+            found = _placed_at(claim, dataclasses.replace(hypothesis, now=begin, low=begin), finder, rest)
             if found[0].lost == hypothesis.lost and found[0].now <= end:
                 return found  # what one tells after some iterations is most likely the next one
     if claim.later and hypothesis.end > hypothesis.now:
         at_the_end = _placed_at(claim, dataclasses.replace(hypothesis, now=hypothesis.end), finder)
         if at_the_end[0].lost == hypothesis.lost:
             return at_the_end
-    return _placed_at(claim, hypothesis, finder)
+        placed = _placed_at(claim, hypothesis, finder, rest)
+        return (
+            placed if placed[0].lost == hypothesis.lost else [_looked_for_at(each, hypothesis.end) for each in placed]
+        )
+    return _placed_at(claim, hypothesis, finder, rest)
 
 
-def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
+def _looked_for_at(lost: _Hypothesis, t: int) -> _Hypothesis:
+    """A hypothesis that has given up a claim, which is to be explained from `t` on."""
+    return dataclasses.replace(lost, last=Placed(None, t, lost.last.reason if lost.last is not None else ""))
+
+
+def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequence[Claim] = ()) -> list[_Hypothesis]:
     key = _key(claim)
     after = hypothesis.taken.get(key, -1) if key else -1
     if hypothesis.span is not None:
@@ -150,19 +167,39 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_H
     if claim.recap:
         return [_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)]
     if isinstance(claim, Span):
-        span = (hit.step, span_end(finder.search, claim, hit.step))
-        return [
-            dataclasses.replace(
-                _next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken), span=span, end=span[1]
-            ),
-            given_up,
-        ]
+        return [_likeliest_span(claim, hypothesis, finder, low, rest), given_up]
     taken = (
         {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
     )
     end = max(hypothesis.end, end_of(finder.search, claim, hit, low))
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken, end)
     return [found] if hit.t <= hypothesis.now else [found, given_up]
+
+
+def _likeliest_span(
+    claim: Span, hypothesis: _Hypothesis, finder: Finder, low: int, rest: Sequence[Claim]
+) -> _Hypothesis:
+    """The iterations of that loop, of those that may be meant, of which the most holds that the sentence tells then."""
+    found: list[tuple[int, _Hypothesis]] = []
+    begin = finder.not_before.get(claim, 0)
+    for hit in in_spans(finder.search, claim, max(low, begin), max(hypothesis.now, begin)):
+        span = (hit.step, span_end(finder.search, claim, hit.step))
+        placed = _next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)
+        begun = dataclasses.replace(placed, span=span, end=span[1])
+        missed = _missed(rest, begun, finder)
+        found.append((missed, begun))
+        if not missed:
+            break
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _missed(rest: Sequence[Claim], hypothesis: _Hypothesis, finder: Finder) -> int:
+    """How many claims do not hold, or cannot be checked, if the text goes on from here."""
+    missed = 0
+    for claim in rest:
+        [hypothesis] = _pruned(_place(claim, hypothesis, finder), 1)
+        missed += hypothesis.last is None or hypothesis.last.hit is None
+    return missed
 
 
 def _place_in_span(claim: Claim, hypothesis: _Hypothesis, span: tuple[int, int], finder: Finder) -> list[_Hypothesis]:

@@ -179,7 +179,7 @@ class Kept(Claim):
 class Iterated(Claim):
     """A loop has so many iterations; `ends`: the text says so where the loop ends.
 
-    `which` says `for`, `while`, `outer`, `inner`, or the name that the loop gives values to.
+    `which` says `for`, `while`, `outer`, `inner`, the name that the loop gives values to, or its condition.
     """
 
     count: int
@@ -207,10 +207,14 @@ class InIteration(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Span(Claim):
-    """What the sentence tells next happens in iterations `begin` to `finish` of a loop, taken together."""
+    """What the sentence tells next happens in iterations `begin` to `finish` of a loop, taken together.
+
+    `which` says which loop, as of `Iterated`.
+    """
 
     begin: int
     finish: int
+    which: str = ""
 
     @property
     def kind(self) -> Kind:

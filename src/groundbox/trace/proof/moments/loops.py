@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from groundbox.trace.proof.claims import Claim, InIteration, Iterated, Returned, Span
 from groundbox.trace.proof.moments.hit import Hit
@@ -32,11 +32,16 @@ def _loops_at(search: Search, claim: Iterated, low: int, now: int, after: int) -
         coming = sorted((run for run in fitting if run.end >= max(low, after + 1)), key=lambda run: run.end)[:1]
         yield from sorted((*ending, *coming), key=lambda run: (run.end, -run.depth))
         return
-    around = [run for run in fitting if run.start <= now and run.end >= low]
+    around = [run for run in fitting if run.start <= now <= run.end]
+    over = [run for run in fitting if run.start <= now and low <= run.end < now]
     before = [run for run in fitting if run.end <= now][-1:]
     coming = [run for run in fitting if run.start >= now and run not in around][:2]
+    innermost = max(_around(search, now), key=lambda run: run.start, default=None)
+    if innermost is not None:  # a loop of the same name may go on in a caller
+        yield from (run for run in around if run is innermost)
+        yield from (run for run in coming if run.end <= innermost.end)
     following = [run for run in fitting if run.start >= low][:1]
-    yield from (*reversed(around), *coming, *following, *before)
+    yield from (*reversed(around), *coming, *reversed(over), *following, *before)
 
 
 def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: int) -> Hit | None:
@@ -64,25 +69,45 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
 
 def in_span(search: Search, claim: Span, low: int, now: int, after: int) -> Hit | None:
     """The loop whose iterations these are: hit at the first of them."""
-    fitting = [run for run in _around(search, now) if run.loop.count >= claim.finish]
-    begin = [t for run in fitting if (t := begin_of(run, claim.begin)) is not None and t >= low]
-    if begin:
-        return Hit(min(begin), min(begin))
-    for run in search.ledger.course.loops:
-        begins = begin_of(run, claim.begin)
-        if begins is not None and begins >= low and run.loop.count >= claim.finish:
-            return Hit(begins, begins)
-        if begins is not None and run.start <= now <= run.end and run.loop.count >= claim.finish:
-            return Hit(now, begins)
-    return None
+    return next(in_spans(search, claim, low, now), None)
+
+
+def in_spans(search: Search, claim: Span, low: int, now: int) -> Iterator[Hit]:
+    """The loops whose iterations these may be, each hit at the first of them.
+
+    Those that go on and have not come to them yet go first, the innermost before the others; then one that begins in
+    the loop that goes on; then those that have come to them already; at last one that begins afterwards.
+    """
+    having = [run for run in _having(search, claim) if run.end >= min(low, now)]
+    around = [begin for run in having if run.start <= now <= run.end for begin in _begins(run, claim)]
+    yield from (Hit(begin, begin) for begin in sorted(around) if begin >= low)
+    others = (run for run in having if not run.start <= now <= run.end)
+    coming = next(((begin, run.end) for run in others for begin in _begins(run, claim) if begin >= low), None)
+    innermost = max(_around(search, now), key=lambda run: run.start, default=None)
+    is_inside = coming is not None and innermost is not None and coming[1] <= innermost.end
+    if coming is not None and is_inside:
+        yield Hit(coming[0], coming[0])
+    yield from (Hit(now, begin) for begin in sorted(around, reverse=True) if begin < low)
+    if coming is not None and not is_inside:
+        yield Hit(coming[0], coming[0])
+
+
+def _begins(run: LoopRun, claim: Span) -> Iterator[int]:
+    begin = begin_of(run, claim.begin)
+    if begin is not None:
+        yield begin
+
+
+def _having(search: Search, claim: Span) -> Sequence[LoopRun]:
+    """The loops that have these iterations, and the name that the text gives."""
+    return [run for run in search.ledger.course.loops if run.loop.count >= claim.finish and _is_meant(claim, run)]
 
 
 def spans(search: Search, claim: Span) -> Iterator[tuple[int, int]]:
     """Beginning and end of every run of iterations that a text which looks back may mean."""
-    for run in search.ledger.course.loops:
-        begins = begin_of(run, claim.begin)
-        if begins is not None and run.loop.count >= claim.finish:
-            yield begins, span_end(search, claim, begins)
+    for run in _having(search, claim):
+        for begin in _begins(run, claim):
+            yield begin, span_end(search, claim, begin)
 
 
 def _around(search: Search, now: int) -> list[LoopRun]:
@@ -139,7 +164,7 @@ def begin_of(run: LoopRun, number: int) -> int | None:
     return next((fold.record for fold in folds), None)
 
 
-def _is_meant(claim: Iterated, run: LoopRun) -> bool:
+def _is_meant(claim: Iterated | Span, run: LoopRun) -> bool:
     if claim.which in ("for", "while"):
         return run.loop.kind == claim.which
     if claim.which in ("outer", "inner"):
@@ -147,5 +172,5 @@ def _is_meant(claim: Iterated, run: LoopRun) -> bool:
     if not claim.which:
         return True
     loop = run.loop.statement
-    over = (loop.target, loop.iter) if isinstance(loop, ast.For | ast.AsyncFor) else ()
-    return any(ast.unparse(part).strip("()") == claim.which for part in over)
+    heads = (loop.target, loop.iter) if isinstance(loop, ast.For | ast.AsyncFor) else (loop.test,)
+    return any(ast.unparse(part).strip("()") == claim.which.strip("()") for part in heads)

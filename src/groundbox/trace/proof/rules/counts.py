@@ -38,14 +38,27 @@ def counts(draft: Draft, at: int) -> bool:
     elif low in ("iterations", "iteration", "passes", "rounds") or around & _LOOPS:
         if low == "passes" and not around & (_LOOPS - {"passes"}) and "after" not in around:
             return False
-        which = next((word for word in words if word in ("outer", "inner", "for", "while")), "")
-        if "over" in words and (target := phrase.node(at - len(words) + words.index("over") + 1)) is not None:
-            which = words_of(target).strip("()") if isinstance(target, ast.Name | ast.Tuple | ast.Attribute) else which
+        which, _ = _which_loop(draft, range(at - 1, at - len(words) - 1, -1))
         ends = bool(around & {"ends", "done", "left", "finishes"}) and "after" in around
         draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends)
     else:
         return False
     return True
+
+
+def _which_loop(draft: Draft, where: range) -> tuple[str, int]:
+    """Which loop the words at some indexes name, the first of them first, and the last index of that."""
+    phrase = draft.phrase
+    for at in where:
+        node = phrase.node(at + 1)
+        if phrase.low(at) == "over" and isinstance(node, ast.Name | ast.Tuple | ast.Attribute):
+            return words_of(node).strip("()"), at + 1
+        if phrase.lows[at - 1 : at + 1] == ["the", "condition"] and node is not None and phrase.items[at + 1].code:
+            return words_of(node), at + 1
+    for at in where:
+        if phrase.low(at) in ("outer", "inner", "for", "while"):
+            return phrase.low(at), at
+    return "", where.start
 
 
 def _number(draft: Draft, at: int) -> int | None:
@@ -87,7 +100,10 @@ def span(draft: Draft, at: int) -> bool:
     first, last = _number(draft, at + 1), _number(draft, at + 3)
     if first is None or last is None or draft.phrase.low(at + 2) not in ("to", "and", "through", "-", "–"):
         return False
-    draft.add(Span, at, at + 3, begin=first, finish=last)
+    which, end = "", at + 3
+    if draft.phrase.low(at + 4) == "of":
+        which, end = _which_loop(draft, range(at + 4, min(at + 10, len(draft.phrase.items))))
+    draft.add(Span, at, end if which else at + 3, begin=first, finish=last, which=which)
     return True
 
 
