@@ -9,6 +9,7 @@ import pytest
 
 from groundbox.trace.narration.narration import ClaimKind, Witness
 from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.proof.prover import prove
 
 SEARCH = """\
 We call `search` with `values` = [1, 3, 5, 7, 9] and `wanted` = 7. `low` starts at 0 and `high` is set to \
@@ -174,3 +175,53 @@ def test_the_items_of_a_comprehension_stand_apart_from_what_is_before_them(recor
     told = narrate(recorded(source, "main"))
 
     assert "the items 1, 2, 3 of range(0, 4) pass `i != x`" in told.text
+
+
+NESTED = """\
+def main(n):
+    total = 0
+    for x in range(n):
+        for y in range(8):
+            total += x * y
+    return total
+"""
+
+
+def test_iterations_say_of_which_loop_they_are_where_another_one_was_told_in_between(recorded):
+    trace = recorded(NESTED, "main", 9)
+
+    told = narrate(trace).text
+
+    assert "In iterations 3 to 7 `y` takes the values 2, 3, 4, 5, 6 and" in told
+    assert "In iterations 7 to 8 of the loop over `x`, `x` takes the values 6, 7, after which `total` is 784." in told
+    assert prove(told, trace).failed == []
+    assert not prove(told.replace("8 of the loop over `x`", "8 of the loop over `y`"), trace).faithful
+
+
+def test_iterations_that_were_not_recorded_say_of_which_loop_they_are(recorded):
+    trace = recorded(NESTED, "main", 9, soft_events=30)
+
+    told = narrate(trace).text
+
+    assert "Iterations 1 to 8 of the loop over `y` ran" in told or "Iterations 1 to 8 of the loop over `y` were" in told
+    assert prove(told, trace).failed == []
+
+
+WAITING = """\
+def main(n):
+    total = 0
+    while n > 0:
+        for y in range(3):
+            total += y
+        n -= 1
+    return total
+"""
+
+
+def test_a_loop_without_items_is_named_by_its_condition(recorded):
+    trace = recorded(WAITING, "main", 12)
+
+    told = narrate(trace).text
+
+    assert " of the loop with the condition `n > 0`" in told
+    assert prove(told, trace).failed == []

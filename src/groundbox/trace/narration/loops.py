@@ -15,6 +15,8 @@ from groundbox.trace.narration.telling import Telling, Where, claim, listed
 from groundbox.trace.structure import Folded, Iteration, Loop, Node, Step, walk
 
 Block = Callable[[Sequence[Node], Where], None]
+MAX_HEAD: Final = 80
+"""Characters of what names a loop beside its iterations."""
 MAX_TESTS: Final = 2
 """Tests whose truth is counted over iterations that are left out."""
 
@@ -35,13 +37,16 @@ class Loops:
         self._statements = statements
         self._block = block
         self._gaps = Gaps(telling)
+        self._latest: Loop | None = None
 
     def tell(self, loop: Loop, where: Where) -> None:
         """Tell a loop and go on to its end."""
         level = self._level(loop, where)
         if level <= Level.RESULT or not loop.count:
+            self._latest = loop if level == Level.RESULT else self._latest
             self._tell_result(loop, replace(where, level=level))
             return
+        self._latest = loop
         self._intro(loop, where)
         for stretch in self._stretches(loop, level):
             if stretch.fold is not None:
@@ -135,6 +140,7 @@ class Loops:
         if full and iteration is loop.iterations[-1] and is_way_out(loop):
             nested = Level.FULL
         inner = replace(where, level=level, nested=nested, number=iteration.number, depth=where.depth + 1)
+        self._latest = loop
         if isinstance(loop.statement, ast.While):
             self._lead_while(loop, iteration, inner)
         else:
@@ -194,7 +200,7 @@ class Loops:
         telling = self._telling
         frame = where.activation.frame
         steps = [step for iteration in iterations for step in steps_of(iteration)]
-        text = _numbers(iterations[0].number, iterations[-1].number)
+        text = self._numbers(loop, iterations[0].number, iterations[-1].number, where)
         refs = [steps[0].step, steps[-1].step] if steps else []
         said = claim(ClaimKind.COUNT, refs, frame, str(loop.line), str(len(iterations)))
         before = self._gaps.look(frame)
@@ -208,8 +214,17 @@ class Loops:
         tests, truths = self._truths(iterations, frame)
         gap = telling.voice.say("loop.left_out", iterations=text)
         if rows or tests:
-            gap = f"in {text} {listed(rows + tests)}"
+            gap = f"in {text}{',' if ' of ' in text else ''} {listed(rows + tests)}"
         self._say_gap(gap, [said, *claims, *truths], rest)
+
+    def _numbers(self, loop: Loop, first: int, last: int, where: Where) -> str:
+        """`iterations 3 to 7`, and of which loop, where another one could be meant."""
+        if first == last:
+            return f"iteration {first}"
+        head = _head(loop)
+        is_open = self._latest is not loop or (where.depth > 0 and first == 1)
+        self._latest = loop
+        return f"iterations {first} to {last}" + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
 
     def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
         """How often the tests that stand in the body itself were true."""
@@ -243,7 +258,7 @@ class Loops:
             for said in rest:
                 telling.draft.say(said.text, said.claim)
             return
-        text = _numbers(fold.after + 1, fold.after + fold.iterations)
+        text = self._numbers(loop, fold.after + 1, fold.after + fold.iterations, where)
         told = claim(ClaimKind.COUNT, [fold.record], frame, str(loop.line), str(fold.iterations))
         self._say_gap(telling.voice.say("loop.folded", iterations=text), [told], rest)
 
@@ -308,10 +323,6 @@ def _head(loop: Loop) -> str:
 
 def _target(loop: Loop) -> str:
     return f"`{ast.unparse(loop.statement.target).strip('()')}`" if isinstance(loop.statement, ast.For) else "its items"
-
-
-def _numbers(first: int, last: int) -> str:
-    return f"iteration {first}" if first == last else f"iterations {first} to {last}"
 
 
 def is_way_out(loop: Loop) -> bool:

@@ -18,6 +18,8 @@ A sentence is one to four clauses, joined by `, and`, `;`, `so` or `since`; stat
 - COUNT: `after 3 iterations the loop ends`, `the loop is left in iteration 3`, `iterations 3 to 8 are left out here`,
   `` in iterations 3 to 5 `x` takes the values 1, 2, 3 and `x > 2` is true 1 of 3 times; after that `y` is 4``: what
   stands after `after that`, `after which` and `and then` holds when the iterations, or the call, are over.
+  Where another loop could be meant: `` iterations 3 to 8 of the loop over `x` ``, or
+  `` of the loop with the condition `n > 0` ``.
 - ITEMS of a comprehension: `` the items 2, 4 of [1, 2, 4] pass `x % 2 == 0` ``,
   `` `x * 2` gives 4, 8 for the items 2, 4``.
 - MUTATION: `` 5 is appended to `xs`, which is now [1, 5]``, `` `xs[0]` changes from 3 to 9``, `` `d['a']` becomes 1``,
