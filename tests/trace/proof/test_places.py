@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.proof import gaps
 from groundbox.trace.proof.prover import prove
 from groundbox.trace.proof.verdicts import Status
@@ -335,3 +336,59 @@ def test_a_loop_is_named_by_its_condition(recorded, count, condition, k, faithfu
     text = WHILES_TOLD.format(count=count, condition=condition, k=k)
 
     assert prove(text, recorded(WHILES, "main", 3)).faithful is faithful
+
+
+DICE = """\
+class Dice:
+    def __init__(self):
+        self.at = 0
+
+    def roll(self, sides):
+        self.at += 1
+        return self.at * sides
+
+def main():
+    dice = Dice()
+    total = dice.roll(2) + dice.roll(2)
+    if dice.roll(3) < dice.roll(3):
+        total += 1
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "`total` becomes `dice.roll(2) + dice.roll(2)` = 2 + 4 = 6",
+        "`dice.roll(3) < dice.roll(3)` is true",
+        "`dice.roll(3) < dice.roll(3)` is true (9 < 12)",
+    ],
+)
+def test_calls_with_equal_arguments_and_other_results_are_known_by_their_order(recorded, said):
+    proof = prove(f"{said}.", recorded(DICE, "main"))
+
+    assert {verdict.status for verdict in proof.verdicts} == {Status.SUPPORTED}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "`total` becomes `dice.roll(2) + dice.roll(2)` = 4 + 2 = 6",
+        "`total` becomes `dice.roll(2) + dice.roll(2)` = 3 + 3 = 6",
+        "`dice.roll(3) < dice.roll(3)` is false",
+        "`dice.roll(3) < dice.roll(3)` is true (9 < 15)",
+        "`dice.roll(3) < dice.roll(3)` is true (6 < 12)",
+    ],
+)
+def test_their_results_in_another_order_are_found(recorded, said):
+    assert not prove(f"{said}.", recorded(DICE, "main")).faithful
+
+
+def test_the_narrator_may_tell_a_comparison_of_two_such_calls(recorded):
+    trace = recorded(DICE, "main")
+
+    told = narrate(trace).text
+
+    assert "9 < 12" in told
+    assert prove(told, trace).failed == []
+    assert prove(told, trace).count(Status.UNCHECKABLE) == 0

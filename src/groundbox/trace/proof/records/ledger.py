@@ -6,7 +6,7 @@ A moment is the number of a record; what holds at a moment is what holds after t
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from groundbox.trace.proof.records.course import Course
 from groundbox.trace.proof.records.frames import Frames
 from groundbox.trace.proof.records.histories import Histories
 from groundbox.trace.proof.records.memory import Memory
+from groundbox.trace.proof.records.places import Place, places
 from groundbox.trace.proof.records.scene import Scene
 from groundbox.trace.proof.values.evaluation import evaluate
 from groundbox.trace.reading import Trace
@@ -62,7 +63,7 @@ class Ledger:
 
     def lookup(self, t: int, frame: int | None = None, calls: Sequence[Activation] = ()) -> Scene:
         """Names at a moment, for `evaluate`."""
-        return Scene(self.frames, self.memory, t, frame, calls)
+        return Scene(self.frames, self.memory, t, frame, calls, self._places)
 
     def value(self, node: ast.expr, t: int, frame: int | None = None, calls: Sequence[Activation] = ()) -> Any:
         """An expression worked out at a moment.
@@ -71,7 +72,11 @@ class Ledger:
             Unknowable: It cannot be.
         """
         self.spend()
-        return evaluate(node, Scene(self.frames, self.memory, t, frame, calls))
+        return evaluate(node, self.lookup(t, frame, calls))
+
+    @cached_property
+    def _places(self) -> Mapping[int, Place]:
+        return places(self.structure.syntax.tree)
 
     @cached_property
     def entry(self) -> Activation | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groundbox.trace.proof.records.frames import MISSING, Frames
 from groundbox.trace.proof.records.memory import Memory, equal
+from groundbox.trace.proof.records.places import Place
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.things import Thing
 from groundbox.trace.structure import Activation
@@ -15,12 +17,16 @@ from groundbox.trace.structure import Activation
 class Scene:
     """The names of a moment, as `evaluate` asks for them."""
 
-    def __init__(self, frames: Frames, memory: Memory, t: int, frame: int | None, calls: Sequence[Activation]) -> None:
+    def __init__(
+        self, frames: Frames, memory: Memory, t: int, frame: int | None, calls: Sequence[Activation],
+        places: Mapping[int, Place],
+    ) -> None:  # fmt: skip
         self.frames = frames
         self.memory = memory
         self.t = t
         self.frame = frame
         self.calls = calls
+        self.places = places
 
     def __call__(self, name: str) -> Any:
         value = self.frames.visible(name, self.t, self.frame)
@@ -43,23 +49,28 @@ class Scene:
         """An object at this moment."""
         return self.memory.read({"ref": label}, self.t)
 
-    def call(self, name: str, arguments: list[Any], receiver: Any = MISSING) -> Any:
+    def call(self, name: str, arguments: list[Any], receiver: Any = MISSING, *, node: ast.Call | None = None) -> Any:
         """What a call of the program's own function gave in this step.
 
         Args:
             receiver: The object whose method it is, where that is known.
+            node: The call where the program writes it: its place tells which of several it is that gave other results.
         """
-        given = [
-            self.memory.read(activation.value, activation.last)
+        of_name = [
+            activation
             for activation in self.calls
             if is_called(activation, name)
             and activation.outcome == "return"
             and not activation.name.endswith("__init__")
-            and self._is_given(activation, arguments, receiver)
         ]
-        if not given or not all(equal(given[0], other) for other in given[1:]):
-            raise Unknowable(f"a call of {name}")
-        return given[0]
+        fitting = [activation for activation in of_name if self._is_given(activation, arguments, receiver)]
+        given = [self.memory.read(activation.value, activation.last) for activation in fitting]
+        if given and all(equal(given[0], other) for other in given[1:]):
+            return given[0]
+        place = self.places.get(id(node))
+        if place is not None and place.total == len(of_name) and of_name[place.number] in fitting:
+            return self.memory.read(of_name[place.number].value, of_name[place.number].last)
+        raise Unknowable(f"a call of {name}")
 
     def _is_given(self, activation: Activation, arguments: list[Any], receiver: Any) -> bool:
         values = {key: self.memory.read(value, activation.first) for key, value in activation.args.items()}

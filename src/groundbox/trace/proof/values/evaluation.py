@@ -201,7 +201,7 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
         try:
             arguments = _items(node.args, lookup, depth)
-            return lookup.call(name or node.func.attr, arguments, *_receiver(node.func, lookup, depth))
+            return lookup.call(name or node.func.attr, arguments, *_receiver(node.func, lookup, depth), node=node)
         except Unknowable:
             if name:
                 raise
