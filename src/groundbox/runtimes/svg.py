@@ -44,39 +44,6 @@ _STYLE: Final = re.compile(r"[\w\s:;#.,%-]*|[a-z-]+:url\(#[\w.:-]+\);?", re.IGNO
 
 _TAGS: Final = "|".join(sorted(_KNOWN - {"a"}))
 _FREQUENT: Final = ("fill", "stroke", "points", "d", "class", "id", "cx", "cy", "rx", "ry", "text-anchor", "x", "y")
-_NAMES: Final = """
-    baseline-shift class clip-path clip-rule clipPathUnits cx cy d dominant-baseline dx dy fill fill-opacity
-    fill-rule font-family font-size font-style font-weight fx fy gradientTransform gradientUnits height id
-    lengthAdjust offset opacity points preserveAspectRatio r rx ry spreadMethod startOffset stop-color stop-opacity
-    stroke stroke-dasharray stroke-linecap stroke-linejoin stroke-opacity stroke-width style text-anchor
-    text-decoration textLength transform version viewBox width x x1 x2 xlink:title xml:space y y1 y2
-"""
-_ATTRIBUTES: Final = frozenset(_ATTRIBUTE_NAMES.split())
-_REFERENCES: Final = frozenset({"href", "xlink:href"})
-_PART: Final = re.compile(r"#[\w.:-]+")
-_PAINT: Final = re.compile(r"url\(#[\w.:-]+\)", re.IGNORECASE)
-_PLAIN: Final = re.compile(r"[\w .,#%+-]*").fullmatch
-"""Needs no quoting and can name nothing."""
-_STYLE: Final = re.compile(r"[\w\s:;#.,%-]*|[a-z-]+:url\(#[\w.:-]+\);?", re.IGNORECASE)
-
-_TAGS: Final = "|".join(sorted(_KNOWN - {"a"}))
-_FREQUENT: Final = [
-    "fill",
-    "stroke",
-    "points",
-    "d",
-    "class",
-    "id",
-    "cx",
-    "cy",
-    "rx",
-    "ry",
-    "text-anchor",
-    "x",
-    "y",
-    "font-family",
-    "font-size",
-]
 _NAMES: Final = "|".join([*_FREQUENT, *sorted(_ATTRIBUTES.difference(_FREQUENT, ("style", "transform")))])
 _MOVE: Final = r"(?:matrix|rotate|scale|skewX|skewY|translate)\([\d ,.-]*\)"
 _PLAIN_ATTRIBUTE: Final = rf'(?:(?:{_NAMES})="[\w .,#%+-]*"|transform="{_MOVE}(?: {_MOVE})*")'
