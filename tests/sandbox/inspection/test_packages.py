@@ -243,12 +243,12 @@ def damaged(content):
     return content[:at] + b"\xff" * 20 + content[at + 20 :]
 
 
-def with_password(content):
-    """Each entry says that it is encrypted."""
+def of_the_directory(content, offset, value):
+    """One byte of each entry of the directory is another."""
     data = bytearray(content)
     at = data.find(b"PK\x01\x02")
     while at >= 0:
-        data[at + 8] |= 1
+        data[at + offset] = value
         at = data.find(b"PK\x01\x02", at + 4)
     return bytes(data)
 
@@ -264,6 +264,7 @@ def with_password(content):
         ("a.docx", claimed_smaller(docx(paragraph("x" * 20_000))), {}, "Bad CRC-32"),
         ("a.docx", declared(ENTITIES), {}, "declares entities"),
         ("a.docx", declared(OUTSIDE), {}, "declares entities"),
+        ("a.docx", of_the_directory(docx(TEXT), 6, 255), {}, "zip file version 25.5"),
         ("a.docx", damaged(docx(TEXT)), {}, "Error -3 while decompressing data"),
         ("a.docx", office("word/document.xml", {}), {}, "There is no item named 'word/document.xml' in the archive"),
         ("a.docx", office("../../etc/passwd", words(TEXT)), {}, "There is no item named '../../etc/passwd'"),
@@ -276,7 +277,7 @@ def with_password(content):
         ("a.docx", OLE, {}, "it is a document of an older kind"),
         ("a.docx", OLE + "EncryptedPackage".encode("utf-16-le"), {"encrypted": True}, ""),
         ("a.odt", OLE, {}, "its content is application/x-ole-storage, and its name says"),
-        ("a.docx", with_password(docx(TEXT)), {"encrypted": True}, ""),
+        ("a.docx", of_the_directory(docx(TEXT), 8, 1), {"encrypted": True}, ""),
         ("a.odt", opened("text", "", **{"META-INF/manifest.xml": LOCKED}), {"encrypted": True}, ""),
         ("a.xlsx", xlsx(f'<row r="{"9" * 5000}"><c><v/></c></row>'), {}, "is no number of rows"),
         ("a.xlsx", xlsx('<row><c r="ÄÖ1"><v/></c></row>'), {}, "a cell is in column 'ÄÖ'"),

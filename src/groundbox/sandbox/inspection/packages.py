@@ -40,6 +40,8 @@ _UNCOUNTED: Final = frozenset({"Fallback", "annotation", "desc", "note", "title"
 _BLANKS: Final = frozenset({"tab", "br", "cr", "s", "line-break"})
 _NAMESPACE: Final = re.compile(".* ", re.DOTALL)
 _NOT_NEEDED: Final = frozenset({"_rels/.rels", "docProps/app.xml", "meta.xml", "META-INF/manifest.xml"})
+_DAMAGED: Final = (zipfile.BadZipFile, zlib.error, expat.ExpatError, EOFError, OSError, NotImplementedError)
+"""What a zip or its XML raises, also at a place before its beginning or a version that there is not."""
 Attributes = dict[str, str]
 """By name without its namespace; a colon stands before the name of one that has a namespace."""
 
@@ -343,7 +345,7 @@ def read(path: str, reader: Callable[[Package], dict[str, Any]]) -> dict[str, An
             return reader(package)
     except Ended as ended:
         return dict(ended.facts)
-    except (zipfile.BadZipFile, zlib.error, expat.ExpatError, EOFError, LookupError, ValueError) as error:
+    except (*_DAMAGED, LookupError, ValueError) as error:
         raise Broken(_first(error)) from None
 
 
