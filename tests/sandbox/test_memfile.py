@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from groundbox.sandbox import memfile
+import groundbox as gb
+from groundbox.sandbox import memfile, traces
 
 
 def descriptors():
@@ -89,3 +90,16 @@ def test_a_descriptor_that_cannot_be_sealed_is_closed(only_old_seals, code):
         memfile.sealed(b"given")
 
     assert (raised.value.errno, descriptors()) == (code, before)
+
+
+def test_the_memory_of_a_trace_that_cannot_be_sealed_is_closed(monkeypatch):
+    def fail(*_):
+        raise OSError(errno.EBUSY, "not now")
+
+    monkeypatch.setattr(traces.fcntl, "fcntl", fail)
+    before = descriptors()
+
+    with pytest.raises(OSError, match="not now"):
+        traces.TraceMemory(gb.TraceOptions())
+
+    assert descriptors() == before

@@ -33,8 +33,12 @@ class TraceMemory:
         self.options = options
         self._size = _COUNT.size + options.max_bytes
         self.descriptor = os.memfd_create("groundbox-trace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.descriptor, self._size)
-        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        try:
+            os.ftruncate(self.descriptor, self._size)
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        except BaseException:
+            os.close(self.descriptor)
+            raise
 
     def order(self) -> dict[str, Any]:
         """What the guest is told of it."""
