@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from groundbox.trace.proof.prover import prove
+from groundbox.trace.proof.records import histories
+from groundbox.trace.proof.records.ledger import Ledger
 
 ROWS = """\
 def main(rounds):
@@ -22,3 +26,45 @@ def test_changes_of_a_list_are_known_though_later_ones_hold_thousands(recorded, 
     text = f"For base = 0, rows becomes []. Then rows is [[0]], and after that rows is {said}."
 
     assert prove(text, trace).faithful is faithful
+
+
+PARTS = """\
+class Row:
+    def __init__(self):
+        self.cells = {}
+
+def main(n):
+    rows = []
+    for number in range(n):
+        row = Row()
+        row.cells[number] = [number]
+        rows.append(row)
+    rows[1].cells[1].append(9)
+    rows[0].cells = {0: (rows[1], [7])}
+    rows[0].cells[0][1].append(8)
+    rows[2:3] = [[3]]
+    rows[2].append(4)
+    return n
+"""
+
+
+def test_every_change_of_what_a_list_leads_to_is_a_moment_of_its_name(recorded):
+    trace = recorded(PARTS, "main", 4)
+    ledger = Ledger(trace)
+
+    moments = {t for t in ledger.histories.moments(["rows"]) if "Mutate" in type(trace.records[t]).__name__}
+
+    assert moments == set(ledger.mutations)
+
+
+def test_the_moments_of_a_list_that_grows_are_found_in_time_that_grows_with_its_length(recorded, monkeypatch):
+    looked = []
+    refs = histories.refs
+    monkeypatch.setattr(histories, "refs", lambda value: looked.append(value) or refs(value))
+    counts = []
+    for size in (100, 400):
+        looked.clear()
+        Ledger(recorded(PARTS, "main", size)).histories.of(ast.Name("rows"))
+        counts.append(len(looked))
+
+    assert counts[1] < 6 * counts[0]

@@ -13,7 +13,7 @@ from groundbox.trace.proof.records.frames import MISSING, Frames
 from groundbox.trace.proof.records.memory import Memory, equal, refs
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in, shape
-from groundbox.trace.schema import Record
+from groundbox.trace.schema import Record, V
 from groundbox.trace.structure import Structure
 
 _MOST_REACHED: Final = 2000
@@ -78,11 +78,20 @@ class Histories:
             seen.add(label)
             for t in self._memory.times(label):
                 times.add(t)
-                obj = self._memory.object(label, t)
-                if obj is not None:
-                    for part in obj.parts():
-                        waiting.extend(refs(part))
+                for part in self._new_parts(label, t):
+                    waiting.extend(refs(part))
         return times
+
+    def _new_parts(self, label: int, t: int) -> Iterator[V]:
+        """What came into an object at a moment: with a change only what the change brought."""
+        record = self._records[t]
+        if not isinstance(record, schema.Mutate):
+            obj = self._memory.object(label, t)
+            yield from obj.parts() if obj is not None else ()
+            return
+        yield from (*(record.items or ()), *(record.tail or ()), *(record.attrs or {}).values())
+        for place in (*(record.at or ()), *(record.pairs or ())):
+            yield from place if isinstance(place, list | tuple) else (place,)
 
     def of(self, subject: ast.expr) -> Sequence[Entry]:
         """Every change of a name, item or attribute, in order."""
