@@ -122,6 +122,32 @@ def test_the_next_line_is_the_one_that_ran(seed):
     assert draft.answer == expected[line][time - 1]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_next_line_is_asked_after_some_steps_were_told(seed):
+    (draft,) = made("next_line", seed=seed)
+
+    assert draft.reasoning.count("becomes") >= 3
+
+
+SHORT = """def f(x):
+    y = x + 1
+    if x:
+        y = y + 1
+    z = y + 1
+    if z:
+        z = z + 1
+    return z
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_a_short_run_the_next_line_is_asked_where_the_most_was_told(seed):
+    (draft,) = made("next_line", source=SHORT, args=(0,), seed=seed)
+
+    assert "line 6 (`if z:`)" in draft.question
+    assert draft.reasoning == "y becomes 1. z becomes 2."
+
+
 def test_the_turns_of_a_condition_are_asked_in_order():
     answers = {draft.answer for seed in range(8) for draft in made("branch", seed=seed)}
 

@@ -59,6 +59,10 @@ class Told:
                 end = at
         return self.text[:end].rstrip()
 
+    def count_upto(self, t: int) -> int:
+        """How many sentences the text up to record `t` has."""
+        return max((place for place, each in enumerate(self.sentences, 1) if 0 <= each.until <= t), default=0)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proved:

@@ -10,14 +10,20 @@ from groundbox.dataset.tasks.draft import Draft, View, Visit
 from groundbox.dataset.tasks.state import moment
 
 NAME: Final = "next_line"
+LEAST_TOLD: Final = 3
+"""Sentences of the telling that stand before a question, where the run has so many."""
 
 
 def make(view: View) -> Iterator[Draft]:
-    """One question about an `if`, `while` or `for` that sends control to another line of its function."""
-    forks = [each for each in view.visits if _asks(view, each)]
+    """One question about an `if`, `while` or `for` that sends control to another line of its function.
+
+    It is posed where LEAST_TOLD sentences lead to it, or in a short run where the most do.
+    """
+    forks = [(each, view.told.count_upto(each.step.last)) for each in view.visits if _asks(view, each)]
     if not forks:
         return
-    visit = view.rng(NAME).choice(forks)
+    enough = min(LEAST_TOLD, max(count for _, count in forks))
+    visit = view.rng(NAME).choice([each for each, count in forks if count >= enough])
     yield Draft(
         task=NAME,
         question=f"When {moment(view, visit)}, which line of the same function runs next? "
