@@ -127,6 +127,18 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(tmp_path, problems):
     )
 
 
+def test_what_counts_tokens_is_not_of_the_extra_and_is_named_by_itself(tmp_path, problems):
+    hidden = "import sys; sys.modules['tokenizers'] = None; from groundbox.cli.main import main; main()"
+
+    ran = subprocess.run(
+        [sys.executable, "-c", hidden, "dataset", "build", problems, "--out", tmp_path / "x", "--tokenizer", problems],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 3
+    assert ran.stderr == "groundbox: tokenizers is needed to count tokens, and not installed: pip install tokenizers\n"
+
+
 def test_the_libraries_are_not_imported_before_they_are_needed():
     source = "import sys, groundbox.cli.dataset; print(sorted({'pyarrow', 'duckdb', 'rensa'} & sys.modules.keys()))"
 

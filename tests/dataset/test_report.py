@@ -3,8 +3,10 @@
 import io
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_build import built
@@ -13,7 +15,7 @@ from groundbox.dataset import plots, tally
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.progress import Line, line
-from groundbox.dataset.tokenizer import Tokenizer
+from groundbox.dataset.tokenizer import Tokenizer, from_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 VOID = {"meta", "rect", "line"}
@@ -176,3 +178,27 @@ def test_lengths_are_in_characters_and_in_tokens_only_of_a_named_tokenizer(tmp_p
     assert named["lengths"] == plain["lengths"]
     assert named["tokens"]["tokenizer"] == "words"
     assert 0 < named["tokens"]["prompt"]["median"] < plain["lengths"]["prompt"]["median"]
+
+
+class Bytes:
+    """What `tokenizers.Tokenizer` is asked for: a token for each byte, and one that begins every text."""
+
+    ids: range
+
+    @classmethod
+    def from_file(cls, path):
+        return cls()
+
+    def encode(self, text, add_special_tokens=True):
+        self.ids = range(len(text.encode()) + add_special_tokens)
+        return self
+
+
+def test_tokens_of_a_text_are_counted_without_those_that_a_model_begins_with(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace(Tokenizer=Bytes))
+    (tmp_path / "tokenizer.json").write_text("{}")
+
+    tokenizer = from_file(tmp_path / "tokenizer.json")
+
+    assert tokenizer.count("é") == 2
+    assert tokenizer.name == "tokenizer.json 44136fa355b3"

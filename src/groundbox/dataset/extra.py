@@ -15,16 +15,17 @@ class ExtraMissing(GroundboxError):
         library: Its name on the package index.
     """
 
-    def __init__(self, library: str, purpose: str) -> None:
-        super().__init__(f"{library} is needed {purpose}, and not installed: pip install 'groundbox[data]'")
+    def __init__(self, library: str, purpose: str, install: str = "'groundbox[data]'") -> None:
+        super().__init__(f"{library} is needed {purpose}, and not installed: pip install {install}")
         self.library = library
 
 
-def need(module: str, purpose: str) -> Any:
-    """A module of the extra.
+def need(module: str, purpose: str, *, install: str = "'groundbox[data]'") -> Any:
+    """A module of the extra, or of another package.
 
     Args:
         purpose: What for, such as `to write samples.parquet`.
+        install: What brings it.
 
     Raises:
         ExtraMissing: It is not installed.
@@ -32,7 +33,7 @@ def need(module: str, purpose: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise ExtraMissing(module.partition(".")[0], purpose) from None
+        raise ExtraMissing(module.partition(".")[0], purpose, install) from None
 
 
 def parquet() -> Any:

@@ -25,10 +25,11 @@ def from_file(path: Path) -> Tokenizer:
         InvalidArgument: It is no such file.
         ExtraMissing: The library is not installed.
     """
-    library = need("tokenizers", "to count tokens")
+    library = need("tokenizers", "to count tokens", install="tokenizers")
     try:
         tokenizer = library.Tokenizer.from_file(str(path))
     except Exception as error:
         # The library raises bare exceptions for whatever is wrong with the file.
         raise InvalidArgument("tokenizer", f"{path} cannot be read: {error}") from None
-    return Tokenizer(f"{path.name} {files.digest(path)[:12]}", lambda text: len(tokenizer.encode(text).ids))
+    name = f"{path.name} {files.digest(path)[:12]}"
+    return Tokenizer(name, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
