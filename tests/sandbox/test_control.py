@@ -8,7 +8,7 @@ from groundbox.errors import WireError
 from groundbox.execution import Failure
 from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
-from groundbox.sandbox.worker import Order, Report
+from groundbox.sandbox.report import Order, Report
 
 
 class Group:

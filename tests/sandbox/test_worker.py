@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from groundbox.sandbox.worker import Ended, Order, Worker
+from groundbox.sandbox.report import Ended, Order
+from groundbox.sandbox.worker import Worker
 
 
 def _worker():

@@ -12,7 +12,7 @@ from groundbox.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:
     from groundbox.jail.cgroup import Cgroup
-    from groundbox.sandbox.worker import Report
+    from groundbox.sandbox.report import Report
 
 
 class Companion(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from groundbox.execution import Display, Event
-from groundbox.sandbox.worker import Listener
+from groundbox.sandbox.report import Listener
 
 _FULL_BYTES: Final = 4 * 1024 * 1024
 _LOW_BYTES: Final = 1024 * 1024

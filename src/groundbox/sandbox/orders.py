@@ -14,7 +14,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox import languages
 from groundbox.sandbox.memfile import sealed
-from groundbox.sandbox.worker import GRACE_S, Listener, Order
+from groundbox.sandbox.report import GRACE_S, Listener, Order
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.session import Session

@@ -10,7 +10,7 @@ from typing import Final
 from groundbox.execution import Failure, Outcome, Warning
 from groundbox.limits import Limits
 from groundbox.sandbox import environments, observations, wire
-from groundbox.sandbox.worker import Ended, Report
+from groundbox.sandbox.report import Ended, Report
 
 _MOST_TYPE: Final = 200
 _MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")

@@ -38,8 +38,9 @@ from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
+from groundbox.sandbox.report import Listener, Report
 from groundbox.sandbox.workdir import Collected, Workdir
-from groundbox.sandbox.worker import Listener, Report, Worker
+from groundbox.sandbox.worker import Worker
 from groundbox.trace.options import TraceOptions
 
 if TYPE_CHECKING:

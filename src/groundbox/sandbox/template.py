@@ -20,7 +20,8 @@ from groundbox.jail import credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
 from groundbox.sandbox.languages import GUEST_PATH
-from groundbox.sandbox.worker import Ended, Worker
+from groundbox.sandbox.report import Ended
+from groundbox.sandbox.worker import Worker
 
 _BOOT: Final = Path(__file__).parents[1] / "template" / "boot.py"
 _START_S: Final = 120.0

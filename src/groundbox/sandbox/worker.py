@@ -10,131 +10,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from groundbox.errors import SandboxLost, WireError
-from groundbox.execution import Failure
 from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox import wire
-from groundbox.sandbox.control import Companion, RunControl
+from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
-from groundbox.sandbox.output import Output
+from groundbox.sandbox.report import Ended, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
 
 _READ: Final = 1 << 18
 _DRAIN_BYTES: Final = 1 << 22
-_MOST_DISPLAY_BYTES: Final = 64 * 1024 * 1024
-_MOST_DISPLAYS: Final = 1000
-_DISPLAY_BYTES: Final = 1024
 _FREE_S: Final = 0.25
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
 _UNHEARD_S: Final = 0.002  # a run that ends sooner needs nobody to listen: what it printed waits in the pipes
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
-GRACE_S: Final = 0.5
 START_S: Final = 30.0
-
-
-class Ended(NamedTuple):
-    """How the worker's process ended, from its parent's `wait4(2)`.
-
-    Attributes:
-        cpu_s: Of the process and all it waited for.
-    """
-
-    status: int
-    cpu_s: float
-    peak_memory_bytes: int
-
-    @property
-    def exit_code(self) -> int | None:
-        """Set when it ended by itself."""
-        return os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
-
-    @property
-    def exit_signal(self) -> int | None:
-        """Set when a signal ended it."""
-        return os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else None
-
-
-class Listener(NamedTuple):
-    """Who hears of a run's events as they come. Called on the event loop; must not wait."""
-
-    output: Callable[[str, bytes], None]
-    display: Callable[[dict[str, Any]], None]
-
-
-@dataclasses.dataclass
-class Order:
-    """One run, as the worker is told of it.
-
-    Attributes:
-        interrupt_first: At the deadline, try an interrupt before the kill, so that variables may survive.
-        grace_s: From that interrupt to the kill.
-        screen: Makes of a display what may be shown.
-        companion: Is told when the run begins and ends, and may then let its wall clock stand still, or end it.
-    """
-
-    frame: dict[str, Any]
-    descriptors: Sequence[int]
-    wall_s: float | None
-    cpu_s: float | None
-    output_bytes: int | None
-    interrupt_first: bool
-    listener: Listener | None = None
-    grace_s: float = GRACE_S
-    screen: Screen | None = None
-    companion: Companion | None = None
-
-
-class Report:
-    """What is known of one run, filled as it goes on."""
-
-    def __init__(self, order: Order) -> None:
-        self.stdout = Output(order.output_bytes)
-        self.stderr = Output(order.output_bytes)
-        self.displays: list[dict[str, Any]] = []
-        self.dropped_displays = 0
-        self.done: wire.Done | None = None
-        self.ended: Ended | None = None
-        self.violation: WireError | None = None
-        self.stopped: Failure | None = None
-        self.timed_out = ""
-        self.out_of_memory = False
-        self.memory_kills = 0
-        self.cpu_s: float | None = None
-        self.cpu_limit_s = order.cpu_s
-        self.watched = order.frame.get("checks") is True
-        self.wall_s = 0.0
-        self.reading_s = 0.0
-        self._display_bytes = 0
-
-    def used_up_cpu(self) -> bool:
-        """Whether SIGXCPU can have come from the kernel. Anyone can send it; the group's count cannot be talked up."""
-        return self.cpu_s is None or (self.cpu_limit_s is not None and self.cpu_s >= self.cpu_limit_s)
-
-    def show(self, data: dict[str, Any], size: int) -> bool:
-        """Keep a display unless there are too many; `size` is the memory that it takes.
-
-        What was shown and cleared counts too: a listener may not have come to it yet.
-        """
-        size += _DISPLAY_BYTES
-        over = self._display_bytes + size > _MOST_DISPLAY_BYTES or len(self.displays) >= _MOST_DISPLAYS
-        if over:
-            self.dropped_displays += 1
-            return False
-        self._display_bytes += size
-        self.displays.append(data)
-        return True
 
 
 class Worker:
