@@ -1,22 +1,24 @@
 """Counts how often each finding of groundbox.check.check_sql is right, on recorded queries of models.
 
-    python scripts/calibrate_sql_checks.py FOLDER [--write]
+    python scripts/calibrate_sql_checks.py FOLDER [--write] [--variants]
 
 FOLDER has predictions.jsonl (one object a line: db, question, gold, system, predicted, result: right, wrong or error)
 and db/NAME.sqlite. `--write` writes src/groundbox/check/sql/calibration.json, which the package ships. Tables are
 printed as Markdown. Queries that fail are left out: they are not silently wrong.
 
 "Other databases" means that the tiers of a database's queries come from counts without that database.
+`--variants` also chooses how findings add up without that database, among VARIANTS, and prints what comes of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,11 @@ from groundbox.check.sql.source import QueryFailed, Rows
 TABLE = Path(__file__).parents[1] / "src/groundbox/check/sql/calibration.json"
 
 DATABASES: dict[str, int] = {}
+VARIANTS = tuple(itertools.product((0.0, 0.25, 0.5, 0.75), (0.6, 0.7), (0.75, 0.8, 0.85)))
+"""`FURTHER`, `UNPROVEN_AT_MOST` and what together makes an error."""
+
+LEAST_PRECISION = 0.86
+"""Of a variant on the databases that it is chosen by; the one of them with the highest recall is taken."""
 
 
 class Remembering:
@@ -72,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help="write the table that the package ships")
+    parser.add_argument("--variants", action="store_true", help="choose how findings add up without each database")
     options = parser.parse_args()
     begun = time.monotonic()
     seen = looked_at(options.folder)
@@ -80,6 +88,8 @@ def main() -> None:
     print_rules(alone)
     print_tiers(seen, left_out)
     print_candidates(seen, left_out)
+    if options.variants:
+        print_variants(alone)
     print(f"\n{len(alone)} queries, {sum(each.wrong for each in alone)} wrong, {time.monotonic() - begun:.0f} s")
     if options.write:
         write(seen)
@@ -112,15 +122,21 @@ def _seen(record: dict[str, Any], source: Remembering, others: list[dict[str, An
     return [Seen(record, looked()), *pairs]
 
 
-def counted(seen: Iterable[Seen]) -> Table:
+def counted(seen: Sequence[Seen]) -> Table:
     """What was counted for each code on each database."""
     fired: dict[str, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
     for each in seen:
         for code in each.codes:
             fired[code][each.db].append(each)
     return Table(
-        {code: {db: _counts(here) for db, here in sorted(by_db.items())} for code, by_db in sorted(fired.items())}
+        {code: {db: _counts(here) for db, here in sorted(by_db.items())} for code, by_db in sorted(fired.items())},
+        share_of_wrong(seen),
     )
+
+
+def share_of_wrong(seen: Sequence[Seen]) -> float:
+    """The share of wrong queries, whatever was found."""
+    return sum(each.wrong for each in seen) / max(len(seen), 1)
 
 
 def _counts(fired: Sequence[Seen]) -> Counts:
@@ -128,19 +144,22 @@ def _counts(fired: Sequence[Seen]) -> Counts:
     return Counts(queries=len(fired), wrong=wrong, questions=len({each.question for each in fired}))
 
 
-def counted_by_situation(seen: Sequence[Seen]) -> dict[str, Table]:
-    """A table for each situation; a pair without a result to compare counts for none."""
+def by_situation(seen: Sequence[Seen]) -> dict[str, list[Seen]]:
+    """The queries of each situation; a pair without a result to compare is in none."""
     return {
-        situation: counted(
-            each for each in seen if each.situation == situation and bool(each.other) == (situation != ALONE)
-        )
+        situation: [each for each in seen if each.situation == situation and bool(each.other) == (situation != ALONE)]
         for situation in SITUATIONS
     }
 
 
+def counted_by_situation(seen: Sequence[Seen]) -> dict[str, Table]:
+    """A table for each situation."""
+    return {situation: counted(here) for situation, here in by_situation(seen).items()}
+
+
 def tier(each: Seen, tables: dict[str, Table]) -> str:
-    """The strongest tier of a query's findings, or ""."""
-    return min((tables[each.situation].tier(code) for code in each.codes), key=TIERS.index, default="")
+    """The tier of a query by its findings, or ""."""
+    return tables[each.situation].tier_together(each.codes)
 
 
 def left_out_tiers(seen: Sequence[Seen]) -> list[str]:
@@ -153,7 +172,7 @@ def print_rules(alone: Sequence[Seen]) -> None:
     counts = counted(alone)
     wrong = sum(each.wrong for each in alone)
     dbs = sorted({each.db for each in alone})
-    without = [counted(each for each in alone if each.db != db) for db in dbs]
+    without = [counted([each for each in alone if each.db != db]) for db in dbs]
     print(
         "| finding | queries | questions | databases | precision | recall | expected | tier | tiers with one "
         "database left out |"
@@ -181,15 +200,61 @@ def print_tiers(seen: Sequence[Seen], left_out: Sequence[str]) -> None:
         "recall | of right |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
+    means = []
     for db in sorted({each.db for each in seen}):
         here = [(each, tier) for each, tier in zip(seen, left_out, strict=True) if not each.other and each.db == db]
         error, both = ([(each, tier in of) for each, tier in here] for of in (("error",), ("error", "warn")))
         print(f"| {db} | {len(here)} | {sum(each.wrong for each, _ in here)} | {figures(error)} | {figures(both)} |")
+        means.append([float(figure) for figure in f"{figures(error)} | {figures(both)}".split(" | ")])
+    mean = [sum(column) / len(means) for column in zip(*means, strict=True)]
+    print(f"| mean | | | {' | '.join(f'{figure:.3f}' for figure in mean)} |")
+
+
+def print_variants(alone: Sequence[Seen]) -> None:
+    """What comes of variants that are chosen without the database that they are counted on."""
+    dbs = sorted({each.db for each in alone})
+    of_all: list[tuple[Seen, bool]] = []
+    print("\n| database | chosen without it: further, unproven, from | precision | recall | of right queries |")
+    print("|---|---|---|---|---|")
+    for db in dbs:
+        rest, here = [each for each in alone if each.db != db], [each for each in alone if each.db == db]
+        chosen = _best(rest)
+        told = _told(here, counted(rest), chosen)
+        of_all += told
+        print(f"| {db} | {', '.join(map(str, chosen))} | {figures(told)} |")
+    print(f"| all | | {figures(of_all)} |")
+    print(f"\nchosen with all of them: {_best(alone)}")
+
+
+def _best(seen: Sequence[Seen]) -> tuple[float, float, float]:
+    told: dict[tuple[float, float, float], list[tuple[Seen, bool]]] = {variant: [] for variant in VARIANTS}
+    for db in {each.db for each in seen}:
+        table = counted([each for each in seen if each.db != db])
+        here = [each for each in seen if each.db == db]
+        for variant in VARIANTS:
+            told[variant] += _told(here, table, variant)
+    counts = {variant: _caught(flags) for variant, flags in told.items()}
+    precise = [variant for variant in VARIANTS if counts[variant][0] >= LEAST_PRECISION * counts[variant][1]]
+    return max(precise or VARIANTS, key=lambda variant: (counts[variant][0], -counts[variant][1]))
+
+
+def _told(here: Sequence[Seen], table: Table, variant: tuple[float, float, float]) -> list[tuple[Seen, bool]]:
+    further, unproven, least = variant
+    told = []
+    for each in here:
+        share = table.together(each.codes, further=further, unproven_at_most=unproven) if each.codes else 0.0
+        told.append((each, share >= least or any(table.tier(code) == "error" for code in each.codes)))
+    return told
+
+
+def _caught(told: Sequence[tuple[Seen, bool]]) -> tuple[int, int]:
+    """How many wrong queries are flagged, and how many of any kind."""
+    return sum(each.wrong for each, flag in told if flag), sum(flag for _, flag in told)
 
 
 def figures(told: Sequence[tuple[Seen, bool]]) -> str:
     """Precision, recall, and the share of right queries that are flagged."""
-    caught, fired = sum(each.wrong for each, flag in told if flag), sum(flag for _, flag in told)
+    caught, fired = _caught(told)
     wrong = sum(each.wrong for each, _ in told)
     return (
         f"{caught / max(fired, 1):.3f} | {caught / max(wrong, 1):.3f} | "
@@ -231,18 +296,20 @@ def write(seen: Sequence[Seen]) -> None:
         situation: {code: _plain(table, code) for code in table.codes}
         for situation, table in counted_by_situation(seen).items()
     }
-    TABLE.write_text(_lines(about, situations), encoding="utf-8")
+    of_any = {situation: round(share_of_wrong(here), 4) for situation, here in by_situation(seen).items()}
+    TABLE.write_text(_lines(about, of_any, situations), encoding="utf-8")
     print(f"wrote {TABLE}")
 
 
-def _lines(about: dict[str, Any], situations: dict[str, Any]) -> str:
+def _lines(about: dict[str, Any], of_any: dict[str, float], situations: dict[str, Any]) -> str:
     """JSON with a line for each code."""
     parts = []
     for situation, codes in situations.items():
         rows = ",\n".join(f"   {json.dumps(code)}: {json.dumps(told)}" for code, told in codes.items())
         parts.append(f"  {json.dumps(situation)}: {{\n{rows}\n  }}")
     told = ",\n".join(parts)
-    return f'{{\n "about": {json.dumps(about)},\n "situations": {{\n{told}\n }}\n}}\n'
+    head = f' "about": {json.dumps(about)},\n "of any": {json.dumps(of_any)},\n'
+    return f'{{\n{head} "situations": {{\n{told}\n }}\n}}\n'
 
 
 def _plain(table: Table, code: str) -> dict[str, Any]:

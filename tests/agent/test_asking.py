@@ -14,6 +14,7 @@ from groundbox.agent.scripted import ScriptedModel
 from groundbox.agent.session import Session
 from groundbox.agent.turn import Bounds
 from groundbox.errors import SandboxLost
+from groundbox.execution import Warning
 from groundbox.sandbox.portal import PORTAL
 
 pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
@@ -82,6 +83,17 @@ def test_variables_of_the_conversation_stay_as_the_query_left_them():
     )
 
     assert told.execution.text == "(0, 0)"
+
+
+def test_findings_about_the_question_make_no_error_of_a_step():
+    evidence = {
+        "together": {"findings": ["sql.null_column", "sql.columns_not_asked"], "expected": 0.9, "alone": "warn"}
+    }
+    of_both = Warning(code="sql.null_column", tier="error", message="m", evidence=evidence)
+    evidence = {"together": {"findings": ["sql.null_column", "sql.empty_join"], "expected": 0.9, "alone": "warn"}}
+    of_its_own = Warning(code="sql.null_column", tier="error", message="m", evidence=evidence)
+
+    assert [asking.by_itself(warning).tier for warning in (of_both, of_its_own)] == ["warn", "error"]
 
 
 @pytest.mark.parametrize(

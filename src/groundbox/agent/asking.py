@@ -11,6 +11,7 @@ notes: they are right less than half of the time, or say what was not looked at.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib.util
 import re
 import time
@@ -109,4 +110,13 @@ def checked(
     if left < 1 or left_s <= 0:
         return []
     found = check(source, database=database, question=question, max_queries=left, wall_s=left_s)
-    return [warning for warning in found if warning.tier != "note" and warning.code not in _OF_THE_QUESTION]
+    own = [by_itself(warning) for warning in found if warning.code not in _OF_THE_QUESTION]
+    return [warning for warning in own if warning.tier != "note"]
+
+
+def by_itself(warning: Warning) -> Warning:
+    """With the tier that it has alone, where it became an error together with findings about the question."""
+    together = warning.evidence.get("together")
+    if together and _OF_THE_QUESTION & set(together["findings"]):
+        return dataclasses.replace(warning, tier=together["alone"])
+    return warning

@@ -8,6 +8,11 @@ so a code weighs as much as the questions that it was seen with, not the queries
 A code is a warn from `WARN_FROM` on, and else a note. It is an error from `ERROR_FROM` on, if it was seen with
 `QUESTIONS_OF_AN_ERROR` questions or more, and `ERROR_ELSEWHERE_FROM` is reached with any one database left out: what
 speaks for it must not be one database alone.
+
+Findings of one query add up. The weight of a code is how far its expected share moves the odds from those of any
+query; the heaviest counts in full, every other code at `FURTHER`, since findings of one query overlap, and none counts
+against the query. A code that can be no error by itself counts for `UNPROVEN_AT_MOST`. Where the sum reaches
+`ERROR_FROM`, the query has an error, although none of its findings is one.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Final
 
@@ -27,10 +33,13 @@ QUESTIONS_OF_AN_ERROR: Final = 2
 ERROR_FROM: Final = 0.8
 ERROR_ELSEWHERE_FROM: Final = 0.6
 WARN_FROM: Final = 0.45
+FURTHER: Final = 0.5
+UNPROVEN_AT_MOST: Final = 0.7
 TIERS: Final = ("error", "warn", "note")
 ALONE: Final = "alone"
 AGREEING: Final = "agreeing"
 DISAGREEING: Final = "disagreeing"
+_LEAST_SHARE: Final = 0.001
 SITUATIONS: Final = (ALONE, AGREEING, DISAGREEING)
 """Without other candidates, with candidates that all agree, and with one that does not."""
 
@@ -65,12 +74,15 @@ class Counts:
 class Table:
     """Counts of codes in one situation, and what follows from them."""
 
-    def __init__(self, counts: Mapping[str, Mapping[str, Counts]]) -> None:
+    def __init__(self, counts: Mapping[str, Mapping[str, Counts]], of_any: float = PRIOR_PRECISION) -> None:
         """Args:
         counts: Code to database to what was counted there.
+        of_any: The share of wrong ones among all queries, whatever was found.
         """
         self._counts = counts
+        self._of_any = min(max(of_any, _LEAST_SHARE), 1 - _LEAST_SHARE)
         self._tiers: dict[str, str] = {}
+        self._expected: dict[tuple[str, str | None], float] = {}
 
     @property
     def codes(self) -> list[str]:
@@ -92,6 +104,12 @@ class Table:
 
     def expected(self, code: str, *, without: str | None = None) -> float:
         """The share of wrong ones that is expected among queries with this code that were not seen yet."""
+        key = (code, without)
+        if key not in self._expected:
+            self._expected[key] = self._share_of(code, without)
+        return self._expected[key]
+
+    def _share_of(self, code: str, without: str | None) -> float:
         wrong, questions = 0.0, 0
         for other in self._counts:
             if FAMILY_OF[other] == FAMILY_OF[code]:
@@ -106,15 +124,45 @@ class Table:
             self._tiers[code] = self._tier(code)
         return self._tiers[code]
 
+    def together(
+        self, codes: Iterable[str], *, further: float = FURTHER, unproven_at_most: float = UNPROVEN_AT_MOST
+    ) -> float:
+        """The share of wrong ones that is expected among queries with all these codes; never less for one more."""
+        weights = sorted((self.weight(code, unproven_at_most) for code in set(codes)), reverse=True)
+        return _share(_log_odds(self._of_any) + sum(weights[:1]) + further * sum(weights[1:]))
+
+    def weight(self, code: str, unproven_at_most: float = UNPROVEN_AT_MOST) -> float:
+        """How far a code moves the log odds from those of any query; 0 where it would speak for the query."""
+        share = self.expected(code) if self._is_proven(code) else min(self.expected(code), unproven_at_most)
+        return max(0.0, _log_odds(share) - _log_odds(self._of_any))
+
+    def tier_together(self, codes: Iterable[str]) -> str:
+        """The tier of a query: that of the strongest code, or `error` where they add up to one; "" without any."""
+        known = set(codes)
+        strongest = min((self.tier(code) for code in known), key=TIERS.index, default="")
+        return "error" if known and self.together(known) >= ERROR_FROM else strongest
+
     def _tier(self, code: str) -> str:
         expected = self.expected(code)
-        if expected >= ERROR_FROM and self.of(code).questions >= QUESTIONS_OF_AN_ERROR and self._holds_elsewhere(code):
+        if expected >= ERROR_FROM and self._is_proven(code):
             return "error"
         return "warn" if expected >= WARN_FROM else "note"
+
+    def _is_proven(self, code: str) -> bool:
+        return self.of(code).questions >= QUESTIONS_OF_AN_ERROR and self._holds_elsewhere(code)
 
     def _holds_elsewhere(self, code: str) -> bool:
         """Whether enough is expected of it also with any one database left out."""
         return all(self.expected(code, without=database) >= ERROR_ELSEWHERE_FROM for database in self.databases(code))
+
+
+def _log_odds(share: float) -> float:
+    share = min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
+    return math.log(share / (1 - share))
+
+
+def _share(log_odds: float) -> float:
+    return 1 / (1 + math.exp(-log_odds))
 
 
 def _pulled(wrong: float, questions: float, prior: float) -> float:
@@ -125,5 +173,8 @@ def _pulled(wrong: float, questions: float, prior: float) -> float:
 def table(situation: str = ALONE) -> Table:
     """The table that the package ships."""
     text = resources.files("groundbox.check.sql").joinpath("calibration.json").read_text(encoding="utf-8")
-    told = json.loads(text)["situations"][situation]
-    return Table({code: {name: Counts(**each) for name, each in counts.items()} for code, counts in told.items()})
+    told = json.loads(text)
+    counts = {
+        code: {name: Counts(**each) for name, each in of.items()} for code, of in told["situations"][situation].items()
+    }
+    return Table(counts, told["of any"][situation])

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groundbox.check.sql.budget import Budget
-from groundbox.check.sql.calibration import ALONE, TIERS, table
+from groundbox.check.sql.calibration import ALONE, TIERS, Table, table
 from groundbox.check.sql.candidates import compared
 from groundbox.check.sql.finding import Context, Finding
 from groundbox.check.sql.opening import opened
@@ -132,7 +132,20 @@ def _ranked(seen: Look) -> list[Warning]:
         evidence = {**each.evidence, "measured": {"queries": counts.queries, "wrong": counts.wrong}}
         warning = Warning(code=each.code, tier=tier, message=each.message, evidence=evidence, hint=each.hint)
         warnings.append((TIERS.index(tier), -measured.expected(each.code), warning))
-    return [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])] + seen.notes
+    ranked = [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])]
+    return _added_up(ranked, measured) + seen.notes
+
+
+def _added_up(ranked: list[Warning], measured: Table) -> list[Warning]:
+    """The same, with the strongest as an error where all of them together make one and none of them does alone."""
+    codes = list(dict.fromkeys(warning.code for warning in ranked))
+    if not ranked or ranked[0].tier == "error" or measured.tier_together(codes) != "error":
+        return ranked
+    first = ranked[0]
+    heavy = [code for code in codes if measured.weight(code) > 0]
+    together = {"findings": heavy, "expected": round(measured.together(codes), 2), "alone": first.tier}
+    raised = dataclasses.replace(first, tier="error", evidence={**first.evidence, "together": together})
+    return [raised, *ranked[1:]]
 
 
 def _note(code: str, message: str, hint: str) -> Warning:
