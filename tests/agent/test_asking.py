@@ -93,7 +93,9 @@ def test_findings_about_the_question_make_no_error_of_a_step():
     evidence = {"together": {"findings": ["sql.null_column", "sql.empty_join"], "expected": 0.9, "alone": "warn"}}
     of_its_own = Warning(code="sql.null_column", tier="error", message="m", evidence=evidence)
 
-    assert [asking.by_itself(warning).tier for warning in (of_both, of_its_own)] == ["warn", "error"]
+    no_rows = Warning(code="sql.empty_result", tier="error", message="m")
+
+    assert [asking.by_itself(each).tier for each in (of_both, of_its_own, no_rows)] == ["warn", "error", "warn"]
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ _OF_THE_QUESTION: Final = frozenset(
         *("sql.condition_not_asked", "sql.number_not_used", "sql.value_not_used", "sql.distinct_not_asked"),
         *("sql.how_many", "sql.top_n", "sql.most_of_each_group", "sql.most_without_choice"),
         *("sql.several_share_extreme", "sql.limit_without_order", "sql.pattern_too_wide"),
+        *("sql.count_of_joined_rows", "sql.key_repeated"),
     }
 )
+_NEWS_OF_A_STEP: Final = frozenset({"sql.empty_result"})
+"""That there are no such rows may be what a step was to find out: a warning, and no error."""
 
 
 class NotAsked(GroundboxError):
@@ -115,7 +118,9 @@ def checked(
 
 
 def by_itself(warning: Warning) -> Warning:
-    """With the tier that it has alone, where it became an error together with findings about the question."""
+    """With the tier that it has in a step: not an error together with findings about the question, nor for no rows."""
+    if warning.code in _NEWS_OF_A_STEP and warning.tier == "error":
+        return dataclasses.replace(warning, tier="warn")
     together = warning.evidence.get("together")
     if together and _OF_THE_QUESTION & set(together["findings"]):
         return dataclasses.replace(warning, tier=together["alone"])

@@ -101,6 +101,12 @@ FIRES = [
         "SELECT p.title FROM product p JOIN item i ON p.stock = i.amount",
         "SELECT p.title FROM product p JOIN item i ON p.product_id = i.product_id",
     ),
+    (
+        "column_from_outside",
+        None,
+        "SELECT name FROM customer WHERE customer_id IN (SELECT customer_id FROM product WHERE price > 10)",
+        "SELECT name FROM customer WHERE customer_id IN (SELECT customer_id FROM orders WHERE total > 10)",
+    ),
     ("table_unused", None, f"SELECT o.total {JOINED}", f"SELECT o.total, c.name {JOINED}"),
     (
         "always_true",
@@ -173,14 +179,14 @@ FIRES = [
     (
         "text_with_number",
         None,
+        "SELECT title FROM product WHERE stock = 11",
         "SELECT title FROM product WHERE stock = 9",
-        "SELECT title FROM product WHERE stock = '9'",
     ),
     (
         "bare_column",
         None,
-        "SELECT name, MAX(age) FROM customer GROUP BY city",
-        "SELECT name, MAX(age) FROM customer GROUP BY customer_id",
+        "SELECT name, AVG(age) FROM customer GROUP BY city",
+        "SELECT name, AVG(age) FROM customer GROUP BY customer_id",
     ),
     (
         "bare_having",
@@ -200,6 +206,21 @@ FIRES = [
         "SELECT DISTINCT city FROM customer",
         "SELECT city FROM customer",
     ),
+    (
+        "count_of_joined_rows",
+        "How many customers have placed an order?",
+        f"SELECT COUNT(*) {JOINED}",
+        f"SELECT COUNT(DISTINCT c.customer_id) {JOINED}",
+    ),
+    (
+        "count_of_nothing",
+        None,
+        "SELECT c.name, COUNT(*) FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "GROUP BY c.customer_id",
+        "SELECT c.name, COUNT(o.order_id) FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "GROUP BY c.customer_id",
+    ),
+    ("key_repeated", None, "SELECT customer_id FROM orders", "SELECT DISTINCT customer_id FROM orders"),
     ("duplicate_rows", None, "SELECT city FROM customer", "SELECT DISTINCT city FROM customer"),
     ("duplicates_by_join", None, f"SELECT c.name {JOINED}", f"SELECT DISTINCT c.name {JOINED}"),
     (
@@ -269,6 +290,12 @@ FIRES = [
         None,
         "SELECT name FROM customer WHERE customer_id = (SELECT customer_id FROM orders WHERE status = 'paid')",
         "SELECT name FROM customer WHERE customer_id = (SELECT MAX(customer_id) FROM orders)",
+    ),
+    (
+        "null_first",
+        None,
+        "SELECT total FROM orders ORDER BY customer_id LIMIT 1",
+        "SELECT total FROM orders ORDER BY customer_id DESC LIMIT 1",
     ),
     ("only_null", None, "SELECT SUM(total) FROM orders WHERE total > 500", "SELECT SUM(total) FROM orders"),
     (
@@ -429,6 +456,12 @@ FIRES = [
         "How many people live in FR?",
         "SELECT population FROM town WHERE country = 'FR'",
         "SELECT SUM(population) FROM town WHERE country = 'FR'",
+    ),
+    (
+        "superlative_direction",
+        "Who is the youngest customer?",
+        "SELECT name FROM customer ORDER BY age DESC LIMIT 1",
+        "SELECT name FROM customer ORDER BY age LIMIT 1",
     ),
     (
         "than_any",

@@ -44,6 +44,13 @@ _HOW_MANY: Final = re.compile(
     r"what's the (?:total )?number of|return the (?:total )?number of|give the (?:total )?number of)\b",
     re.IGNORECASE,
 )
+_COUNTED_THINGS: Final = re.compile(
+    r"^\W*(?:please\s+)?(?:(?:find|what is|what's|return|give|show|tell me)\s+)?"
+    r"(?:how many|(?:the )?(?:total )?number of|count)\s+(?:the |all |of |number )*(\w+(?: \w+)??)\s*"
+    r"(?=\b(?:who|that|which|have|has|had|are|were|is|was|do|did|does|in|with|of|on|at|from|by|for|whose|there|live"
+    r"|belong)\b|[?.]|$)",
+    re.IGNORECASE,
+)
 _DISTINCT: Final = re.compile(
     r"\b(?:distinct|different|unique|without (?:repetition|duplicates)|no duplicates)\b", re.IGNORECASE
 )
@@ -71,7 +78,9 @@ _NEGATION: Final = re.compile(
     r"\b(?:not|no|never|without|except|neither|nor|none|cannot|excluding|other than)\b|n't\b", re.IGNORECASE
 )
 _AVERAGE: Final = re.compile(r"\b(?:average|mean|avg)\b", re.IGNORECASE)
-_TOTAL: Final = re.compile(r"\b(?:total|sum|overall|altogether|combined|in all)\b", re.IGNORECASE)
+_TOTAL: Final = re.compile(
+    r"\b(?:total|sum|overall|altogether|combined|in all(?=\s*(?:[?.,;]|$)))(?!\w)", re.IGNORECASE
+)
 _EXTREME: Final = re.compile(r"\b(?:maximum|minimum|max|min)\b", re.IGNORECASE)
 _EACH: Final = re.compile(
     r"\b(?:each|every|per|respective|respectively)\b|\bby (?:the )?different\b|\bfor all\b|\bin different\b"
@@ -89,7 +98,7 @@ _TOP_N: Final = re.compile(
 _HEAD: Final = re.compile(
     r"^\W*(?:please\s+)?(?:also\s+)?(?:what(?: is| are| was| were|'s)|show(?: me)?|list(?: out)?|find(?: out)?"
     r"|give(?: me)?|return|tell me|display|"
-    r"state|select|get|report|provide|output)\s+(.*)$",
+    r"state|select|get|report|provide|output|sort|order|rank)\s+(.*)$",
     re.IGNORECASE | re.DOTALL,
 )
 _WHICH: Final = re.compile(r"^\W*(?:which|what|in which|in what)\s+(?!is\b|are\b|was\b|were\b)\w+", re.IGNORECASE)
@@ -107,6 +116,20 @@ _COUNTED: Final = re.compile(
 )
 _JOINED: Final = re.compile(
     r"\s*(?:,\s*and\b|,|\band\b|\bas well as\b|\balong with\b|\btogether with\b|&)\s*", re.IGNORECASE
+)
+_UP_TO_MORE: Final = r"(?:(?!,? and (?:their|its|his|her|also|show|list|give|return|find|what|how)\b)[^.?;])*"
+_ORDERED_BY: Final = re.compile(
+    r",?\s*(?:\band\s+)?\b(?:sort|order|rank|arrange)(?:ed|ing)?\s+(?:them\s+|it\s+|(?:the|these|all)\s+(?:\w+\s+)?)?"
+    r"(?:(?:descending|ascending|alphabetical|chronological)(?:ly)?\s+|in (?:\w+\s+)?order\s+)*"
+    rf"(?:by|of|according to)\b{_UP_TO_MORE}"
+    r"|,?\s*(?:\band\s+)?\bin (?:the )?(?:descending|ascending|alphabetical|chronological|lexicographical) order\b"
+    rf"{_UP_TO_MORE}",
+    re.IGNORECASE,
+)
+_ORDER_IS_ALL: Final = re.compile(r"^\W*(?:please\s+)?(?:sort|order|rank)\b[^.?;]*?\bby\b", re.IGNORECASE)
+_ORDER_FIRST: Final = re.compile(
+    r"^\W*(?:please\s+)?(?:sort|order|rank)\b.*?\b(?=(?:show|list|find|give|return|display|tell me)\b)",
+    re.IGNORECASE | re.DOTALL,
 )
 _ALONG: Final = re.compile(
     r",?\s*(?:along|together) with (?:its|their|his|her|the)?\s*(?:corresponding|respective)?|\bas well as\b",
@@ -202,6 +225,12 @@ class Question:
         """Whether it begins by asking for a number of things."""
         return _HOW_MANY.search(self.text) is not None
 
+    @cached_property
+    def counted(self) -> list[str]:
+        """The things of which a number is asked for at its beginning, up to two words of them, without plural."""
+        found = _COUNTED_THINGS.search(self.unquoted)
+        return [stem(word) for word in found[1].split()] if found else []
+
     @property
     def distinct(self) -> bool:
         """Whether it asks for different ones."""
@@ -245,7 +274,7 @@ class Question:
     @property
     def each(self) -> bool:
         """Whether it asks for one row for each of something."""
-        return self.says(_EACH)
+        return _EACH.search(_ORDER_IS_ALL.sub(" ", self.unquoted)) is not None
 
     @property
     def both(self) -> bool:
@@ -273,7 +302,7 @@ class Question:
 
         "What are the names and ages of singers?" gives names and ages.
         """
-        text = _last_order(_QUOTED.sub(" x ", self.text).strip())
+        text = _ORDER_FIRST.sub("", _last_order(_QUOTED.sub(" x ", self.text).strip()))
         if self.how_many and not re.search(r"\band\b|,", text):
             return ["number"], True
         if _WHICH.match(text):
@@ -282,7 +311,7 @@ class Question:
         head = _HEAD.match(text)
         if head is None:
             return None
-        rest = _ALONG.sub(" , ", head[1])
+        rest = _ALONG.sub(" , ", _ORDERED_BY.sub(" ", head[1]))
         rest = _COUNTED.sub(r"\1", rest)
         end = _HEAD_END.search(rest)
         items = rest[: end.start()] if end else rest

@@ -46,6 +46,36 @@ def contradiction(c: Context) -> Iterator[Finding]:
                 )
 
 
+def null_and_value(c: Context) -> Iterator[Finding]:
+    """A row of an outer join that is to be absent, by IS NULL, and to hold a value."""
+    for select in c.query.selects:
+        outer = {join.alias_or_name for join in select.node.args.get("joins") or () if join.side in ("LEFT", "FULL")}
+        must = [each for each in _of_where(select) if not each.in_or and each.ref.alias in outer]
+        absent = [each for each in must if each.operator == "is null" and _tells_absence(select, each)]
+        for one, other in itertools.product(absent, must):
+            if one.ref.alias == other.ref.alias and other.operator not in ("is null", "is not null"):
+                told = f"{c.query.sql(one.node)} AND {c.query.sql(other.node)}"
+                yield Finding(
+                    code="sql.contradiction",
+                    message=f"no row satisfies {told}: a row that is not there holds no value",
+                    hint="Move the condition on the value into ON, or ask with NOT EXISTS.",
+                    evidence={"condition": told},
+                )
+
+
+def _of_where(select: Select) -> list[Predicate]:
+    if not select.has("where"):
+        return []
+    nodes = {id(node) for node in select.node.args["where"].walk()}
+    return [each for each in select.predicates if id(each.node) in nodes]
+
+
+def _tells_absence(select: Select, each: Predicate) -> bool:
+    """Whether the column is NULL for no row that is there: it is joined by, or never NULL."""
+    joined = {ref for edge in select.edges if edge.kind == "join" for ref in (edge.left, edge.right)}
+    return each.ref in joined or not each.column.nullable
+
+
 def _excluded(one: Predicate, other: Predicate) -> bool:
     if one.operator == other.operator == "=":
         return _folded(one.values[0]) != _folded(other.values[0])
@@ -104,6 +134,8 @@ def number_and_text(c: Context) -> Iterator[Finding]:
             )
         elif each.column.kind is Kind.TEXT and numbers:
             ordered = each.operator in ("<", "<=", ">", ">=")
+            if _compares_alike(c, each, numbers, ordered=ordered):
+                continue
             yield Finding(
                 code="sql.text_order" if ordered else "sql.text_with_number",
                 message=f"{told} compares a column of type {each.column.type} with a number"
@@ -111,6 +143,16 @@ def number_and_text(c: Context) -> Iterator[Finding]:
                 hint=f"CAST({each.ref.column} AS REAL), or compare with a text.",
                 evidence={"condition": told, "type": each.column.type},
             )
+
+
+def _compares_alike(c: Context, each: Predicate, numbers: list[int | float], *, ordered: bool) -> bool:
+    """Whether the texts are such that a number is compared with them as it should be: held, or years and their like."""
+    if not ordered:
+        held = c.probes.holds(each.ref.table, each.ref.column, [f"{number:g}" for number in numbers])
+        return held is not None and held[0]
+    values = [str(value) for value in c.probes.values(each.ref.table, each.ref.column) if value not in (None, "")]
+    lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}
+    return bool(values) and all(value.isdigit() for value in values) and len(lengths) == 1
 
 
 def order_of_texts(c: Context) -> Iterator[Finding]:
@@ -313,6 +355,7 @@ def _folded(value: object) -> object:
 RULES: tuple[Rule, ...] = (
     equals_null,
     contradiction,
+    null_and_value,
     always_true,
     and_within_or,
     number_and_text,

@@ -196,4 +196,26 @@ def bridge_unused(c: Context) -> Iterator[Finding]:
                 )
 
 
-RULES: tuple[Rule, ...] = (cartesian, not_by_key, types_differ, table_unused, bridge_unused)
+def column_from_outside(c: Context) -> Iterator[Finding]:
+    """`x IN (SELECT x FROM other)` where `other` has no such column: it is that of the row outside, equal to itself."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        shown = select.projections
+        if select.place != "subquery" or not select.tables or len(shown) != 1 or not isinstance(shown[0], exp.Column):
+            continue
+        if shown[0].table in select.scope.sources or isinstance(select.node.parent, exp.Exists):
+            continue
+        ref = resolve(shown[0], select.scope, c.schema)
+        if ref is None or len(select.tables) != len(select.sources):
+            continue
+        names = ", ".join(sorted(table.name for table in select.tables.values()))
+        yield Finding(
+            code="sql.column_from_outside",
+            message=f"the subquery selects {ref.column}, which {names} does not have: it is that of {ref.table} in the "
+            "query around it",
+            hint=f"Select the column of {names} that refers to {ref.table}.",
+            evidence={"column": f"{ref.table}.{ref.column}", "tables": names},
+        )
+
+
+RULES: tuple[Rule, ...] = (cartesian, not_by_key, types_differ, table_unused, bridge_unused, column_from_outside)

@@ -8,6 +8,7 @@ from typing import Any
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
 from groundbox.check.sql.parts import Select, own, resolve, sqlglot_module
+from groundbox.check.sql.question import name_stems
 
 
 def fan_out(c: Context) -> Iterator[Finding]:
@@ -19,7 +20,7 @@ def fan_out(c: Context) -> Iterator[Finding]:
             if not isinstance(inner, exp.Column) or inner.table not in select.tables:
                 continue
             many = repeaters(select, inner.table)
-            if not many:
+            if not many or (isinstance(aggregate, exp.Count) and _counts_partners(c, select, inner.table)):
                 continue
             tables = sorted({select.tables[alias].name for alias in many if alias in select.tables})
             code = "sql.fan_out_count" if isinstance(aggregate, exp.Count) else "sql.fan_out"
@@ -32,6 +33,71 @@ def fan_out(c: Context) -> Iterator[Finding]:
             )
 
 
+def _counts_partners(c: Context, select: Select, alias: str) -> bool:
+    """Whether each group is one row of an alias, so that what is counted is the rows that belong to it."""
+    keys = _grouped(c, select) if select.has("group") else None
+    return bool(keys) and select.tables[alias].is_key((keys or {}).get(alias, set()))
+
+
+def count_of_joined_rows(c: Context) -> Iterator[Finding]:
+    """ "How many customers", counted as rows of a join that has some of them more than once."""
+    exp = sqlglot_module("expressions")
+    top = c.query.top
+    words = c.question.counted if c.question is not None else []
+    if not words or top is None or len(top.tables) < 2 or top.has("group") or top.has("having"):
+        return
+    for alias, table in top.tables.items():
+        key = [*table.primary]
+        counts = [each for each in top.aggregates() if isinstance(each, exp.Count)]
+        if name_stems(table.name)[-1:] != words[-1:] or len(key) != 1 or len(counts) != 1 or len(top.projections) != 1:
+            continue
+        counted = counts[0].this
+        if isinstance(counted, exp.Distinct) or not repeaters(top, alias):
+            continue
+        tree = top.node.copy()
+        column = exp.column(key[0], table=alias, quoted=True)
+        tree.set("expressions", [exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "counted")])
+        different = c.budget.value(c.query.sql(tree), f"how many different rows of {table.name} are counted")
+        own_count = c.rows.rows[0][0] if c.rows is not None and c.rows.rows and c.rows.rows[0] else None
+        if isinstance(different, int) and isinstance(own_count, int) and different < own_count:
+            yield Finding(
+                code="sql.count_of_joined_rows",
+                message=f"{own_count} rows of a join are counted; {different} rows of {table.name} are in them",
+                hint=f"COUNT(DISTINCT {table.name}.{key[0]}) if each of them is meant once.",
+                evidence={"counted": own_count, "different": different, "table": table.name},
+            )
+
+
+def count_of_nothing(c: Context) -> Iterator[Finding]:
+    """COUNT(*) over LEFT JOIN by groups: what has no partner counts as one."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        joins = select.node.args.get("joins") or ()
+        if not select.has("group") or not any(join.side == "LEFT" for join in joins):
+            continue
+        if any(isinstance(each.this, exp.Star) for each in own(select.node, exp.Count)) and _has_lonely_rows(c, select):
+            yield Finding(
+                code="sql.count_of_nothing",
+                message="COUNT(*) counts 1 for what LEFT JOIN finds no partner of",
+                hint="COUNT a column of the joined table, which is NULL there.",
+            )
+
+
+def _has_lonely_rows(c: Context, select: Select) -> bool:
+    sizes = []
+    for side in (None, "LEFT"):
+        tree = select.node.copy()
+        for clause in ("group", "having", "order", "limit", "distinct"):
+            tree.set(clause, None)
+        tree.set("expressions", [sqlglot_module("expressions").Literal.number(1)])
+        for join in tree.args["joins"]:
+            if join.side == "LEFT":
+                join.set("side", side)
+        sizes.append(c.probes.size_of(c.query.sql(tree), "rows without a partner"))
+    inner, outer = sizes
+    return inner is not None and outer is not None and outer > inner
+
+
 def duplicate_rows(c: Context) -> Iterator[Finding]:
     """Rows of the result that are alike."""
     rows, top = c.rows, c.query.top
@@ -40,14 +106,40 @@ def duplicate_rows(c: Context) -> Iterator[Finding]:
     count = len(rows.rows) - len(set(rows.rows))
     if count == 0:
         return
-    joined = len(top.sources) > 1
+    joined, key = _repeated_by_a_join(c, top), _shown_key(c, top)
     yield Finding(
-        code="sql.duplicates_by_join" if joined else "sql.duplicate_rows",
+        code="sql.key_repeated" if key else "sql.duplicates_by_join" if joined else "sql.duplicate_rows",
         message=f"{count} of {len(rows.rows)} rows of the result are repetitions"
-        + (", and a join may have made them" if joined else ""),
+        + (", and a join may have made them" if joined else "")
+        + (f": the same {key} is told more than once" if key else ""),
         hint="Add DISTINCT where each is meant once; else select what tells them apart.",
         evidence={"rows": len(rows.rows), "repetitions": count},
     )
+
+
+def _repeated_by_a_join(c: Context, top: Select) -> bool:
+    """Whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
+    exp = sqlglot_module("expressions")
+    shown = {column.table for node in top.projections for column in own(node, exp.Column)}
+    if len(shown) != 1 or not shown <= set(top.tables) or len(top.tables) != len(top.sources):
+        return len(top.sources) > 1
+    return bool(repeaters(top, shown.pop()))
+
+
+def _shown_key(c: Context, top: Select) -> str:
+    """The columns of the result, where each stands for a row of a table by its own key or a foreign one; else ""."""
+    exp = sqlglot_module("expressions")
+    names = []
+    for projection in top.projections:
+        ref = resolve(projection, top.scope, c.schema) if isinstance(projection, exp.Column) else None
+        table = c.schema.table(ref.table) if ref else None
+        if ref is None or table is None or not table.declares:
+            return ""
+        foreign = {name.casefold() for key in table.foreign if len(key.columns) == 1 for name in key.columns}
+        if ref.place[1] not in foreign and {name.casefold() for name in table.primary} != {ref.place[1]}:
+            return ""
+        names.append(ref.column)
+    return ", ".join(names)
 
 
 def distinct_unneeded(c: Context) -> Iterator[Finding]:
@@ -143,6 +235,7 @@ def bare_column(c: Context) -> Iterator[Finding]:
                 ref is None
                 or (keys and _determined(select, ref.alias, keys))
                 or _joined_to_grouped(select, ref, keys or {})
+                or (c.query.dialect == "sqlite" and _of_the_extreme_row(select))
             ):
                 continue
             yield Finding(
@@ -152,6 +245,16 @@ def bare_column(c: Context) -> Iterator[Finding]:
                 hint=f"Group by {ref.column}, aggregate it, or look its row up in a subquery.",
                 evidence={"column": f"{ref.table}.{ref.column}", "grouped": bool(grouped)},
             )
+
+
+def _of_the_extreme_row(select: Select) -> bool:
+    """Whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of the row that it is from.
+
+    https://www.sqlite.org/lang_select.html#bareagg
+    """
+    exp = sqlglot_module("expressions")
+    extremes = [each for each in own(select.node, exp.AggFunc) if isinstance(each, (exp.Min, exp.Max))]
+    return len(extremes) == 1 and len(select.aggregates()) == 1
 
 
 def bare_elsewhere(c: Context) -> Iterator[Finding]:
@@ -228,6 +331,8 @@ def group_by_label(c: Context) -> Iterator[Finding]:
             table = select.tables.get(alias)
             if table is None or not table.primary or table.is_key(named) or not repeaters(select, alias):
                 continue
+            if named <= {name.casefold() for key in table.foreign for name in key.columns}:
+                continue  # a foreign key stands for a row of another table, and is no label
             if any(
                 other != alias and table_of.is_key(columns.get(other, set()))
                 for other, table_of in select.tables.items()
@@ -246,6 +351,8 @@ def group_by_label(c: Context) -> Iterator[Finding]:
 
 RULES: tuple[Rule, ...] = (
     fan_out,
+    count_of_joined_rows,
+    count_of_nothing,
     duplicate_rows,
     distinct_unneeded,
     group_of_one,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.parts import constant, sqlglot_module
+from groundbox.check.sql.parts import constant, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
 
 _SUPERLATIVES = frozenset(
@@ -69,10 +69,52 @@ def _empty(c: Context) -> Iterator[Finding]:
             return
     texts = any(isinstance(value, str) for each in c.query.predicates for value in each.values)
     yield Finding(
-        code="sql.empty_result" if texts else "sql.empty_by_numbers",
+        code="sql.empty_result" if texts and not _empty_by_numbers(c) else "sql.empty_by_numbers",
         message="the result has no rows",
         hint="Try each condition alone, and see which one leaves nothing.",
     )
+
+
+def _empty_by_numbers(c: Context) -> bool:
+    """Whether there are rows without the comparisons with numbers: the constants that are texts are not the reason."""
+    exp = sqlglot_module("expressions")
+    numeric = [
+        each
+        for each in c.query.predicates
+        if each.values and not any(isinstance(value, str) for value in each.values) and not each.in_or
+    ]
+    if not numeric:
+        return False
+    told = {c.query.sql(each.node) for each in numeric}
+    tree = c.query.qualified.copy()
+    for node in list(tree.find_all(exp.Predicate)):
+        if c.query.sql(node) in told:
+            node.replace(exp.true())
+    answer = c.budget.ask(c.query.sql(tree), "the result without comparisons with numbers", max_rows=1)
+    return answer is not None and bool(answer.rows)
+
+
+def null_first(c: Context) -> Iterator[Finding]:
+    """ORDER BY … LIMIT that chooses rows where what it orders by is NULL."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        if not select.has("order", "limit") or not (select is c.query.top or select.place == "subquery"):
+            continue
+        key = select.node.args["order"].expressions[0].this
+        ref = resolve(key, select.scope, c.schema) if isinstance(key, exp.Column) else None
+        limit = constant(select.node.args["limit"].expression)
+        if ref is None or not isinstance(limit, int) or limit < 1 or select.has("group") or select.has("distinct"):
+            continue
+        tree = select.node.copy()
+        tree.set("expressions", [exp.alias_(key.copy(), "key_0", quoted=True)])
+        answer = c.budget.ask(c.query.sql(tree), "NULL among the rows that LIMIT takes", max_rows=limit)
+        if answer is not None and any(row[0] is None for row in answer.rows):
+            yield Finding(
+                code="sql.null_first",
+                message=f"LIMIT {limit} takes rows whose {ref.table}.{ref.column} is NULL, which comes first",
+                hint=f"Add WHERE {ref.column} IS NOT NULL.",
+                evidence={"column": f"{ref.table}.{ref.column}", "limit": limit},
+            )
 
 
 def scalar_of_many(c: Context) -> Iterator[Finding]:
@@ -210,4 +252,4 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) or value is None
 
 
-RULES: tuple[Rule, ...] = (empty, scalar_of_many, tie, one_or_many)
+RULES: tuple[Rule, ...] = (empty, scalar_of_many, tie, null_first, one_or_many)

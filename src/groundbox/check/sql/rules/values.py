@@ -15,7 +15,8 @@ from groundbox.check.sql.schema import Kind
 _MOST_CHARS: Final = 200
 _FLAGS: Final = frozenset({"t", "f", "y", "n", "yes", "no", "true", "false", "0", "1"})
 _PARTLY: Final = re.compile(
-    r"\b(?:contain|includ|substring|start|begin|end|hav(?:e|ing) (?:the|a)|with the (?:word|letter|string|substring))",
+    r"\b(?:contain|includ|substring|start|begin|end|with the (?:word|letter|string|substring)"
+    r"|ha(?:s|ve|ving) (?:the|an?)?\s+(?:word|letter|string|substring|text|in)\b)",
     re.IGNORECASE,
 )
 _SMALL_WORDS: Final = frozenset(

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate, Select, constant, own, sqlglot_module
+from groundbox.check.sql.question import Question, name_stems
 
+_LEAST = re.compile(
+    r"\b(?<!at )(?:least|fewest|smallest|lowest|minimum|shortest|cheapest|lightest|slowest)\b", re.IGNORECASE
+)
+_GREATEST = re.compile(
+    r"\b(?<!at )(?:most|largest|biggest|highest|maximum|longest|greatest|richest|heaviest|tallest)\b", re.IGNORECASE
+)
+_YOUNG = re.compile(r"\byoungest|\bnewest", re.IGNORECASE)
+_OLD = re.compile(r"\boldest", re.IGNORECASE)
+_TWO_WAYS = re.compile(r"\bnot\b|\bleast to most\b|\bto (?:high|low|larg|small|great|young|old)", re.IGNORECASE)
 _NEGATING = re.compile(r"\bnot\b|!=|<>|\bexcept\b|\bis null\b|= 0\b|'f'|'false'|'no'|\bmax\b|\bmin\b|<|>")
 
 
@@ -46,10 +56,17 @@ def both(c: Context) -> Iterator[Finding]:
 
 
 def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
-    """Whether the column names the rows that are shown, as in "the ages of Ada and Alan": then either is right."""
+    """Whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
+
+    A bound names no row; there it is what is shown that must tell rows apart.
+    """
     exp = sqlglot_module("expressions")
-    shown = {column.table for node in select.projections for column in own(node, exp.Column)}
-    return shown == {told.ref.alias} and c.probes.repeats(told.ref.table, [told.ref.column]) is False
+    columns = [column for node in select.projections for column in own(node, exp.Column)]
+    if {column.table for column in columns} != {told.ref.alias}:
+        return False
+    if told.operator[0] not in "<>":
+        return c.probes.repeats(told.ref.table, [told.ref.column]) is False
+    return c.probes.repeats(told.ref.table, list(dict.fromkeys(column.name for column in columns))) is False
 
 
 def _joined_by_and(text: str, one: object, other: object) -> bool:
@@ -113,6 +130,7 @@ def aggregates(c: Context) -> Iterator[Finding]:
             )
             break
     counting = question.counts or question.superlative or question.top_n is not None or question.total
+    counting = counting or bool(question.numbers or question.number_words)
     if not counting and not re.search(
         r"more than|less than|at least|at most|fewer|only|single|multiple|popular|common|several|all|\bany\b"
         r"|percent|proportion|ratio|share|fraction|often",
@@ -177,6 +195,38 @@ def order(c: Context) -> Iterator[Finding]:
         )
 
 
+def superlative_direction(c: Context) -> Iterator[Finding]:
+    """The least is asked for and the query takes the first from above, or the other way round."""
+    question = c.question
+    if question is None or question.says(_TWO_WAYS):
+        return
+    for select in c.query.selects:
+        if not select.has("order", "limit") or constant(select.node.args["limit"].expression) != 1:
+            continue
+        first = select.node.args["order"].expressions[0]
+        lower, upper = _direction(question, c.query.sql(first.this))
+        falls = bool(first.args.get("desc"))
+        if lower != upper and falls == lower:
+            yield Finding(
+                code="sql.superlative_direction",
+                message=f"the question asks for the {'least' if lower else 'most'}; the query takes the first of "
+                f"{'falling' if falls else 'rising'} {c.query.sql(first.this)}",
+                hint=f"ORDER BY {c.query.sql(first.this)} {'ASC' if lower else 'DESC'}.",
+                evidence={"order": c.query.sql(first)},
+            )
+
+
+def _direction(question: Question, key: str) -> tuple[bool, bool]:
+    """Whether the question asks for the lower or the upper end of what is ordered by."""
+    words = set(name_stems(key))
+    lower, upper = question.says(_LEAST), question.says(_GREATEST)
+    if words & {"age"}:
+        lower, upper = lower or question.says(_YOUNG), upper or question.says(_OLD)
+    if words & {"birth", "birthday", "birthdate", "born", "dob", "founded", "built", "opened"}:
+        lower, upper = lower or question.says(_OLD), upper or question.says(_YOUNG)
+    return lower, upper
+
+
 def distinct(c: Context) -> Iterator[Finding]:
     """Different ones are asked for, and nothing makes them different."""
     question, top = c.question, c.query.top
@@ -239,4 +289,4 @@ def bounds(c: Context) -> Iterator[Finding]:
 
 _OPERATORS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
 _TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-RULES: tuple[Rule, ...] = (both, negation, aggregates, order, distinct, than_any, bounds)
+RULES: tuple[Rule, ...] = (both, negation, aggregates, order, superlative_direction, distinct, than_any, bounds)

@@ -8,7 +8,7 @@ from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import own, resolve, sqlglot_module
-from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.question import Question, name_stems
 
 
 def shown_columns(c: Context) -> Iterator[Finding]:
@@ -153,6 +153,8 @@ def columns_not_used(c: Context) -> Iterator[Finding]:
                 continue
             if set(words) <= flat or (len(words) == 1 and (len(words[0]) < 4 or words[0] in _table_words(c))):
                 continue
+            if len(words) == 1 and words[0] in _DESCRIBING and not _is_noun(question, words[0]):
+                continue
             if question.mentions(column.name) and column.name.casefold() not in text:
                 yield Finding(
                     code="sql.column_not_used",
@@ -161,6 +163,21 @@ def columns_not_used(c: Context) -> Iterator[Finding]:
                     evidence={"column": f"{table.name}.{column.name}"},
                 )
                 return
+
+
+_DESCRIBING = frozenset(
+    {
+        *("highest", "lowest", "average", "total", "maximum", "minimum", "largest", "smallest", "best", "worst"),
+        *("longest", "shortest", "oldest", "youngest", "latest", "earliest", "first", "last", "name"),
+    }
+)
+
+
+def _is_noun(question: Question, word: str) -> bool:
+    """Whether a word such as "average" stands for something by itself, as in "the average of all"."""
+    places = [place for place, each in enumerate(question.stems) if each == word]
+    after = [question.stems[place + 1] if place + 1 < len(question.stems) else "of" for place in places]
+    return word != "name" and any(each in ("of", "for", "in", "on", "at", "is", "was") for each in after)
 
 
 def _table_words(c: Context) -> set[str]:
@@ -188,7 +205,9 @@ def shown_not_named(c: Context) -> Iterator[Finding]:
             if words & (question.stem_set | head) or set(name_stems(ref.table)) & question.stem_set & words:
                 continue
             table = c.schema.table(ref.table)
-            better = [each.name for each in table.columns if set(name_stems(each.name)) & head] if table else []
+            shown = {each.name.casefold() for node in top.projections for each in own(node, exp.Column)}
+            named = [each.name for each in table.columns if set(name_stems(each.name)) & head] if table else []
+            better = [name for name in named if name.casefold() not in shown]
             if better:
                 yield Finding(
                     code="sql.other_column_shown",
