@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-BLOCK = re.compile(r"(?<=^## groundbox)((?: [a-z]+)*)(\n.*?^```text\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(?<=^## groundbox)((?: [a-z0-9]+)*)(\n.*?^```text\n)(.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
 def help_of(command):
@@ -33,8 +33,8 @@ def test_the_page_shows_what_help_says():
 
 
 def test_every_command_is_on_the_page():
-    listed = re.findall(r"^  ([a-z]+) ", help_of("").partition("Commands:")[2], re.MULTILINE)
-    sections = re.findall(r"^## groundbox ([a-z]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = re.findall(r"^  ([a-z0-9]+) ", help_of("").partition("Commands:")[2], re.MULTILINE)
+    sections = re.findall(r"^## groundbox ([a-z0-9]+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert sections == listed
 

@@ -1,4 +1,4 @@
-"""A model that says what was written down before: for tests, and for recorded conversations."""
+"""Models that say what was written down before: for tests, and for recorded conversations."""
 
 from __future__ import annotations
 
@@ -34,3 +34,29 @@ class ScriptedModel:
         if len(self.asked) > len(self._replies):
             raise ModelFailed(self._name, f"all of its {len(self._replies)} replies have been given")
         return self._replies[len(self.asked) - 1]
+
+
+class RecordedModel:
+    """Gives the same replies to every question, each conversation from the first one on.
+
+    It keeps nothing: how far a conversation is, its messages tell. Several may therefore go on at once.
+    """
+
+    def __init__(self, replies: Sequence[Reply], *, name: str = "recorded") -> None:
+        self._replies, self._name = tuple(replies), name
+
+    @property
+    def name(self) -> str:
+        """What transcripts call it."""
+        return self._name
+
+    async def complete(self, messages: Sequence[Message], *, tools: Sequence[Tool]) -> Reply:
+        """The reply after those that the messages hold.
+
+        Raises:
+            ModelFailed: They hold all.
+        """
+        given = sum(message.role == "assistant" for message in messages)
+        if given >= len(self._replies):
+            raise ModelFailed(self._name, f"all of its {len(self._replies)} replies have been given")
+        return self._replies[given]

@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "dataset",
     "eval",
     "mcp",
+    "a2a",
     "languages",
     "environment",
     "doctor",

@@ -50,13 +50,13 @@ def agent(*replies, **options):
 
 
 @contextlib.asynccontextmanager
-async def reached(served, *, service=None, streaming=True):
+async def reached(served, *, service=None, streaming=True, headers=None, **given):
     """The application of an agent, started, and a client of it."""
-    app = application(served, card(URL), service=service)
+    app = application(served, card(URL), service=service, **given)
     async with app.router.lifespan_context(app):
-        http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL)
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=URL, headers=headers)
         async with http, await create_client(URL, ClientConfig(streaming=streaming, httpx_client=http)) as client:
-            client.http = http
+            client.http, client.executor = http, app.state.executor
             yield client
 
 
@@ -71,11 +71,11 @@ async def sent(client, *parts, **configuration):
     return [event async for event in client.send_message(request(*parts, **configuration))]
 
 
-def asked(served, *parts, service=None, **configuration):
+def asked(served, *parts, service=None, files=None, **configuration):
     """The task that came of one message."""
 
     async def work():
-        async with reached(served, service=service, streaming=False) as client:
+        async with reached(served, service=service, streaming=False, files=files) as client:
             return (await sent(client, *parts, **configuration))[-1].task
 
     return asyncio.run(work())
@@ -337,6 +337,83 @@ def test_an_ended_task_takes_no_more_messages():
     asyncio.run(work())
 
 
+def test_files_of_the_agent_are_in_every_sandbox_and_are_not_replaced():
+    read = code("open('given/a.txt').read() + str(len(open('sales.csv').read()))")
+    held = {"given/a.txt": "held", "b.txt": "b"}
+
+    answered = [asked(agent(read, "Read."), "What?", SALES, files=held) for _ in range(2)]
+    refused = asked(agent(read, "Read."), "What?", Part(raw=b"x", filename="./given//a.txt"), files=held)
+
+    assert [said(task).startswith("Answered.") for task in answered] == [True, True]
+    assert refused.status.state == TaskState.TASK_STATE_REJECTED
+    assert said(refused) == "message: './given//a.txt' is a file of this agent. Give yours another name"
+
+
+def test_an_agent_that_is_being_ended_takes_no_question():
+    async def work():
+        async with reached(agent("x"), streaming=False) as client:
+            await client.executor.aclose()
+            return (await sent(client, "What?"))[-1].task
+
+    task = asyncio.run(work())
+
+    assert task.status.state == TaskState.TASK_STATE_REJECTED
+    assert said(task) == "This agent is being ended. Ask another one."
+
+
+TOKEN = "fifteen-letters+1"
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (f"bearer  {TOKEN} ", 200),
+        (None, 401),
+        (TOKEN, 401),
+        (f"Basic {TOKEN}", 401),
+        (f"Bearer {TOKEN}2", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        ("Bearer \xff", 401),
+        ("Bearer ", 401),
+    ],
+)
+def test_with_a_token_whoever_knows_it_may_ask_and_everyone_may_read_the_card(header, status):
+    headers = {"content-type": "application/json"} | ({} if header is None else {"authorization": header})
+
+    async def work():
+        async with reached(agent("x"), token=TOKEN) as client:
+            told = {name: text.encode("latin-1") for name, text in headers.items()}
+            return await client.http.post("/", content=b"{}", headers=told), await A2ACardResolver(
+                client.http, URL
+            ).get_agent_card()
+
+    answer, found = asyncio.run(work())
+
+    assert answer.status_code == status
+    assert (status == 200) is ("www-authenticate" not in answer.headers)
+    [(name, scheme)] = found.security_schemes.items()
+    assert scheme.http_auth_security_scheme.scheme == "Bearer"
+    assert [list(each.schemes) for each in found.security_requirements] == [[name]]
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_only_reading_the_card_needs_no_token(method):
+    async def work():
+        async with reached(agent("x"), token=TOKEN) as client:
+            return await client.http.request(method, "/.well-known/agent-card.json", content=b"")
+
+    assert asyncio.run(work()).status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "fifteen-letters", "with a blank in it", "ümläute-are-no-good"])
+def test_a_token_that_is_none_is_refused_without_being_told(token):
+    with pytest.raises(InvalidArgument, match="token: must have at least 16 characters") as error:
+        application(agent(), card(URL), token=token)
+
+    assert not token or token not in str(error.value)
+
+
 def posted(headers, body=b"{}", **service):
     async def work():
         async with reached(agent("x"), service=Service(**service)) as client:
@@ -352,6 +429,17 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read():
     answer = posted({"content-type": "application/json"}, body.encode(), max_request_bytes=4000)
 
     assert (answer.status_code, answer.text) == (413, "a request has at most 4000 bytes")
+
+
+def test_a_request_that_does_not_come_to_its_end_is_refused():
+    async def never():
+        yield b"{"
+        await asyncio.Event().wait()
+
+    answer = posted({"content-type": "application/json"}, never(), request_s=0.05)
+
+    assert (answer.status_code, answer.text) == (408, "a request comes within 0.05 seconds")
+    assert answer.headers["connection"] == "close"
 
 
 @pytest.mark.parametrize(
@@ -371,5 +459,7 @@ def test_a_page_in_a_browser_cannot_ask(headers, status):
 def test_what_cannot_be_meant_is_refused_by_name():
     with pytest.raises(InvalidArgument, match="max_at_once: must be a whole number above 0, not 0"):
         Service(max_at_once=0)
+    with pytest.raises(InvalidArgument, match="request_s: must be a number of seconds above 0, not inf"):
+        Service(request_s=float("inf"))
     with pytest.raises(InvalidArgument, match="url: must be an address such as"):
         card("127.0.0.1:9000")

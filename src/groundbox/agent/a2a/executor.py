@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Final
+import posixpath
+from collections.abc import Mapping
+from typing import Any, Final
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
@@ -26,7 +28,7 @@ from groundbox.agent.a2a.parts import answer_parts, asked, run_line, verdict_lin
 from groundbox.agent.a2a.service import Service
 from groundbox.agent.defusing import one_line
 from groundbox.agent.events import Ended, Ending, Observed
-from groundbox.agent.grounded import GroundedAgent
+from groundbox.agent.grounded import Content, GroundedAgent
 from groundbox.errors import GuestFileError, InvalidArgument
 
 logger = logging.getLogger(__name__)
@@ -40,15 +42,25 @@ _OUR_FAULT: Final = "No answer, for a reason that is not the question's. The log
 class GroundedExecutor(AgentExecutor):
     """Asks `agent`, one sandbox for each task."""
 
-    def __init__(self, agent: GroundedAgent, *, service: Service | None = None) -> None:
-        self._agent, self._service = agent, service or Service()
+    def __init__(
+        self,
+        agent: GroundedAgent,
+        *,
+        service: Service | None = None,
+        files: Mapping[str, Content] | None = None,
+    ) -> None:
+        """Args:
+        files: What lies in every sandbox, beside the files of its message.
+        """
+        self._agent, self._service, self._files = agent, service or Service(), dict(files or {})
         self._working: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Work on one message until its task has ended."""
         updates = await _begun(context, event_queue)
-        if len(self._working) >= self._service.max_at_once:
-            problem = f"As many questions are worked on as are taken at once: {len(self._working)}. Ask again later."
+        if problem := self._refusal():
+            logger.info("task %s: rejected: %s", updates.task_id, problem)
             await updates.reject(_said(updates, problem))
             return
         work = asyncio.create_task(self._work(context, updates))
@@ -71,24 +83,35 @@ class GroundedExecutor(AgentExecutor):
         await asyncio.wait([work])
 
     async def aclose(self) -> None:
-        """End what is worked on, and the sandboxes of it."""
+        """End what is worked on, and the sandboxes of it; nothing is taken from then on."""
+        self._closed = True
         working = list(self._working.values())
         for work in working:
             work.cancel()
         if working:
             await asyncio.wait(working)
 
+    def _refusal(self) -> str:
+        if self._closed:
+            return "This agent is being ended. Ask another one."
+        if len(self._working) < self._service.max_at_once:
+            return ""
+        return f"As many questions are worked on as are taken at once: {len(self._working)}. Ask again later."
+
     async def _work(self, context: RequestContext, updates: TaskUpdater) -> None:
         try:
             ended, parts = await self._answered(context, updates)
         except asyncio.CancelledError:
+            logger.info("task %s: canceled", updates.task_id)
             await updates.cancel()
             raise
         except (InvalidArgument, GuestFileError) as error:
             if isinstance(error, InvalidArgument) and error.argument not in _OF_THE_ASKER:
                 await _failed(updates, error)
             else:
-                await updates.reject(_said(updates, one_line(str(error), 500)))
+                problem = one_line(str(error), 500)
+                logger.info("task %s: rejected: %s", updates.task_id, problem)
+                await updates.reject(_said(updates, problem))
         except Exception as error:
             await _failed(updates, error)
         else:
@@ -96,10 +119,12 @@ class GroundedExecutor(AgentExecutor):
 
     async def _answered(self, context: RequestContext, updates: TaskUpdater) -> tuple[Ended, list[Part]]:
         question, files = asked(context.message or Message(), self._service)
+        _check_names(files, self._files)
+        logger.info("task %s: asked with %d characters and %d files", updates.task_id, len(question), len(files))
         accepted = list(context.configuration.accepted_output_modes) if context.configuration else []
         await updates.start_work()
         ended, parts = None, list[Part]()
-        async with contextlib.aclosing(self._agent.stream(question, files=files)) as events:
+        async with contextlib.aclosing(self._agent.stream(question, files={**self._files, **files})) as events:
             async for event in events:
                 if isinstance(event, Observed):
                     await updates.start_work(_said(updates, run_line(event)))
@@ -120,7 +145,20 @@ async def _begun(context: RequestContext, event_queue: EventQueue) -> TaskUpdate
     return TaskUpdater(event_queue, task_id, context_id)
 
 
+def _check_names(files: Mapping[str, Any], held: Mapping[str, Any]) -> None:
+    taken = {posixpath.normpath(path) for path in held}
+    for path in files:
+        if posixpath.normpath(path) in taken:
+            name = one_line(path)
+            raise InvalidArgument("message", f"{name!r} is a file of this agent. Give yours another name")
+
+
 async def _tell(updates: TaskUpdater, ended: Ended, parts: list[Part]) -> None:
+    logger.info(
+        "task %s: %s after %d turns, %d runs and %.1f s, %d claims not borne out",
+        updates.task_id, ended.ending.value, ended.spent.turns, ended.spent.runs, ended.spent.wall_s,
+        len(ended.unsupported),
+    )  # fmt: skip
     if ended.ending is Ending.ANSWERED:
         await updates.add_artifact(parts, name=ARTIFACT, last_chunk=True)
         await updates.complete(_said(updates, verdict_line(ended)))

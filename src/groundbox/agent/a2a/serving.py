@@ -1,34 +1,45 @@
 """The card of a grounded agent, and the application that answers other agents over HTTP.
 
-Nothing is bound here: whoever serves the application chooses the address, and who may ask. It asks for no credentials,
-so that it belongs on a loopback address, or behind something that does. A page in a browser of the same machine is
-kept out: requests to another host's name are refused, which a rebound name is, and so are those that a page can send
-without being allowed to, whose content is not JSON.
+Nothing is bound here: whoever serves the application chooses the address, and who may ask. Without a token it asks for
+no credentials, so that it belongs on a loopback address, or behind something that does. A page in a browser of the same
+machine is kept out: requests to another host's name are refused, which a rebound name is, and so are those that a page
+can send without being allowed to, whose content is not JSON.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Task, TaskState
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    HTTPAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+    Task,
+    TaskState,
+)
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import PlainTextResponse
 
+from groundbox.agent.a2a.door import Door, Guard, check_token
 from groundbox.agent.a2a.executor import GroundedExecutor
 from groundbox.agent.a2a.parts import JSON, TEXT
 from groundbox.agent.a2a.service import Service
-from groundbox.agent.grounded import GroundedAgent
+from groundbox.agent.grounded import Content, GroundedAgent
 from groundbox.errors import InvalidArgument
 
 VERSIONS: Final = ("1.0", "0.3")
@@ -40,6 +51,7 @@ DESCRIPTION: Final = (
 )
 _TAKES: Final = (TEXT, "text/csv", JSON, "application/pdf", "image/png", "image/jpeg", "application/octet-stream")
 _GIVES: Final = (TEXT, JSON, "image/png", "text/csv", "application/octet-stream")
+_SCHEME: Final = "token"
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _ENDED: Final = (
     TaskState.TASK_STATE_COMPLETED,
@@ -81,15 +93,33 @@ def card(url: str, *, name: str = NAME, description: str = DESCRIPTION) -> Agent
     )
 
 
-def application(agent: GroundedAgent, card: AgentCard, *, service: Service | None = None) -> Starlette:
+def application(
+    agent: GroundedAgent,
+    card: AgentCard,
+    *,
+    service: Service | None = None,
+    token: str | None = None,
+    files: Mapping[str, Content] | None = None,
+) -> Starlette:
     """An ASGI application that serves `agent` under `card`; run it with any server of ASGI.
 
     Clients of version 0.3 are answered where the card has an interface of that version.
-    Its end ends the sandboxes of all questions. Tasks are kept in memory and known to this process only.
+    Its end ends the sandboxes of all questions, and so does `state.executor.aclose()`, after which it takes none.
+    Tasks are kept in memory and known to this process only; whoever may ask may read all of them.
+
+    Args:
+        token: What askers send as a bearer token; the card then says so. Without one, everyone may ask.
+        files: What every question is about, beside the files that come with it; as `GroundedAgent.ask` takes them.
+
+    Raises:
+        InvalidArgument: The token is none.
     """
     service = service or Service()
+    if token is not None:
+        check_token(token)
+        card = _guarded(card)
     kept = KeptTasks(service.max_kept_bytes)
-    executor = GroundedExecutor(agent, service=service)
+    executor = GroundedExecutor(agent, service=service, files=files)
     handler = DefaultRequestHandler(agent_executor=executor, task_store=kept, agent_card=card)
 
     @contextlib.asynccontextmanager
@@ -100,14 +130,17 @@ def application(agent: GroundedAgent, card: AgentCard, *, service: Service | Non
 
     older = any(each.protocol_version.startswith("0.") for each in card.supported_interfaces)
     hosts = {_host(each.url) for each in card.supported_interfaces} | set(_LOOPBACK)
-    return Starlette(
+    app = Starlette(
         routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=older)],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts), www_redirect=False),
-            Middleware(Door, max_bytes=service.max_request_bytes),
+            *([] if token is None else [Middleware(Guard, token=token)]),
+            Middleware(Door, service=service),
         ],
         lifespan=lifespan,
     )
+    app.state.executor = executor
+    return app
 
 
 class KeptTasks(InMemoryTaskStore):
@@ -132,40 +165,14 @@ class KeptTasks(InMemoryTaskStore):
             await self.delete(oldest, its_context)
 
 
-class Door:
-    """Reads a request before anything else does, and refuses what is too large or no JSON."""
-
-    def __init__(self, app: Any, max_bytes: int) -> None:
-        self._app, self._max_bytes = app, max_bytes
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, as ASGI has it."""
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != JSON.encode():
-            await PlainTextResponse(f"send {JSON}", status_code=415)(scope, receive, send)
-            return
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return
-            body += message.get("body", b"")
-            if len(body) > self._max_bytes:
-                told = f"a request has at most {self._max_bytes} bytes"
-                await PlainTextResponse(told, status_code=413)(scope, receive, send)
-                return
-            if not message.get("more_body", False):
-                break
-        first = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def read() -> Any:
-            return first.pop() if first else await receive()
-
-        await self._app(scope, read, send)
+def _guarded(card: AgentCard) -> AgentCard:
+    """The card, with the token that it needs."""
+    guarded = AgentCard()
+    guarded.CopyFrom(card)
+    scheme = HTTPAuthSecurityScheme(scheme="Bearer", description="The token of whoever serves this agent.")
+    guarded.security_schemes[_SCHEME].CopyFrom(SecurityScheme(http_auth_security_scheme=scheme))
+    guarded.security_requirements.append(SecurityRequirement(schemes={_SCHEME: StringList()}))
+    return guarded
 
 
 def _host(url: str) -> str:

@@ -1,0 +1,120 @@
+"""What `ask` and `a2a` share: the model that answers, the files it is given, and the databases it may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from groundbox.agent import transcript
+from groundbox.agent.grounded import Content
+from groundbox.agent.messages import Model
+from groundbox.agent.scripted import RecordedModel
+from groundbox.agent.transcript import Recording
+from groundbox.agent.turn import Bounds
+from groundbox.cli import program as programs
+from groundbox.cli.options import Asked
+from groundbox.databases.database import SCHEMES, Database, named
+from groundbox.errors import InvalidArgument
+
+_NO_MODEL: Final = (
+    "no model is named. Say --model PROVIDER:NAME, such as openai:gpt-5 or anthropic:claude-sonnet-4-5, or set "
+    "GROUNDBOX_MODEL; the provider's key comes from its own variable, such as OPENAI_API_KEY or ANTHROPIC_API_KEY. "
+    "Models need groundbox[agent] and the provider's own package (pip install 'groundbox[agent]' "
+    "'pydantic-ai-slim[openai]'). --replay FILE runs a recorded conversation and needs none of these."
+)
+
+takes_files: Final[Callable[..., Any]] = click.option(
+    "--file", "files", multiple=True, metavar="HOST[:GUEST]", help="A file or folder to ask about; repeatable."
+)
+takes_databases: Final[Callable[..., Any]] = click.option(
+    "--db",
+    "databases",
+    multiple=True,
+    metavar="NAME|URL",
+    help="A database to ask about: a name of databases.toml, or a URL, which is then called `db`; repeatable.",
+)
+takes_model: Final[Callable[..., Any]] = click.option(
+    "--model",
+    metavar="PROVIDER:NAME",
+    envvar="GROUNDBOX_MODEL",
+    show_envvar=True,
+    help="Who answers, such as openai:gpt-5; needs groundbox[agent] and the provider's key.",
+)
+takes_turns: Final[Callable[..., Any]] = click.option(
+    "--max-turns",
+    type=click.IntRange(min=1),
+    default=Bounds().max_turns,
+    show_default=True,
+    metavar="N",
+    help="Replies of the model.",
+)
+
+
+def model_of(spec: str | None, recording: Recording | None) -> Model:
+    """The model of a recording, otherwise that of `--model`.
+
+    Raises:
+        click.UsageError: There is none, or it lacks its package or its key.
+    """
+    if recording is not None:
+        return RecordedModel(recording.replies, name=f"recorded:{recording.model}")
+    if not spec:
+        raise click.UsageError(_NO_MODEL)
+    try:
+        from groundbox.agent.pydantic_ai.model import PydanticModel
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--model needs {error.name}: pip install 'groundbox[agent]'") from None
+    try:
+        return PydanticModel(spec)
+    except InvalidArgument as error:
+        raise programs.bad("--model", error.problem) from None
+
+
+def recording_in(path: Path | None) -> Recording | None:
+    """The recording of `--replay`.
+
+    Raises:
+        click.BadParameter: It is none.
+    """
+    if path is None:
+        return None
+    try:
+        return transcript.read(path)
+    except InvalidArgument as error:
+        raise programs.bad("--replay", error.problem) from None
+
+
+def files_given(files: tuple[str, ...], recording: Recording | None, asked: Asked) -> dict[str, Content]:
+    """What goes into the workdir: that of the recording, and over it that of the options.
+
+    Raises:
+        click.BadParameter: A file is not there, or the recording needs one more.
+    """
+    given: dict[str, Content] = dict(recording.files) if recording else {}
+    for each in files:
+        handed = programs.hand_over(each, most_bytes=asked.limits.disk_bytes)
+        given[handed.guest or handed.host.resolve().name] = handed.host
+    if recording and (missing := [path for path in recording.missing if path not in given]):
+        raise programs.bad("--file", f"the recording needs {missing[0]!r}, which is not in it; hand it over")
+    return given
+
+
+def databases_named(databases: tuple[str, ...]) -> Mapping[str, Any]:
+    """The databases of `--db`, by the names that the model uses.
+
+    Raises:
+        click.BadParameter: One is not known.
+    """
+    return dict(map(_database, databases))
+
+
+def _database(text: str) -> tuple[str, Any]:
+    try:
+        if "://" in text or text.partition(":")[0] in SCHEMES:
+            return "db", Database(url=text)
+        return text, named(text)
+    except InvalidArgument as error:
+        raise programs.bad("--db", error.problem if error.argument in ("name", "url") else str(error)) from None
