@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,11 @@ import pytest
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 MODERN = {"_meta": {VERSION: "2026-07-28"}}
+
+
+def parts(text):
+    """What stands between marks, part by part."""
+    return {name: told for name, _, told in re.findall(r"<(\w+) (\w{8})>\n(.*?)\n</\1 \2>", text, re.DOTALL)}
 
 
 class Peer:
@@ -85,7 +91,7 @@ def test_without_sessions_each_request_says_its_version(peer):
     assert discovered["supportedVersions"] == ["2026-07-28"]
     assert {discovered["resultType"], listed["resultType"], called["resultType"]} == {"complete"}
     assert (listed["cacheScope"], listed["ttlMs"] > 0) == ("public", True)
-    assert called["content"] == [{"type": "text", "text": "42"}]
+    assert [parts(each["text"]) for each in called["content"]] == [{"value": "42"}]
 
 
 def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(peer):
@@ -108,7 +114,7 @@ def test_variables_and_files_are_kept_over_languages(peer):
     peer.call("write_file", path="data/note.txt", content="kept")
 
     assert "42" in peer.run("SELECT sum(a) AS total FROM df", language="sql")
-    assert peer.run("cat data/note.txt", language="shell") == "kept"
+    assert parts(peer.run("cat data/note.txt", language="shell")) == {"stdout": "kept"}
 
 
 def test_a_result_has_a_text_a_picture_and_all_that_is_known(peer):
@@ -131,7 +137,7 @@ def test_a_failure_is_a_result_that_a_model_can_mend(peer):
 def test_a_limit_for_one_program_keeps_what_was_printed(peer):
     text = peer.run("print('out', flush=True)\nimport time; time.sleep(60)", wall_s=0.5)
 
-    assert text.startswith("out\n")
+    assert parts(text)["stdout"] == "out"
     assert "stopped at wall_s=0.5" in text
 
 
@@ -149,12 +155,12 @@ def test_a_restart_forgets_variables_and_keeps_files(peer):
     peer.run("x = 1; open('kept', 'w').close()")
 
     assert peer.call("restart")["content"][0]["text"] == "The variables are gone."
-    assert peer.run("import os; ('x' in globals(), os.listdir())") == "(False, ['kept'])"
+    assert parts(peer.run("import os; ('x' in globals(), os.listdir())")) == {"value": "(False, ['kept'])"}
 
 
 def test_a_program_that_ends_the_process_does_not_stand_in_the_way(peer):
-    assert "variables are gone" in peer.run("import os; os._exit(3)")
-    assert peer.run("1 + 1") == "2"
+    assert "its variables with it" in peer.run("import os; os._exit(3)")
+    assert parts(peer.run("1 + 1")) == {"value": "2"}
 
 
 @pytest.mark.parametrize(
@@ -215,14 +221,14 @@ def test_a_program_is_cancelled_while_others_are_answered(peer):
 
     peer.send("notifications/cancelled", {"requestId": "long"})
 
-    assert peer.run("x") == "42"
+    assert parts(peer.run("x")) == {"value": "42"}
 
 
 def test_nothing_but_the_protocol_is_on_stdout_and_the_end_of_input_is_the_end(peer):
     shown = peer.run("import os; os.write(1, b'{}\\n'); print('{\"jsonrpc\": \"2.0\"}')")
     peer.send("tools/call", {"name": "run_code", "arguments": {"code": "import time; time.sleep(60)"}}, id="long")
 
-    assert shown == '{}\n{"jsonrpc": "2.0"}'
+    assert parts(shown) == {"stdout": '{}\n{"jsonrpc": "2.0"}'}
     assert peer.close() == (0, b"")
 
 

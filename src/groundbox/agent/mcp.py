@@ -19,7 +19,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
-from groundbox.agent.adapters.telling import pictures, told
+from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
 from groundbox.execution import BINARY_MEDIA, Execution
 
@@ -219,9 +219,11 @@ class Server:
 
     async def _run_code(self, code: str, language: str = "python", wall_s: float | None = None) -> dict[str, Any]:
         execution = await self._interpreter.run(code, language, wall_s=wall_s)
-        content: list[dict[str, Any]] = [{"type": "text", "text": told(execution)}]
-        for png in pictures(execution):
-            content.append({"type": "image", "data": base64.b64encode(png).decode("ascii"), "mimeType": "image/png"})
+        observation = told(execution, max_pictures=MOST_PICTURES)
+        content: list[dict[str, Any]] = [{"type": "text", "text": observation.text}]
+        for each in observation.pictures:
+            data = base64.b64encode(each.data).decode("ascii")
+            content.append({"type": "image", "data": data, "mimeType": each.media_type})
         return {"content": content, "structuredContent": _structured(execution), "isError": not execution.ok}
 
     async def _write_file(self, path: str, content: str, encoding: str = "utf-8") -> dict[str, Any]:

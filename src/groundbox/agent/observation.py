@@ -45,6 +45,7 @@ _ENDS: Final = {
     Outcome.SIGNAL: "crashed",
     Outcome.CANCELLED: "interrupted",
 }
+_READABLE: Final = ("stdout", "stderr", "value")
 _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
 _MOST_LOCALS: Final = 20
@@ -97,7 +98,7 @@ _USUAL: Final = Shape()
 def observe(
     execution: Execution,
     *,
-    run: int = 1,
+    run: int | None = 1,
     findings: Sequence[Warning] = (),
     notes: Sequence[str] = (),
     shape: Shape = _USUAL,
@@ -105,7 +106,8 @@ def observe(
     """The observation of one run.
 
     Args:
-        run: Its number in the conversation; handles begin with it, such as `3.stdout`.
+        run: Its number in the conversation; handles begin with it, such as `3.stdout`. None where nothing is numbered
+            and there is no `read_output`.
         findings: What checks found, besides the execution's own warnings.
         notes: Sentences of ours at the end, such as advice and what is left. No word of a guest belongs there.
     """
@@ -147,8 +149,9 @@ def _parts(
             yield name, text
 
 
-def _head(execution: Execution, run: int, *, nothing: bool, pictures: tuple[int, int]) -> str:
-    told = [f"run {run} ({execution.language}): {_ENDS[execution.outcome]}"]
+def _head(execution: Execution, run: int | None, *, nothing: bool, pictures: tuple[int, int]) -> str:
+    called = execution.language if run is None else f"run {run} ({execution.language})"
+    told = [f"{called}: {_ENDS[execution.outcome]}"]
     if execution.usage.wall_s >= _LONG_S:
         told.append(f"after {execution.usage.wall_s:.0f} s")
     if execution.state == "lost":
@@ -173,14 +176,12 @@ def _need(part: str) -> int:
 _MOST_FULLY_SHOWN: Final = 32 * 1024
 
 
-def _fitted(part: str, max_tokens: int, execution: Execution, run: int, name: str) -> tuple[str, int]:
-    gone, more = 0, ""
+def _fitted(part: str, max_tokens: int, execution: Execution, run: int | None, name: str) -> tuple[str, int]:
+    gone = 0
+    more = "" if run is None or name not in _READABLE else f'; read_output("{run}.{name}")'
     if name in ("stdout", "stderr"):
         gone = execution.dropped_bytes.get(name, 0)
         part = part.replace(f"\n… {gone} bytes left out …\n", "\n", 1) if gone else part
-        more = f'; read_output("{run}.{name}")'
-    elif name == "value":
-        more = f'; read_output("{run}.value")'
     return cut(part, max_tokens, more=more, gone_bytes=gone, show=shown)
 
 

@@ -1,6 +1,7 @@
 """A code executor of AutoGen, alone and in AutoGen's agent for code."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -31,20 +32,27 @@ def results(*messages, **options):
     return asyncio.run(work())
 
 
+def parts(text):
+    """What stands between marks, part by part."""
+    return {name: told for name, _, told in re.findall(r"<(\w+) (\w{8})>\n(.*?)\n</\1 \2>", text, re.DOTALL)}
+
+
 def test_blocks_follow_one_another_and_share_files_and_variables():
     found = results(
         [("x = 6\nopen('f', 'w').write('seven')", "python"), ("cat f; echo", "bash")],
         [("print(x * 7)", "py"), ("", "python")],
     )
 
-    assert found[0] == (0, "5\n(files made or changed: f (5 bytes))\nseven")
-    assert found[1] == (1, "42\nError: source: is empty")
+    assert [code for code, _ in found] == [0, 1]
+    assert parts(found[0][1]) == {"value": "5", "files": "f: 5 bytes, application/octet-stream", "stdout": "seven"}
+    assert parts(found[1][1]) == {"stdout": "42"}
+    assert found[1][1].endswith("\nError: source: is empty")
 
 
 def test_the_first_that_fails_is_the_last_that_runs():
     ((code, output),) = results([("print('a')", "python"), ("exit 3", "sh"), ("print('b')", "python")])
 
-    assert (code, output.splitlines()[0]) == (3, "a")
+    assert (code, parts(output)["stdout"]) == (3, "a")
     assert "b" not in output.split("\n")
 
 
@@ -52,7 +60,8 @@ def test_a_timeout_keeps_what_was_printed():
     ((code, output),) = results([("print('out', flush=True)\nimport time; time.sleep(60)", "python")])
 
     assert code == 124
-    assert output.startswith("out\n")
+    assert output.startswith("python: stopped at its time limit")
+    assert parts(output)["stdout"] == "out"
 
 
 def test_a_language_that_is_not_there_is_told_to_the_model():
@@ -74,7 +83,7 @@ def test_a_token_stops_the_block_and_variables_live_on():
                 await running
             return await executor.execute_code_blocks([CodeBlock("print(x)", "python")], CancellationToken())
 
-    assert asyncio.run(work()).output == "42"
+    assert parts(asyncio.run(work()).output) == {"stdout": "42"}
 
 
 def test_a_restart_forgets_variables_and_keeps_files():
@@ -85,7 +94,7 @@ def test_a_restart_forgets_variables_and_keeps_files():
             asked = CodeBlock("import os; print('x' in globals(), os.listdir())", "python")
             return await executor.execute_code_blocks([asked], CancellationToken())
 
-    assert asyncio.run(work()).output == "False ['f']"
+    assert parts(asyncio.run(work()).output) == {"stdout": "False ['f']"}
 
 
 def test_a_stopped_one_says_so():
@@ -105,4 +114,4 @@ def test_the_agent_for_code_runs_what_a_message_holds():
             message = TextMessage(content="Try this:\n```python\nprint(6 * 7)\n```\n", source="writer")
             return await agent.on_messages([message], CancellationToken())
 
-    assert asyncio.run(work()).chat_message.content.strip() == "42"
+    assert parts(asyncio.run(work()).chat_message.content) == {"stdout": "42"}

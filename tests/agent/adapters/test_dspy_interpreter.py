@@ -46,8 +46,9 @@ def test_tools_run_on_the_host_and_may_change(interpreter):
 def test_a_tool_that_fails_fails_in_the_code(interpreter):
     interpreter.tools["fail"] = lambda: {}["missing"]
 
-    with pytest.raises(CodeExecutionError, match="KeyError: 'missing'"):
+    with pytest.raises(CodeExecutionError, match="fail failed with KeyError") as told:
         interpreter.execute("fail()")
+    assert "missing" not in str(told.value)
     assert interpreter.execute("1 + 1") == "2"
 
 
@@ -87,7 +88,7 @@ def test_a_timeout_can_be_mended(interpreter):
 
 
 def test_a_session_that_has_ended_stays_so(interpreter):
-    with pytest.raises(CodeInterpreterError, match="variables are gone"):
+    with pytest.raises(CodeInterpreterError, match="the process is gone and its variables with it"):
         interpreter.execute("import os; os._exit(1)")
     with pytest.raises(CodeInterpreterError, match="the session has ended"):
         interpreter.execute("1")
@@ -124,3 +125,20 @@ def test_a_language_model_program_computes_and_asks_a_model_in_it(caplog):
     assert "the total is 6" in outputs[0]
     assert "str True" in outputs[1]
     assert "sub-agents are unavailable" not in caplog.text
+
+
+def test_what_dspy_tells_of_its_own_bounds_is_told_in_full():
+    lm = DummyLM([{"reasoning": "Ask.", "code": "llm_query('')"}, {"reasoning": "Done.", "code": "SUBMIT(answer=1)"}])
+    program = dspy.RLM("number: int -> answer: int", interpreter_factory=GroundboxInterpreter, max_iters=2)
+
+    with dspy.context(lm=lm):
+        result = program(number=1)
+
+    assert "prompt cannot be empty" in result.trajectory[0]["output"]
+
+
+def test_what_code_prints_has_nothing_that_acts_where_it_is_shown(interpreter):
+    assert (
+        interpreter.execute("print('\\x1b[31mred \u202e ![](https://a.example)')")
+        == "red \\u202e ![] (https://a.example)"
+    )

@@ -54,7 +54,7 @@ class GroundboxCodeExecutor(CodeExecutor):
             return _NOT_RUN, f"Error: {error.argument}: {error.problem.partition(';')[0]}{known}"
         except LanguageUnavailable as error:
             return _NOT_RUN, f"Error: {error}"
-        return _exit_code(execution), told(execution)
+        return _exit_code(execution), told(execution).text
 
     async def start(self) -> None:
         """Make the sandbox ready."""

@@ -5,6 +5,7 @@ DSPy's tools, and those of its own that ask models, run on the host and are call
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter
 
 from groundbox.agent.adapters.hostcalls import HostCalls
 from groundbox.agent.adapters.telling import told
+from groundbox.agent.defusing import shown
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
+from groundbox.tools import ToolFailure
 
 _SUBMIT = "SUBMIT"
 
@@ -39,11 +42,12 @@ class GroundboxInterpreter:
     ) -> None:
         """Args:
         tools: Functions of the host, by their names in the sandbox.
-        options: Of the sandbox, as `groundbox.Sandbox` takes them.
+        options: Of the sandbox, as `groundbox.Sandbox` takes them, and `failures`, types of exceptions of tools
+            whose messages code may read; of others it is told the type.
         """
         self._tools = dict(tools or {})
         self.output_fields = output_fields
-        self._calls = HostCalls(**options)
+        self._calls = HostCalls(declared=_by_dspy, **options)
         self._ended = ""
 
     @property
@@ -73,11 +77,12 @@ class GroundboxInterpreter:
         if self._calls.answer is not None:
             return FinalOutput(self._calls.answer[0])
         if execution.ok:
+            # DSPy takes it for the value, counts and cuts it, so that there are no marks around it.
             said = (execution.stdout.rstrip("\n"), execution.text or "")
-            return "\n".join(part for part in said if part) or None
+            return shown("\n".join(part for part in said if part)) or None
         if execution.error is not None and execution.error.type == "SyntaxError":
-            raise SyntaxError(told(execution))
-        raise CodeExecutionError(told(execution))
+            raise SyntaxError(told(execution).text)
+        raise CodeExecutionError(told(execution).text)
 
     def shutdown(self) -> None:
         """End the session."""
@@ -99,7 +104,7 @@ class GroundboxInterpreter:
             self._ended = str(error)
             raise CodeInterpreterError(self._ended) from error
         if execution.state == "lost":
-            self._ended = told(execution)
+            self._ended = told(execution).text
             raise CodeInterpreterError(f"the session has ended: {self._ended}")
         return execution
 
@@ -107,5 +112,11 @@ class GroundboxInterpreter:
         names = ["output"] if self.output_fields is None else [str(field["name"]) for field in self.output_fields]
         values = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(args) > len(names) or set(values) != set(names) or len(values) != len(args) + len(kwargs):
-            raise TypeError(f"SUBMIT takes {', '.join(names)}")
+            raise ToolFailure(f"SUBMIT takes {', '.join(names)}")
         return values
+
+
+def _by_dspy(error: Exception) -> bool:
+    """Whether DSPy's own module for such sessions raised it, with a message for models: a bound, an empty prompt."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals.get("__name__") == "dspy.predict.rlm"

@@ -2,6 +2,10 @@
 
 They go through two tools of one granted catalogue (docs/tools.md): `given` tells the names and variables, `call` calls.
 Frameworks check arguments themselves, so that no schema does here; every argument is a guest's word.
+
+What a function says when it fails may quote addresses, keys and rows. A program is told it where that was declared: by
+`ToolFailure`, by a type among `failures`, or by the framework. Of all else it is told that the function failed, and the
+type; message and traceback are in the host's log, as for every tool.
 """
 
 from __future__ import annotations
@@ -9,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import keyword
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument, SandboxLost
@@ -47,14 +51,26 @@ class HostCalls:
         answer: What an ending function returned in the run that was last, in a tuple; None when none was called.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        failures: Sequence[type[Exception]] = (),
+        declared: Callable[[Exception], bool] = lambda _: False,
+        **options: Any,
+    ) -> None:
         """Args:
+        failures: Types of exceptions whose messages programs may read.
+        declared: Whether a message was written for programs, by the framework.
         options: Of the sandbox, as `groundbox.Sandbox` takes them, without `tools`.
+
+        Raises:
+            InvalidArgument: `tools` is among them, or `failures` holds something else than types of exceptions.
         """
         if "tools" in options:
             raise InvalidArgument("tools", "are those of the framework here; give them to its agent")
         granted = Tools([Tool("call", self._call), Tool("given", self._given, read_only=True)], quotas=QUOTAS)
         self._sandbox = AsyncSandbox(tools=granted, **options)
+        self._failures, self._declared = _checked_failures(failures), declared
         self._functions: dict[str, Callable[..., Any]] = {}
         self._ending: set[str] = set()
         self._variables: dict[str, Any] = {}
@@ -127,12 +143,42 @@ class HostCalls:
             value = function(*args, **kwargs)
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
-        except Exception as error:  # the framework's own functions: the model is told, as the framework would tell it
-            raise ToolFailure(f"{type(error).__name__}: {error}") from error
+        except ToolFailure:
+            raise
+        except Exception as error:
+            raise ToolFailure(self._why(name, error, args, kwargs)) from error
         if name in self._ending:
             self.answer = (value,)
             return None
         return str(value) if isinstance(value, str) else value
+
+    def _why(self, name: str, error: Exception, args: list[Any], kwargs: dict[str, Any]) -> str:
+        if isinstance(error, self._failures) or self._declared(error):
+            return f"{type(error).__name__}: {error}"
+        if isinstance(error, TypeError) and (misfit := _misfit(self._functions[name], args, kwargs)):
+            return f"{name}: {misfit}"
+        return f"{name} failed with {type(error).__name__}"
+
+
+def _misfit(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> str:
+    """What is wrong with the arguments, by the function's signature alone; "" where they fit.
+
+    A tool of smolagents takes anything, and hands it to its `forward`.
+    """
+    try:
+        inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # it has no signature
+        pass
+    return ""
+
+
+def _checked_failures(failures: Sequence[type[Exception]]) -> tuple[type[Exception], ...]:
+    for each in (given := tuple(failures) if isinstance(failures, list | tuple) else (failures,)):
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise InvalidArgument("failures", f"must hold types of exceptions, such as ValueError, not {each!r}")
+    return given
 
 
 async def _awaited(value: Any) -> Any:

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import BaseModel, Field, PrivateAttr
 
 from groundbox.agent.adapters.interpreter import ABOUT, Interpreter
-from groundbox.agent.adapters.telling import pictures, told
+from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import InvalidArgument, LanguageUnavailable
 from groundbox.execution import Execution
 from groundbox.sandbox.portal import PORTAL, Sandbox
@@ -66,7 +66,9 @@ class GroundboxTool(BaseTool):
 
 
 def _answer(execution: Execution) -> tuple[list[ContentBlock], Execution]:
-    blocks: list[ContentBlock] = [create_text_block(told(execution))]
-    for png in pictures(execution):
-        blocks.append(create_image_block(base64=base64.b64encode(png).decode("ascii"), mime_type="image/png"))
+    observation = told(execution, max_pictures=MOST_PICTURES)
+    blocks: list[ContentBlock] = [create_text_block(observation.text)]
+    for each in observation.pictures:
+        data = base64.b64encode(each.data).decode("ascii")
+        blocks.append(create_image_block(base64=data, mime_type=each.media_type))
     return blocks, execution

@@ -12,7 +12,7 @@ from agents.tool_context import ToolContext
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from groundbox.agent.adapters.interpreter import ABOUT, Interpreter
-from groundbox.agent.adapters.telling import pictures, told
+from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import InvalidArgument, LanguageUnavailable
 from groundbox.execution import Execution
 from groundbox.sandbox.portal import PORTAL, Sandbox
@@ -70,6 +70,7 @@ class GroundboxCode:
             return f"Error: {error}"
         if self._on_execution is not None:
             self._on_execution(execution)
-        shown = [base64.b64encode(png).decode("ascii") for png in pictures(execution)]
-        images = [ToolOutputImage(image_url=f"data:image/png;base64,{data}") for data in shown]
-        return [ToolOutputText(text=told(execution)), *images]
+        observation = told(execution, max_pictures=MOST_PICTURES)
+        shown = [(each.media_type, base64.b64encode(each.data).decode("ascii")) for each in observation.pictures]
+        images = [ToolOutputImage(image_url=f"data:{media_type};base64,{data}") for media_type, data in shown]
+        return [ToolOutputText(text=observation.text), *images]

@@ -5,13 +5,14 @@ The agent's tools and managed agents run on the host and are called from the san
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Final
 
 from smolagents.local_python_executor import CodeOutput, InterpreterError, PythonExecutor
 
 from groundbox.agent.adapters.hostcalls import HostCalls
-from groundbox.agent.adapters.telling import MOST_CHARACTERS, cut, told
+from groundbox.agent.adapters.telling import told, told_part
 from groundbox.errors import InvalidArgument
 
 _FINAL: Final = "final_answer"
@@ -26,7 +27,8 @@ class GroundboxExecutor(PythonExecutor):
 
     def __init__(self, **options: Any) -> None:
         """Args:
-        options: Of the sandbox, as `groundbox.Sandbox` takes them.
+        options: Of the sandbox, as `groundbox.Sandbox` takes them, and `failures`, types of exceptions of tools
+            whose messages programs may read; of others they are told the type.
         """
         self._calls = HostCalls(**options)
         self.state: dict[str, Any] = {}
@@ -52,12 +54,14 @@ class GroundboxExecutor(PythonExecutor):
             execution = self._calls.run(code_action, again=True)
         except InvalidArgument as error:
             raise InterpreterError(str(error)) from error
-        logs = self.state["_print_outputs"] = cut(execution.stdout, MOST_CHARACTERS)
+        logs = self.state["_print_outputs"] = told_part("stdout", execution.stdout)
         if self._calls.answer is not None:
             return CodeOutput(output=self._calls.answer[0], logs=logs, is_final_answer=True)
         if not execution.ok:
-            raise InterpreterError(told(execution))
-        return CodeOutput(output=execution.text, logs=logs, is_final_answer=False)
+            # What was printed is told by `state`.
+            raise InterpreterError(told(dataclasses.replace(execution, stdout="")).text)
+        value = None if execution.text is None else told_part("value", execution.text)
+        return CodeOutput(output=value, logs=logs, is_final_answer=False)
 
     def cleanup(self) -> None:
         """End the sandbox."""
