@@ -2,13 +2,16 @@
 
 import dataclasses
 import itertools
+import sys
 
 import pytest
 
 import groundbox as gb
 from groundbox.check import check_python
+from groundbox.check.python.check import _findings, _not_looked_at
 from groundbox.check.python.flow import Flow
 from groundbox.check.python.program import MOST_SOURCE_CHARS
+from groundbox.check.python.steps import MOST_STEPS, Steps
 from groundbox.errors import InvalidArgument
 
 OK = gb.run("print(1)")
@@ -142,4 +145,43 @@ def test_the_limit_of_a_source_is_a_limit():
     source = "x = 1000\nprint(x is 1000)\n"
 
     assert codes(source + "#" * (MOST_SOURCE_CHARS - len(source))) == ["python.is_literal"]
-    assert codes(source + "#" * (MOST_SOURCE_CHARS - len(source) + 1)) == []
+    assert codes(source + "#" * (MOST_SOURCE_CHARS - len(source) + 1)) == ["python.not_looked_at"]
+
+
+NAMES = "".join(f"{one} = {other}\n" * 300 for one, other in itertools.pairwise("abcd"))
+LAMBDA = f"lambda {', '.join(f'x{n}' for n in range(20))}: 0"
+HOSTILE = {
+    "names bound to names": NAMES + "print(a == 0.1 + 0.2)",
+    "names for texts": NAMES.replace("c = d", "c = input()") + "print(a == 5)",
+    "branches": "if q:\n a = 1\n" + "elif a:\n a = 1\n" * 700 + "else:\n" + " a = 1\n" * 700,
+    "parameters and defaults": f"def f({', '.join(f'a{n}=1' for n in range(600))}): pass\n",
+    "functions of one call": f"g({', '.join([LAMBDA] * 120)})",
+    "targets": f"({', '.join(f'a[{n}]' for n in range(600))}) = b\n",
+    "defaults that may change": f"def f({', '.join(f'a{n}=[]' for n in range(300))}):\n" + " b()\n" * 600,
+    "handlers": "try:\n" + " b()\n" * 600 + "except A:\n pass\n" * 300 + "print(b)",
+    "places shown": "x = open('f')\n" + "y = y + z\n" * 600 + "print(y)\n" * 199,
+}
+
+
+def counted(work):
+    """How often functions were entered, resumed or left, which nothing under test counts."""
+    events = itertools.count()
+    sys.setprofile(lambda *_: next(events))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return next(events)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_looking_at_a_program_takes_a_number_of_steps_and_not_more(name):
+    most = 50_000
+    steps = Steps(most)
+    told = []
+
+    events = counted(lambda: told.extend(_findings(HOSTILE[name], OK, steps)))
+
+    assert steps.taken <= most
+    assert told[-1:] == [_not_looked_at(f"that would take more than {MOST_STEPS} steps")]
+    assert events < 40 * most  # those of isinstance and the like are among them

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from groundbox.check.python import rules_flow, rules_output, rules_pandas, rules_values
-from groundbox.check.python.program import Finding, Program, parsed
+from groundbox.check.python.program import MOST_SOURCE_CHARS, Finding, Program, parsed
+from groundbox.check.python.steps import MOST_STEPS, Exhausted, Steps
 from groundbox.check.python.tiers import tier_of
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
@@ -43,8 +45,9 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
         execution: What came of it.
 
     Returns:
-        Nothing for a run that failed, or for a source that is no Python, has more than 50,000 characters or is nested
-        deeper than anybody writes.
+        Nothing for a run that failed, or for a source that is no Python. One that has more than 50,000 characters, is
+        nested deeper than anybody writes, or takes more than 500,000 steps to look at, is looked at in part or not at
+        all, which the note `python.not_looked_at` says.
 
     Raises:
         InvalidArgument: The execution is one of another language.
@@ -55,30 +58,45 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
         raise InvalidArgument("execution", f"must be what a run returned, not {type(execution).__name__}")
     if execution.language != "python":
         raise InvalidArgument("execution", f"is of a program in {execution.language!r}; this looks at Python only")
-    tree = parsed(source) if execution.ok else None
-    if tree is None:
-        return []
-    program = Program(source, tree, execution)
-    if program.flow.is_cut:
+    if not execution.ok:
         return []
     found: dict[tuple[str, int | None], Finding] = {}
-    for rule in RULES:
-        for finding in _at_most(rule(program)):
-            found.setdefault((finding.code, finding.line), finding)
+    for finding in _findings(source, execution, Steps(MOST_STEPS)):
+        found.setdefault((finding.code, finding.line), finding)
     warnings = [_warning(finding) for finding in found.values()]
     return sorted(warnings, key=lambda warning: _ORDER[warning.tier])[:MOST_WARNINGS]
 
 
-def _at_most(findings: Iterator[Finding]) -> list[Finding]:
-    kept: list[Finding] = []
+def _findings(source: str, execution: Execution, steps: Steps) -> Iterator[Finding]:
+    """What the rules find; the last one says what was not looked at, if anything was not."""
+    if len(source) > MOST_SOURCE_CHARS:
+        yield _not_looked_at(f"it has {len(source)} characters, more than {MOST_SOURCE_CHARS}")
+        return
+    if (tree := parsed(source)) is None:
+        return
     try:
-        for finding in findings:
-            kept.append(finding)
-            if len(kept) == _MOST_OF_ONE:
-                break
+        program = Program(source, tree, execution, steps=steps)
+        for rule in RULES:
+            yield from _at_most(rule(program))
+    except RecursionError:
+        yield _not_looked_at("it is nested too deeply")
+    except Exhausted:
+        yield _not_looked_at(f"that would take more than {MOST_STEPS} steps")
+
+
+def _at_most(findings: Iterator[Finding]) -> Iterator[Finding]:
+    try:
+        yield from itertools.islice(findings, _MOST_OF_ONE)
     except RecursionError:  # an expression of hundreds of terms
-        return kept
-    return kept
+        return
+
+
+def _not_looked_at(why: str) -> Finding:
+    return Finding(
+        code="python.not_looked_at",
+        message=f"the program was not looked at to its end: {why}",
+        hint="No finding about it says nothing. Take it apart into smaller programs, with data in files.",
+    )
 
 
 def _warning(finding: Finding) -> Warning:

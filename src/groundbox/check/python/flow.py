@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from groundbox.check.python.steps import Steps
+
 BUILTINS: Final = frozenset(dir(builtins))
 _WRITERS: Final = frozenset(
     [
@@ -68,12 +70,17 @@ class Flow:
         calls: Calls by the name or attribute that is called.
         repeated: Ids of the calls that stand in a loop.
         is_cut: Whether it is nested so deeply that a part was not read.
+        steps: What reading it takes is counted here.
     """
 
-    def __init__(self, tree: ast.Module, *, cell: bool) -> None:
+    def __init__(self, tree: ast.Module, *, cell: bool, steps: Steps | None = None) -> None:
         """Args:
         cell: Whether the last expression is the value.
+
+        Raises:
+            Exhausted: It takes more steps than there are.
         """
+        self.steps = steps or Steps()
         self.sinks: list[Sink] = []
         self.functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
         self.modules: dict[str, str] = {}
@@ -85,13 +92,15 @@ class Flow:
         _Collector(self).visit(tree)
         if cell and tree.body and isinstance(tree.body[-1], ast.Expr):
             self._add_value(tree.body[-1].value)
-        used = set(self.calls) | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        used = set(self.calls) | {node.id for node in self.steps.walk(tree) if isinstance(node, ast.Name)}
         self.sinks += [sink for name, sink in self._returns if name not in used]
         self.sinks.sort(key=lambda sink: sink.line)
 
     def assigned(self, name: str) -> list[ast.AST]:
         """All expressions that are bound to `name`."""
-        return [binding.value for binding in self._bindings.get(name, ())]
+        bindings = self._bindings.get(name, ())
+        self.steps.take(1 + len(bindings))
+        return [binding.value for binding in bindings]
 
     def names(self) -> list[str]:
         """All names that an expression is bound to."""
@@ -121,7 +130,7 @@ class Flow:
             if id(root) in seen:
                 continue
             seen.add(id(root))
-            for node in ast.walk(root):
+            for node in self.steps.walk(root):
                 yield node
                 name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
                 if name is None or name in seen_names:
@@ -130,6 +139,7 @@ class Flow:
                     continue
                 seen_names.add(name)
                 for binding in self._bindings.get(name, ()):
+                    self.steps.take(1 + len(binding.conditions))
                     todo.append(binding.value)
                     todo.extend(binding.conditions)
 
@@ -139,10 +149,12 @@ class Flow:
 
     def bind(self, name: str, value: ast.AST, conditions: Sequence[ast.expr]) -> None:
         """For the collector."""
+        self.steps.take(1 + len(conditions))
         self._bindings[name].append(_Binding(value, tuple(conditions)))
 
     def returned(self, function: str, sink: Sink) -> None:
         """For the collector: what a function returns is shown, if nothing here uses it."""
+        self.steps.take(1 + len(sink.conditions))
         self._returns.append((function, sink))
 
     def _add_value(self, value: ast.expr) -> None:
@@ -161,6 +173,7 @@ class _Collector(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> None:
         """Deep nesting is given up rather than failing."""
+        self._flow.steps.take()
         self._depth += 1
         if self._depth < _MOST_DEPTH:
             super().visit(node)
@@ -229,7 +242,7 @@ class _Collector(ast.NodeVisitor):
     def visit_Match(self, node: ast.Match) -> None:
         self.visit(node.subject)
         for case in node.cases:
-            for part in ast.walk(case.pattern):
+            for part in self._flow.steps.walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
                 if isinstance(name, str):
                     self._flow.bind(name, node.subject, self._conditions)
@@ -308,6 +321,7 @@ class _Collector(ast.NodeVisitor):
                         self._flow.bind(parameter.arg, other, ())
         if _is_print(node) or (name in _WRITERS and function is None):
             shown = given if _is_print(node) else [node]
+            self._flow.steps.take(1 + len(self._conditions))
             self._flow.sinks.append(Sink(node, node.lineno, shown, tuple(self._conditions)))
         self.generic_visit(node)
 
@@ -320,11 +334,12 @@ class _Collector(ast.NodeVisitor):
         """Annotations are no data."""
 
     def _bind(self, target: ast.expr, value: ast.AST) -> None:
-        for name in _roots(target):
+        names = list(_roots(target))
+        for name in names:
             self._flow.bind(name, value, self._conditions)
-        for part in ast.walk(target):
+        for part in self._flow.steps.walk(target):
             if isinstance(part, ast.Subscript):
-                for name in _roots(target):
+                for name in names:
                     self._flow.bind(name, part.slice, self._conditions)
 
     def _under(self, condition: ast.expr, body: Iterable[ast.stmt]) -> None:
@@ -334,9 +349,9 @@ class _Collector(ast.NodeVisitor):
         self._conditions.pop()
 
 
-def flow_of(tree: ast.Module, *, cell: bool) -> Flow:
+def flow_of(tree: ast.Module, *, cell: bool, steps: Steps | None = None) -> Flow:
     """The flow of a module, with the parameters of its functions bound to what they are called with."""
-    flow = Flow(tree, cell=cell)
+    flow = Flow(tree, cell=cell, steps=steps)
     for name, function in flow.functions.items():
         arguments = function.args
         for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -373,7 +388,13 @@ def _is_print(call: ast.Call) -> bool:
     name = _called(call)
     if isinstance(call.func, ast.Name):
         return name in ("print", "display", "pprint")
-    return name == "write" and ast.unparse(call.func) in ("sys.stdout.write", "stdout.write")
+    return name == "write" and isinstance(call.func, ast.Attribute) and _is_stdout(call.func.value)
+
+
+def _is_stdout(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "stdout" and isinstance(node.value, ast.Name) and node.value.id == "sys"
+    return isinstance(node, ast.Name) and node.id == "stdout"
 
 
 def _called(call: ast.Call) -> str:

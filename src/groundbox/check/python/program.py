@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.check.python.flow import Flow, flow_of
+from groundbox.check.python.steps import Steps
 from groundbox.execution import Execution
 
 MOST_SOURCE_CHARS: Final = 50_000
@@ -31,20 +32,32 @@ class Finding:
 class Program:
     """
     Attributes:
+        steps: What looking at it takes is counted here.
         nodes: Every node of the tree.
         outgoing: Ids of the nodes that something shown depends on.
     """
 
-    def __init__(self, source: str, tree: ast.Module, execution: Execution) -> None:
+    def __init__(self, source: str, tree: ast.Module, execution: Execution, *, steps: Steps | None = None) -> None:
+        """Args:
+        steps: By default as many as there are.
+
+        Raises:
+            Exhausted: It takes more.
+            RecursionError: It is nested deeper than anybody writes.
+        """
+        self.steps = steps or Steps()
         self.source, self.tree, self.execution = source, tree, execution
-        self.flow: Flow = flow_of(tree, cell=execution.value is not None)
-        self.nodes = list(ast.walk(tree))
+        self.flow: Flow = flow_of(tree, cell=execution.value is not None, steps=self.steps)
+        if self.flow.is_cut:
+            raise RecursionError
+        self.nodes = list(self.steps.walk(tree))
         self.outgoing = {id(node) for node in self.flow.outgoing()}
 
     def calls(self) -> Iterator[tuple[ast.Call, str]]:
         """Every call, with the dotted name of what is called."""
         for node in self.nodes:
             if isinstance(node, ast.Call):
+                self.steps.take()
                 yield node, self.flow.origin(node.func)
 
     def output(self) -> str:

@@ -119,7 +119,7 @@ def unseeded_randomness(program: Program) -> Iterator[Finding]:
 
 
 def _hidden_effect(program: Program, attempt: ast.Try, handler: ast.ExceptHandler) -> str | None:
-    if not _can_fail_on_data(attempt) or _tells(handler):
+    if not _can_fail_on_data(program, attempt) or _tells(program, handler):
         return None
     for statement in handler.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, ast.Constant):
@@ -131,7 +131,7 @@ def _hidden_effect(program: Program, attempt: ast.Try, handler: ast.ExceptHandle
                 return f"returns {ast.unparse(statement)[7:47]} instead, which reaches the output"
     if all(isinstance(statement, ast.Pass | ast.Continue) for statement in handler.body):
         for statement in attempt.body:
-            for part in ast.walk(statement):
+            for part in program.steps.walk(statement):
                 if isinstance(part, ast.AugAssign) and id(part.value) in program.outgoing:
                     return "what it leaves out is missing in a sum that is shown"
                 if _collects(part) and id(part) in program.outgoing:
@@ -154,17 +154,18 @@ def _collects(node: ast.AST) -> bool:
     )
 
 
-def _can_fail_on_data(attempt: ast.Try) -> bool:
+def _can_fail_on_data(program: Program, attempt: ast.Try) -> bool:
     """Whether the body computes; an import that may be missing is no data."""
     if any(isinstance(statement, ast.Import | ast.ImportFrom) for statement in attempt.body):
         return False
-    return any(isinstance(part, ast.Call | ast.BinOp) for statement in attempt.body for part in ast.walk(statement))
+    parts = (part for statement in attempt.body for part in program.steps.walk(statement))
+    return any(isinstance(part, ast.Call | ast.BinOp) for part in parts)
 
 
-def _tells(handler: ast.ExceptHandler) -> bool:
+def _tells(program: Program, handler: ast.ExceptHandler) -> bool:
     """Whether it raises, prints, logs, counts, or looks at the exception."""
     for statement in handler.body:
-        for part in ast.walk(statement):
+        for part in program.steps.walk(statement):
             if isinstance(part, ast.Raise | ast.Call | ast.AugAssign):
                 return True
             if isinstance(part, ast.Name) and handler.name is not None and part.id == handler.name:

@@ -31,6 +31,7 @@ _CACHE: Final = re.compile(r"memo|cache|known|lookup", re.IGNORECASE)  # kept be
 _CHANGES: Final = frozenset(
     ["append", "add", "extend", "update", "insert", "setdefault", "pop", "remove", "clear", "appendleft"]
 )
+_MUTABLE: Final = ("list", "dict", "set", "defaultdict", "deque")
 
 
 def float_money(program: Program) -> Iterator[Finding]:
@@ -119,12 +120,13 @@ def mutable_defaults(program: Program) -> Iterator[Finding]:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for position, name, _ in _defaults(node):
-            if _CACHE.search(name) or not _changed_within(node, name):
+            if _CACHE.search(name) or not _changed_within(program, node, name):
                 continue
+            program.steps.take(len(program.flow.calls[node.name]))
             calls = [
                 call
                 for call in program.flow.calls[node.name]
-                if _leaves_out(call, position, name) and not _within(node, call)
+                if _leaves_out(call, position, name) and not _within(program, node, call)
             ]
             if len(calls) > 1 or any(id(call) in program.flow.repeated for call in calls):
                 yield Finding(
@@ -179,6 +181,7 @@ def _comparisons(program: Program) -> Iterator[tuple[ast.Compare, ast.expr, ast.
 
 def _inexact(program: Program, node: ast.expr, depth: int = 0) -> bool:
     """Whether it involves a number that binary floating point has no exact form of."""
+    program.steps.take()
     if isinstance(node, ast.Constant):
         return isinstance(node.value, float) and not _is_exact(node.value)
     if isinstance(node, ast.BinOp) and isinstance(node.op, _ARITHMETIC):
@@ -207,6 +210,7 @@ def _is_computed(program: Program, node: ast.expr) -> bool:
 
 def _is_text(program: Program, node: ast.expr, depth: int = 0) -> bool:
     """Whether everything that is known of it says that it is text from outside."""
+    program.steps.take()
     if isinstance(node, ast.Call):
         origin = program.flow.origin(node.func)
         if origin == "input":
@@ -231,6 +235,7 @@ def _is_row(program: Program, name: str) -> bool:
 
 
 def _reads_rows(program: Program, node: ast.AST, depth: int = 0) -> bool:
+    program.steps.take()
     if isinstance(node, ast.Call):
         origin = program.flow.origin(node.func)
         if origin in ("csv.reader", "csv.DictReader"):
@@ -293,12 +298,12 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tupl
 def _is_mutable(node: ast.expr) -> bool:
     if isinstance(node, ast.List | ast.Dict | ast.Set):
         return True
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("list", "dict", "set", "defaultdict", "deque")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _MUTABLE
 
 
-def _changed_within(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
+def _changed_within(program: Program, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
     """Whether the body changes the object itself, before any other object takes the name."""
-    for node in ast.walk(function):
+    for node in program.steps.walk(function):
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             return False
         target: ast.expr | None = None
@@ -321,5 +326,5 @@ def _leaves_out(call: ast.Call, position: int | None, name: str) -> bool:
     return position is None or len(call.args) <= position
 
 
-def _within(function: ast.AST, call: ast.Call) -> bool:
-    return any(node is call for node in ast.walk(function))
+def _within(program: Program, function: ast.AST, call: ast.Call) -> bool:
+    return any(node is call for node in program.steps.walk(function))
