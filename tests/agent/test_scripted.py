@@ -16,5 +16,8 @@ def test_a_recorded_model_goes_by_the_conversation_and_not_by_how_often_it_was_a
     said = [asyncio.run(model.complete(told, tools=())).text for told in (begun, further, begun, further)]
 
     assert said == ["first", "second", "first", "second"]
-    with pytest.raises(ModelFailed, match="recorded:x gave no reply: all of its 2 replies have been given"):
+    with pytest.raises(
+        ModelFailed,
+        match="recorded:x gave no reply: all 2 replies of the recording have been given, and none of them ended it",
+    ):
         asyncio.run(model.complete([*further, Message(role="assistant", text="second")], tools=()))

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from groundbox.cli.agents import _model_problem
+
 FOLDER = Path(__file__).parents[2] / "examples" / "conversations"
 
 
@@ -120,25 +122,63 @@ def test_a_recording_that_ends_before_its_answer_is_our_failure(command, tmp_pat
     ran = command("ask", "--replay", recording(tmp_path / "r.jsonl", ("run", "1")))
 
     assert ran.code == 3
-    assert "all of its 1 replies have been given" in ran.stderr
+    assert "all 1 replies of the recording have been given, and none of them ended it" in ran.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--replay", "nowhere"], "'nowhere' cannot be read"),
-        (["--replay", os.devnull], "does not begin with a header"),
+        (["--replay", os.devnull], "does not begin with a header of groundbox.conversation/1. A recording is what"),
+        (["--replay", os.curdir], "'.' is a folder; name a file in it"),
+        ([" ", "--model", "openai:gpt-5"], "Missing argument 'QUESTION'"),
+        (["q", "--save", "/proc/x", "--replay"], "'--save': /proc/x cannot be written: No such file or directory"),
+        (["q", "--file", "x:../out", "--replay"], "'--file': '../out' must be a path inside the workdir"),
         (["q", "--db", "oracle://x"], "oracle is not asked"),
         (["q", "--db", "nowhere"], "nowhere"),
         (["q", "--save", "no/folder"], "there is no folder no"),
         (["q", "--file", "nowhere"], "cannot be read"),
     ],
 )
-def test_bad_usage_names_the_option(command, arguments, complaint):
+def test_bad_usage_names_the_option(command, tmp_path, arguments, complaint):
+    (command.folder / "x").write_text("1")
+    if arguments[-1] == "--replay":
+        arguments = [*arguments, recording(tmp_path / "r.jsonl", ("say", "x"))]
+
     ran = command("ask", *arguments)
 
     assert ran.code == 2
     assert complaint in ran.complaint.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        ("gpt-5", "'gpt-5' names no provider. Say PROVIDER:NAME, such as openai:gpt-5 or"),
+        ("nosuch:gpt-5", "'nosuch:gpt-5' is of no provider that is known here. Say PROVIDER:NAME, such as"),
+    ],
+)
+def test_a_model_that_is_not_known_says_how_one_is_named(command, model, complaint):
+    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed here: groundbox[agent]")
+
+    ran = command("ask", "q", "--model", model)
+
+    assert ran.code == 2
+    assert complaint in ran.complaint.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (
+            "Set the `OPENAI_API_KEY` environment variable or pass it via `OpenAIProvider(api_key=...)` to use it.",
+            "the key of openai is not set. Say `export OPENAI_API_KEY=…` with the one you have",
+        ),
+        ("Please install the `openai` package", "Please install the `openai` package"),
+    ],
+)
+def test_a_key_that_is_not_set_is_told_for_the_shell(problem, told):
+    assert _model_problem("openai:gpt-5", problem) == told
 
 
 def test_a_recording_without_its_files_asks_for_them(command, tmp_path):

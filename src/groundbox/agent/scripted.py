@@ -58,5 +58,6 @@ class RecordedModel:
         """
         given = sum(message.role == "assistant" for message in messages)
         if given >= len(self._replies):
-            raise ModelFailed(self._name, f"all of its {len(self._replies)} replies have been given")
+            problem = f"all {len(self._replies)} replies of the recording have been given, and none of them ended it"
+            raise ModelFailed(self._name, f"{problem}; the runs went another way than then, or it was cut off")
         return self._replies[given]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -19,8 +20,10 @@ from groundbox.cli.options import Asked
 from groundbox.databases.database import SCHEMES, Database, named
 from groundbox.errors import InvalidArgument
 
+_SUCH_AS: Final = "openai:gpt-5 or anthropic:claude-sonnet-4-5"
+_KEY: Final = re.compile(r"\bSet the `([A-Z][A-Z0-9_]*)` environment variable")
 _NO_MODEL: Final = (
-    "no model is named. Say --model PROVIDER:NAME, such as openai:gpt-5 or anthropic:claude-sonnet-4-5, or set "
+    f"no model is named. Say --model PROVIDER:NAME, such as {_SUCH_AS}, or set "
     "GROUNDBOX_MODEL; the provider's key comes from its own variable, such as OPENAI_API_KEY or ANTHROPIC_API_KEY. "
     "Models need groundbox[agent] and the provider's own package (pip install 'groundbox[agent]' "
     "'pydantic-ai-slim[openai]'). --replay FILE runs a recorded conversation and needs none of these."
@@ -70,7 +73,17 @@ def model_of(spec: str | None, recording: Recording | None) -> Model:
     try:
         return PydanticModel(spec)
     except InvalidArgument as error:
-        raise programs.bad("--model", error.problem) from None
+        raise programs.bad("--model", _model_problem(spec, error.problem)) from None
+
+
+def _model_problem(spec: str, problem: str) -> str:
+    """What a user of the command line does about it; pydantic-ai's own words are for those who write Python."""
+    if key := _KEY.search(problem):
+        return f"the key of {spec.partition(':')[0]} is not set. Say `export {key[1]}=…` with the one you have"
+    if problem.startswith("Unknown model"):
+        why = "names no provider" if ":" not in spec else "is of no provider that is known here"
+        return f"{spec!r} {why}. Say PROVIDER:NAME, such as {_SUCH_AS}"
+    return problem
 
 
 def recording_in(path: Path | None) -> Recording | None:
@@ -81,10 +94,13 @@ def recording_in(path: Path | None) -> Recording | None:
     """
     if path is None:
         return None
+    if path.is_dir():
+        raise programs.bad("--replay", f"{str(path)!r} is a folder; name a file in it")
     try:
         return transcript.read(path)
     except InvalidArgument as error:
-        raise programs.bad("--replay", error.problem) from None
+        problem = f"{error.problem}. A recording is what `groundbox ask --save FILE` writes"
+        raise programs.bad("--replay", problem) from None
 
 
 def files_given(files: tuple[str, ...], recording: Recording | None, asked: Asked) -> dict[str, Content]:

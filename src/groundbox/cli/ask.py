@@ -75,7 +75,7 @@ def ask(
     Exits with 0 when there is an answer, 1 when there is none, 2 on bad usage, 3 when groundbox failed.
     """
     recording = recording_in(replay)
-    if question is None and recording is None:
+    if not (question or "").strip() and recording is None:
         raise click.UsageError("Missing argument 'QUESTION'; --replay FILE needs none.")
     for option, path in (("--save", save), ("--out", out)):
         if path is not None and (problem := _problem(option, path)):
@@ -85,13 +85,14 @@ def ask(
     speaker = model_of(model, recording)
     with naming_options():
         agent = GroundedAgent(speaker, bounds=Bounds(max_turns=max_turns), databases=reached, **vars(asked))
-    wanted = question or (recording.question if recording else "")
+    wanted = question if question and question.strip() else recording.question if recording else ""
     telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json)
     first = transcript.header(wanted, recording.model if recording else speaker.name, _contents(given), sorted(reached))
     telling.question(wanted, speaker.name, given)
     with _saving(save, first) as kept:
         try:
-            ended = asyncio.run(_converse(agent.stream(wanted, files=given), telling, kept))
+            with naming_options():
+                ended = asyncio.run(_converse(agent.stream(wanted, files=given), telling, kept))
         except GuestFileError as error:
             raise programs.bad("--file", str(error)) from None
     if ended.ending in (Ending.MODEL, Ending.SANDBOX):
@@ -140,6 +141,10 @@ def _saving(path: Path | None, first: Mapping[str, Any]) -> Any:
     if path is None:
         yield None
         return
-    with path.open("w", encoding="utf-8") as file:
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise programs.bad("--save", f"{path} cannot be written: {error.strerror}") from None
+    with file:
         file.write(json.dumps(first) + "\n")
         yield file
