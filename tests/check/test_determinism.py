@@ -1,10 +1,12 @@
 """Programs run again under other circumstances."""
 
+import datetime
+
 import pytest
 
 import groundbox as gb
 from groundbox.check import check_determinism
-from groundbox.check.determinism import _shuffle
+from groundbox.check.determinism import _knows_of_time, _shuffle, _zone_of_another_day
 from groundbox.errors import InvalidArgument
 
 ORDERS = "id,customer,amount\n1,ann,10\n2,bob,30\n3,cid,30\n4,dan,5\n5,eve,7\n"
@@ -49,6 +51,45 @@ def test_the_clock_varies_without_any_change_and_is_not_blamed_on_others():
 
     assert codes(warnings) == ["determinism.clock", "determinism.random_seed"]
     assert [warning.evidence["outputs"] for warning in warnings] == [["line 1 of stdout"], ["line 2 of stdout"]]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import datetime\nprint('first')\nprint(datetime.date.today())",
+        "import pandas as pd\nprint('first')\nprint(pd.Timestamp.today().date())",
+        "import time\nprint('first')\nprint(time.strftime('%d %H', time.localtime(0)))",
+        "import subprocess\nprint('first')\nprint(subprocess.check_output(['date', '+%d'], text=True))",
+    ],
+)
+def test_the_date_of_today_varies_with_the_time_zone(source):
+    (warning,) = check_determinism(source, runs=2)
+
+    assert (warning.code, warning.evidence["outputs"]) == ("determinism.time_zone", ["line 2 of stdout"])
+    assert warning.evidence["runs"] == 1
+
+
+def test_times_whose_zone_is_said_do_not_vary():
+    source = "from datetime import datetime, timezone\nprint(datetime.fromtimestamp(0, timezone.utc).isoformat())"
+
+    assert check_determinism(source) == []
+
+
+def test_only_what_may_ask_for_the_time_is_run_in_another_zone():
+    assert not _knows_of_time("print(sum(range(9)))", {"data.csv": b"date"})
+    assert _knows_of_time("import helper", {"helper.py": b"from datetime import date"})
+
+
+@pytest.mark.parametrize("later_m", [0, 59])
+def test_it_is_another_day_in_the_other_zone_than_it_was_when_that_was_asked(later_m):
+    ahead = {"<+14>-14": 14, "<-12>12": -12}
+    start = datetime.datetime(2024, 2, 28, tzinfo=datetime.UTC)
+
+    for minute in range(24 * 60):
+        asked = start + datetime.timedelta(minutes=minute)
+        run = asked + datetime.timedelta(minutes=later_m)
+        there = run + datetime.timedelta(hours=ahead[_zone_of_another_day(asked)])
+        assert there.date() != asked.date()
 
 
 def test_artifacts_are_told_by_path():

@@ -1,9 +1,9 @@
 """Running a program again under other circumstances, to see whether its answer stays.
 
-Four things are changed, one at a time, each in fresh sandboxes: nothing at all (what varies then varies with the clock,
-or with chance that no seed reaches), the seed of string hashing, the seed of `random` and `numpy.random`, and the order
-of rows in the CSV files that were given. Everything else stays fixed, so that a difference has one cause. What varies
-without any change is not asked about again.
+Five things are changed, one at a time, each in fresh sandboxes: nothing at all (what varies then varies with the clock,
+or with chance that no seed reaches), the seed of string hashing, the seed of `random` and `numpy.random`, the order of
+rows in the CSV files that were given, and the time zone, with it the date of today. Everything else stays fixed, so
+that a difference has one cause. What varies without any change is not asked about again.
 
 The circumstances themselves come from fixed seeds: for a program that is repeatable under each of them, the same call
 gives the same warnings, word by word.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import hashlib
 import random
 import re
@@ -31,8 +32,16 @@ _MOST_SHOWN: Final = 8
 _SHOWN_CHARS: Final = 80
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,16}\b")
 _ROWS_NEEDED: Final = 2
+# At whatever time, it is another day than in UTC in one of both. As POSIX writes zones, which needs no files.
+_EAST: Final = "<+14>-14"
+_WEST: Final = "<-12>12"
+_EAST_FROM_H: Final = 11  # in the hour before and after, both will do
+_OF_TIME: Final = re.compile(r"time|date|today|now|tz|zone|calendar|ctime|clock", re.IGNORECASE)
 _SEEDING: Final = """\
 def _seed():
+    import os, time
+    os.environ["TZ"] = {zone!r}
+    time.tzset()
     import random
     random.seed({seed})
     try:
@@ -61,6 +70,8 @@ class _Change:
             return dataclasses.replace(base, seed=base.seed + number)
         if self.code == "determinism.row_order":
             return dataclasses.replace(base, files=_shuffled(base.files, number))
+        if self.code == "determinism.time_zone":
+            return dataclasses.replace(base, zone=_zone_of_another_day(datetime.datetime.now(datetime.UTC)))
         return base
 
 
@@ -86,6 +97,12 @@ _CHANGES: Final = (
         words="with the rows of the input in another order",
         hint="Sort by a key before taking the first, the last, a running value or the winner of a tie.",
     ),
+    _Change(
+        code="determinism.time_zone",
+        words="with another time zone, where it is another day",
+        hint="Say which zone is meant (ZoneInfo('Europe/Berlin'), timezone.utc), and write the day that the question "
+        "is about into the program instead of asking for today.",
+    ),
 )
 
 
@@ -94,6 +111,7 @@ class _Circumstances:
     files: Mapping[str, bytes]
     hash_seed: int = 0
     seed: int = 0
+    zone: str = "UTC0"
 
 
 def check_determinism(source: str, **options: Any) -> list[Warning]:
@@ -149,14 +167,15 @@ async def check_determinism_async(
     stable, warnings = dict(first), []
     for change in _CHANGES:
         found: dict[str, str] = {}
-        for number in range(1, runs + 1):
+        for number in range(1, _variants(change, runs, source, contents) + 1):
             variant = change.variant(base, number)
             if change.code == "determinism.row_order" and variant.files == base.files:
                 continue
             again = await outputs(variant)
             found = {**_differing(stable, again), **found}
         if found:
-            warnings.append(_warning(change, stable, found, runs))
+            tried = _variants(change, runs, source, contents)
+            warnings.append(_warning(change, stable, found, tried))
         if change.code == "determinism.clock":
             stable = {name: text for name, text in stable.items() if name not in found}
     return warnings
@@ -169,10 +188,27 @@ async def _run(
     try:
         for path, data in circumstances.files.items():
             await box.files.write(path, data)
-        await box.run(_SEEDING.format(seed=circumstances.seed))
+        await box.run(_SEEDING.format(seed=circumstances.seed, zone=circumstances.zone))
         return await box.run_last(source, **options)
     finally:
         await asyncio.shield(box.close())
+
+
+def _variants(change: _Change, runs: int, source: str, files: Mapping[str, bytes]) -> int:
+    """How many runs a change takes: a zone one, where the program may ask for the time, and every other one `runs`."""
+    if change.code != "determinism.time_zone":
+        return runs
+    return 1 if _knows_of_time(source, files) else 0
+
+
+def _knows_of_time(source: str, files: Mapping[str, bytes]) -> bool:
+    """Whether a program may ask for the time: a word of it stands there, or in a module that was given with it."""
+    modules = (data.decode("utf-8", "replace") for path, data in files.items() if path.endswith(".py"))
+    return any(_OF_TIME.search(text) for text in (source, *modules))
+
+
+def _zone_of_another_day(now: datetime.datetime) -> str:
+    return _EAST if now.hour >= _EAST_FROM_H else _WEST
 
 
 def _outputs(execution: Execution) -> dict[str, str]:
