@@ -77,10 +77,10 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(*arguments, token=None):
+def served(*arguments, token=None, prefix=()):
     """A server on a free port."""
     words, environ = command("--port", 0, *arguments, token=token)
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environ) as process:
+    with subprocess.Popen([*prefix, *words], stderr=subprocess.PIPE, text=True, env=environ) as process:
         try:
             yield Served(process)
         finally:
@@ -124,6 +124,19 @@ def test_a_question_is_answered_over_http_and_the_server_ends_tidily():
     )
     assert sum(": answered after " in line for line in server.lines) == 2
     assert server.lines[-1] == "groundbox: ended\n"
+
+
+def test_the_request_of_the_documentation_is_answered():
+    page = (FOLDER.parents[1] / "docs" / "agent.md").read_text(encoding="utf-8")
+    body = re.search(r"-d '\n(.*?)'\n", page, re.DOTALL)[1]
+
+    with served("--replay", FOLDER / "mended_error.jsonl") as server:
+        headers = {"Content-Type": "application/json", "A2A-Version": "1.0"}
+        answer = httpx.post(server.url, content=body, headers=headers, timeout=120).json()
+
+    parts = answer["result"]["task"]["artifacts"][0]["parts"]
+    assert parts[0]["text"].startswith("South had the highest revenue in 2025")
+    assert parts[1]["data"]["unsupported"] == []
 
 
 def test_questions_at_once_are_each_answered_from_the_beginning_of_the_recording(tmp_path):
@@ -188,6 +201,16 @@ def test_a_signal_calls_off_what_is_worked_on(tmp_path, number):
     assert code == 0
     assert server.lines[-1] == "groundbox: ended\n"
     assert "Traceback" not in "".join(server.lines)
+
+
+def test_a_server_that_was_started_to_outlive_its_terminal_does(tmp_path):
+    with served("--replay", recording(tmp_path / "r.jsonl"), prefix=["nohup"]) as server:
+        server.process.send_signal(signal.SIGHUP)
+        events = asked(server.url, "What?")
+        code = server.end()
+
+    assert state(events[-1]) == TaskState.TASK_STATE_COMPLETED
+    assert code == 0
 
 
 def test_limits_are_those_of_the_command_line(tmp_path):

@@ -79,7 +79,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 def serve(app: Starlette, listening: socket.socket, *, service: Service, ready: Callable[[], None]) -> None:
-    """Answer until SIGINT, SIGTERM or SIGHUP, in the main thread.
+    """Answer until SIGINT, SIGTERM or SIGHUP (unless that is ignored, as by nohup), in the main thread.
 
     Args:
         app: From `application`.
@@ -111,12 +111,14 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals ask for the end; they are not raised again after it, because it is what was asked for."""
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
+        is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup
+        heard = [number for number in _SIGNALS if number != signal.SIGHUP or not is_kept]
+        for number in heard:
             loop.add_signal_handler(number, self._end)
         try:
             yield
         finally:
-            for number in _SIGNALS:
+            for number in heard:
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: Any = None) -> None:
