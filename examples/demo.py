@@ -92,7 +92,7 @@ def step_through(page_file: Path) -> None:
     with PROBLEMS.open(encoding="utf-8") as problems:
         problem = json.loads(next(problems))
     program = page_file.with_suffix(".py")
-    program.write_text(problem["refcode"] + "\n", encoding="utf-8")
+    program.write_text(problem["refcode"].rstrip("\n") + "\n", encoding="utf-8")
     arguments = json.dumps(problem["ios"][0]["input"])
     command("trace", program, "--call", problem["funcname"], "--args", arguments, "--html", page_file)
 

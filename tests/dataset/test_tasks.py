@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import random
 
 import pytest
 from dataset_fakes import FakeRunner, prove, run_here, tell
@@ -9,6 +10,7 @@ from dataset_fakes import FakeRunner, prove, run_here, tell
 from groundbox.dataset.item import Item
 from groundbox.dataset.narrating import Said, Told
 from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.prompts import ask
 from groundbox.dataset.running import Request
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
@@ -301,3 +303,17 @@ def test_only_lines_that_hold_one_whole_statement_are_asked_about():
     )
 
     assert [line for line in range(1, 12) if lines.is_plain(line)] == [8, 9, 10, 11]
+
+
+ODD = 'def f(x):\n    y = "\x0c\u2028\x85\x1c"\n\x0c    z = 1\r    w = x\r\n    v = 2\n    return v\n'
+
+
+def test_lines_are_counted_as_python_counts_them_in_questions_and_listings():
+    lines = Lines(ODD)
+    (draft,) = made("state", source=ODD, args=(1,))
+
+    asked = ask(view(ODD, (1,)).problem, Case(number=0, args=(1,)), draft, random.Random(0))
+
+    assert [lines.text(number) for number in range(3, 7)] == ["z = 1", "w = x", "v = 2", "return v"]
+    assert [lines.statement(number).lineno for number in range(1, 7)] == list(range(1, 7))
+    assert "\n4 |     w = x\n5 |     v = 2\n6 |     return v\n" in asked

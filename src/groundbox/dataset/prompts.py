@@ -9,6 +9,7 @@ from typing import Final
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.dataset.tasks.draft import Draft
+from groundbox.trace.syntax import lines_of
 
 _OPENINGS: Final = (
     "Here is a Python program:",
@@ -50,7 +51,7 @@ def reply(draft: Draft) -> str:
 
 
 def _listing(source: str, *, numbered: bool) -> str:
-    lines = source.strip("\n").split("\n") if not numbered else source.rstrip("\n").split("\n")
+    lines = lines_of(source.rstrip("\n") if numbered else source.strip("\n"))
     if numbered:
         width = len(str(len(lines)))
         lines = [f"{number:>{width}} | {line}".rstrip() for number, line in enumerate(lines, 1)]

@@ -11,6 +11,8 @@ import re
 import tokenize
 from typing import Final
 
+from groundbox.trace.syntax import lines_of
+
 SHINGLE: Final = 8
 """Tokens in one shingle."""
 _LAYOUT: Final = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
@@ -68,7 +70,7 @@ def _without_docstrings(source: str) -> str:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
-    lines = source.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in lines_of(source)]
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -115,6 +116,15 @@ class Code:
             self._block(body, inner, (*within, Block(statement, "body" if clause_ else name, clause_)))
 
 
+_END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
+
+
+def lines_of(source: str) -> list[str]:
+    """The lines of a source as Python counts them; `str.splitlines` also cuts at form feeds, U+2028 and others."""
+    lines = _END_OF_LINE.split(source)
+    return lines if lines[-1] else lines[:-1]
+
+
 class Syntax:
     """The codes of one source. For a source that does not parse (a cell with magics) there are none.
 
@@ -125,7 +135,7 @@ class Syntax:
 
     def __init__(self, source: str) -> None:
         self.tree = _parse(source)
-        self.lines = source.splitlines()
+        self.lines = lines_of(source)
         self._codes: dict[str, list[Code]] = {}
         self.assigned: frozenset[str] = frozenset()
         if self.tree is not None:

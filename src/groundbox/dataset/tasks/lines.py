@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 
 from groundbox.dataset import signature
+from groundbox.trace.syntax import lines_of
 
 
 class Lines:
@@ -16,7 +17,7 @@ class Lines:
 
     def __init__(self, source: str) -> None:
         tree = signature.tree_of(source)
-        self._texts = source.splitlines()
+        self._texts = lines_of(source)
         self._statements: dict[int, ast.stmt] = {}
         self._functions: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
         if tree is not None:
