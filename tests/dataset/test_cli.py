@@ -1,13 +1,15 @@
 """`groundbox dataset` as programs see it: exit status, stdout, stderr, and what it leaves behind."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "problems"
 
 
 def groundbox(*arguments):
@@ -145,3 +147,15 @@ def test_the_libraries_are_not_imported_before_they_are_needed():
     ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
 
     assert ran.stdout == "[]\n"
+
+
+def test_the_reply_that_the_readme_shows_is_the_first_of_the_examples(tmp_path):
+    with (EXAMPLES / "everyday.jsonl").open() as examples:
+        (tmp_path / "everyday.jsonl").write_text(next(examples))
+    shown = re.search(r"answer in the dataset is:\n\n((?:>.*\n)+)", (ROOT / "README.md").read_text())
+
+    ran = groundbox("build", tmp_path / "everyday.jsonl", "--out", tmp_path / "out")
+
+    first = json.loads((tmp_path / "out" / "sft.jsonl").read_text().partition("\n")[0])
+    assert ran.returncode == 0
+    assert first["messages"][1]["content"] == re.sub("^> ?", "", shown[1], flags=re.MULTILINE).strip()
