@@ -1,6 +1,7 @@
 """Processes started before their program is there: a run in one of them is like any other."""
 
 import os
+import platform
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ from groundbox.sandbox.languages import Program
 
 # bash says of BASH_ARGC that it may be inconsistent, and tells of SECONDS whether it was set; the others differ from
 # run to run.
+OPENAT = {"x86_64": 257, "aarch64": 56}.get(platform.machine())
 LOOK = """
 declare -p | grep -vE '(BASH_ARGC|SECONDS|BASHPID|PPID|EPOCH|RANDOM|SRANDOM|BASH_LINENO|LINENO|PIPESTATUS)'
 set -o; shopt; ulimit -a; umask; trap -p; pwd; ls -l /proc/self/fd | awk '{print $9, $1}'; echo "$0 $# $- $?"
@@ -41,6 +43,17 @@ def commands(tmp_path, monkeypatch):
     made = Commands(Children(alone=False, guarded=False), lambda frame: None)
     yield made
     made.spares.drop()
+
+
+def opened(pid):
+    """What a process is opening at this moment, by the kernel's word for the call and its memory."""
+    with open(f"/proc/{pid}/syscall") as file:
+        call = file.read().split()
+    if call[0] != str(OPENAT):
+        return b""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(int(call[2], 16))
+        return memory.read(200).partition(b"\0")[0]
 
 
 class Asked:
@@ -127,9 +140,37 @@ def test_one_that_waits_does_not_go_on_when_it_is_ended(commands):
     assert not os.path.exists("said")
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "POSIXLY_CORRECT", "SHELLOPTS", "BASH_FUNC_unset%%"])
+def test_one_that_waits_does_not_go_on_when_its_worker_dies(commands):
+    """Its gate is then nobody's; a pipe would be at its end, and the script of that name would run."""
+    worker = os.fork()
+    if worker == 0:
+        try:
+            ask = Asked(commands)
+            ask()
+            ask()
+            with open("main.sh", "w") as file:
+                file.write("echo went on > said")
+            with open("waiting", "w") as file:
+                file.write(str(ask.waiting))
+            while b"gate" not in opened(ask.waiting):
+                pass
+            os.unlink("said")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(worker, 0)[1] == 0
+    with open("waiting") as file:
+        waiting = int(file.read())
+
+    still = opened(waiting)
+    os.kill(waiting, signal.SIGKILL)
+    assert b"gate" in still
+    assert not os.path.exists("said")
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_unset%%"])
 def test_none_is_started_where_bash_would_not_wait(commands, monkeypatch, name):
-    value = {"SHELLOPTS": "posix", "BASH_FUNC_unset%%": "() { :; }"}.get(name, os.devnull)
+    value = {"SHELLOPTS": "posix", "BASH_FUNC_unset%%": "() { :; }", "SECONDS": "100"}.get(name, os.devnull)
     monkeypatch.setenv(name, value)
     ask = Asked(commands)
     for _ in range(3):
@@ -203,6 +244,31 @@ def test_a_graph_larger_than_a_pipe_is_drawn_whole(box):
     assert ">d</title>" in drawn.displays[0].data["image/svg+xml"]
     again = box.run(small, language="dot", argv=["-Tsvg"])
     assert again.displays[0].data == box.run(small, language="dot", argv=["-Tsvg"]).displays[0].data
+
+
+def test_what_bash_says_at_its_start_belongs_to_its_own_run(box):
+    heard = [run(box, "true", env={"LC_ALL": "xx_YY"}).stderr.count("setlocale") for _ in range(4)]
+
+    assert heard == [1] * 4
+    assert box.run("1").stderr == ""
+
+
+def test_nothing_waits_beside_what_lives_on(commands):
+    ask = Asked(commands)
+    for _ in range(3):
+        ask(options={"keep_processes": True})
+
+        assert ask.waiting is None
+
+
+def test_a_folder_that_was_removed_is_made_anew(box):
+    for _ in range(2):
+        box.run("digraph { a -> b }", language="dot", argv=["-Tsvg"])
+    (folder,) = (each.name for each in box.guest_files.list("/tmp").entries if each.name.startswith("program-"))
+    box.guest_files.remove(f"/tmp/{folder}")
+    drawn = box.run("digraph { a -> b }", language="dot", argv=["-Tsvg"])
+
+    assert ">b</title>" in drawn.displays[0].data["image/svg+xml"]
 
 
 def test_a_run_without_end_is_ended_as_ever(box):

@@ -177,3 +177,37 @@ def test_depth_is_bounded_without_parsing():
 
     assert svg._as_it_is(nested(199)) is not None
     assert svg._as_it_is(nested(201)) is None
+
+
+def test_what_stands_around_a_comment_stays_apart():
+    kept = svg._as_it_is(f"{HEAD}<text>foo<!-- x -->\nbar</text>\n<!-- y -->\n<g id='a'></g></svg>".replace("'", '"'))
+
+    assert kept is not None
+    assert "<text>foo\nbar</text>\n<g" in kept
+
+
+@pytest.mark.parametrize(
+    "text", ["<svg" + " " * (1 << 21) + ">", "<svg>" + "&" * (1 << 21), "<!-- a -->" * 200_000 + "<svg></svg>"]
+)
+def test_what_is_long_and_not_plain_is_given_up_soon(text, monkeypatch):
+    """An expression that looks at megabytes keeps all other sandboxes waiting; the parser does not."""
+    looked = []
+
+    class Counting:
+        def __init__(self, pattern):
+            self.pattern = pattern
+
+        def __getattr__(self, name):
+            def call(*args):
+                looked.append(
+                    max(len(each) for each in args if isinstance(each, str)) if len(args) < 3 else args[-1] - args[-2]
+                )
+                return getattr(self.pattern, name)(*args)
+
+            return call
+
+    for name in ("_PROLOGUE", "_ROOT", "_TOKEN"):
+        monkeypatch.setattr(svg, name, Counting(getattr(svg, name)))
+
+    assert svg._as_it_is(text) is None
+    assert max(looked) <= 4 * svg._SLICE

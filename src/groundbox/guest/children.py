@@ -44,6 +44,11 @@ class Children:
         self._residents: dict[int, int | None] = {}
         self._awaited: dict[int, int | None] = {}
 
+    @property
+    def has_residents(self) -> bool:
+        """Whether anything lives on between runs."""
+        return bool(self._residents)
+
     def close_memory(self, closed: bool) -> None:
         """Keep processes of the same user out of this one's memory and descriptors (PR_SET_DUMPABLE)."""
         if self._guarded:

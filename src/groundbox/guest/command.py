@@ -66,7 +66,7 @@ class Commands:
     def start_spare(self) -> None:
         """Start a process for the next run where it is likely to be like the last two."""
         way = way_of(self._order)
-        if way is None or not self.spares.is_wanted():
+        if way is None or not self.spares.is_wanted() or self._order.get("keep") or self._children.has_residents:
             return
         places = _Places(self._order)
         environ = {**os.environ, **self._order.get("environ", {})}
@@ -86,29 +86,32 @@ class Commands:
         self, places: _Places, environ: dict[str, str], descriptors: list[int], spare: Spare[_Places] | None
     ) -> dict[str, Any]:
         children = self._children
-        children.close_memory(True)
-        try:
-            with Interrupts() as interrupts:
-                child = self._start(places, environ, descriptors, spare)
-                ended = children.wait_patiently(child, interrupts)
-            if not self._order.get("keep", False):
-                children.end_leftovers(child)
-        finally:
-            children.close_memory(False)
-            reset_streams()
+        with contextlib.ExitStack() as unused:
+            if spare is not None:
+                unused.callback(spare.end)
+            children.close_memory(True)
+            try:
+                with Interrupts() as interrupts:
+                    if spare is None or not self._is_used(spare, places):
+                        unused.close()
+                        child = self._start(places, environ, descriptors)
+                    else:
+                        unused.pop_all()
+                        spare.close()
+                        child = spare.pid
+                    ended = children.wait_patiently(child, interrupts)
+                if not self._order.get("keep", False):
+                    children.end_leftovers(child)
+            finally:
+                children.close_memory(False)
+                reset_streams()
         return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
 
-    def _start(
-        self, places: _Places, environ: dict[str, str], descriptors: list[int], spare: Spare[_Places] | None
-    ) -> int:
-        if spare is not None:
-            with contextlib.ExitStack() as otherwise:
-                otherwise.callback(spare.end)
-                places.lay_out()
-                if places.argv() == spare.argv and spare.goes_on(places.text):
-                    otherwise.pop_all()
-                    spare.close()
-                    return spare.pid
+    def _is_used(self, spare: Spare[_Places], places: _Places) -> bool:
+        places.lay_out()
+        return places.stand() and places.argv() == spare.argv and spare.goes_on(places.text)
+
+    def _start(self, places: _Places, environ: dict[str, str], descriptors: list[int]) -> int:
         places.lay_out()
         argv = places.argv()
         if self._order.get("cwd") is not None:
@@ -182,6 +185,13 @@ class _Places:
         if self._file is not None and name == self._file["name"]:
             return os.path.abspath(self._path) if self._elsewhere else self._path
         return os.path.join(self._private(), name)
+
+    def stand(self) -> bool:
+        """Whether the folder is there that results are to lie in. One that was removed is made anew elsewhere."""
+        if self._folder and not os.path.isdir(self._folder):
+            self._folder = ""
+            return False
+        return True
 
     def results(self) -> dict[str, Any]:
         """A bundle of what was left as results. What is missing or no file is left out; what is too large is named."""

@@ -1,20 +1,31 @@
 """Spares: a program's interpreter, started before the program is there.
 
 Starting an interpreter takes longer than many programs do. A sandbox that was twice asked for the same kind of run
-has a process started for the third while the host looks at the second's result. It waits at its gate, a descriptor
-that it reads from before anything else, and goes on when it reads from there what `Way.opening` says, or the program.
+has a process started for the third while the host looks at the second's result. It waits at its gate, which it has to
+pass before anything else: its standard input, or a FIFO whose name a variable gives it as a file to be read first.
 
 It is used for a run only that would start a process with the same arguments, environment and limits.
-Before a run of another kind it is ended, so that no other program has it beside it.
+Before a run of another kind it is ended, and none is started beside what may live on between runs, so that no other
+program has it beside it. A FIFO lets nobody through when its worker dies, where a pipe would be at its end.
 """
 
+import contextlib
+import errno
+import fcntl
 import os
 import select
 import signal
+import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from .children import Children
+
+OUTPUT, ERRORS = 7, 8
+"""Where a process at a FIFO has the streams that its opening is to make its own."""
+_TRIES = 100
+_PAUSE_S = 0.0002
 
 
 class Clearable(Protocol):
@@ -31,15 +42,15 @@ class Way(NamedTuple):
     """How a program's interpreter can be started before the program is there: `ahead` of an order.
 
     Attributes:
-        gate: The descriptor that it reads to the end first.
-        opening: What it is to read there; None for the text of the program.
-        environ: Added to its environment, so that it does.
-        unless: Names of variables, and with a `*` their beginnings, with which it would not do so.
+        startup_file: The variable that names a file it reads to the end first; None where the program is its standard
+            input, and so its gate.
+        opening: What it is to read in that file. Until then its streams are the descriptors 7 and 8, and what it writes
+            to 1 and 2 makes it useless.
+        unless: Names of variables, and with a `*` their beginnings, with which it would not wait.
     """
 
-    gate: int
-    opening: str | None
-    environ: Mapping[str, str]
+    startup_file: str | None
+    opening: str
     unless: tuple[str, ...]
 
     def suits(self, environ: Mapping[str, str]) -> bool:
@@ -57,6 +68,119 @@ class Kind(NamedTuple):
     environ: dict[str, str]
 
 
+class Gate:
+    """The standard input of a process that waits."""
+
+    def __init__(self) -> None:
+        """Raises OSError."""
+        self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(self._reader, True)
+
+    @property
+    def descriptors(self) -> dict[int, int]:
+        """What the process gets: its number of each to ours."""
+        return {0: self._reader}
+
+    def was_given(self) -> None:
+        """The process has its end of it."""
+        os.close(self._reader)
+        self._reader = -1
+
+    def open(self, content: bytes, alive: int) -> bool:
+        """Let it read this; False, and nothing was read, where that is too much at once or the process has ended."""
+        if _has_ended(alive) or len(content) > fcntl.fcntl(self._writer, fcntl.F_GETPIPE_SZ):
+            return False
+        try:
+            return os.write(self._writer, content) == len(content)
+        except (BlockingIOError, BrokenPipeError):
+            return False
+
+    def close(self) -> None:
+        """Let go of all; a process that waits is ended before."""
+        for descriptor in (self._reader, self._writer):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+class Fifo:
+    """A file that a process that waits is opening."""
+
+    def __init__(self) -> None:
+        """Raises OSError."""
+        self._folder = tempfile.mkdtemp(prefix="program-")
+        self.path = os.path.join(self._folder, "gate")
+        self._heard = self._said = -1
+        try:
+            os.mkfifo(self.path, 0o600)
+            self._heard, said = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                self._said = fcntl.fcntl(said, fcntl.F_DUPFD_CLOEXEC, ERRORS + 1)  # not one that the process gets
+            finally:
+                os.close(said)
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def descriptors(self) -> dict[int, int]:
+        """What the process gets: its number of each to ours, in the order they are to be made in."""
+        return {OUTPUT: 1, ERRORS: 2, 1: self._said, 2: self._said}
+
+    def was_given(self) -> None:
+        """The process has its end of it."""
+        os.close(self._said)
+        self._said = -1
+
+    def open(self, content: bytes, alive: int) -> bool:
+        """Let it read this; False when it has ended, does not come to it, or has written something on its way."""
+        writer = self._writer(alive)
+        if writer < 0:
+            return False
+        try:
+            self._remove()
+            return self._is_silent() and os.write(writer, content) == len(content)
+        except (BlockingIOError, BrokenPipeError):
+            return False
+        finally:
+            os.close(writer)
+
+    def close(self) -> None:
+        """Let go of all; a process that waits is ended before."""
+        self._remove()
+        for descriptor in (self._heard, self._said):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _writer(self, alive: int) -> int:
+        """Our end, which there is once the process waits for it."""
+        for _ in range(_TRIES):
+            try:
+                return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError as error:
+                if error.errno != errno.ENXIO or _has_ended(alive):
+                    return -1
+            time.sleep(_PAUSE_S)
+        return -1
+
+    def _is_silent(self) -> bool:
+        try:
+            os.read(self._heard, 1)
+        except BlockingIOError:
+            return True
+        return False
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+            os.rmdir(self._folder)
+
+
+def _has_ended(alive: int) -> bool:
+    watch = select.poll()
+    watch.register(alive, select.POLLIN)
+    return bool(watch.poll(0))
+
+
 class Spare(NamedTuple, Generic[Held]):
     """A process that waits at its gate, with what is held for it."""
 
@@ -65,34 +189,24 @@ class Spare(NamedTuple, Generic[Held]):
     argv: list[str]
     held: Held
     alive: int
-    gate: int
+    gate: Gate | Fifo
 
     def goes_on(self, text: str) -> bool:
-        """Let it read its opening, or the program's text; False if it has ended, or if that is too much at once."""
-        watch = select.poll()
-        watch.register(self.alive, select.POLLIN)
-        if watch.poll(0):
-            return False
-        opening = self.kind.order["ahead"].get("opening")
-        content = (text if opening is None else opening).encode("utf-8")
-        try:
-            return os.write(self.gate, content) == len(content)
-        except (BlockingIOError, BrokenPipeError):
-            return False
+        """Let it read its opening, or the program's text; False if it cannot be used."""
+        content = text if isinstance(self.gate, Gate) else self.kind.order["ahead"]["opening"]
+        return self.gate.open(content.encode("utf-8"), self.alive)
 
     def end(self) -> None:
         """End it before its gate closes, which would let it go on."""
-        try:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
             signal.pidfd_send_signal(self.alive, signal.SIGKILL)
             os.waitid(os.P_PIDFD, self.alive, os.WEXITED)
-        except (ProcessLookupError, ChildProcessError):
-            pass
         self.close()
 
     def close(self) -> None:
         """Let go of its descriptors."""
         os.close(self.alive)
-        os.close(self.gate)
+        self.gate.close()
 
 
 def way_of(order: dict[str, Any]) -> Way | None:
@@ -100,7 +214,7 @@ def way_of(order: dict[str, Any]) -> Way | None:
     told = order.get("ahead")
     if told is None:
         return None
-    return Way(told["gate"], told.get("opening"), told.get("environ", {}), tuple(told.get("unless", ())))
+    return Way(told.get("startup_file"), told.get("opening", ""), tuple(told.get("unless", ())))
 
 
 def kind_of(order: dict[str, Any], environ: dict[str, str]) -> Kind:
@@ -145,19 +259,18 @@ class Spares(Generic[Held]):
         Raises:
             OSError: It cannot be started.
         """
-        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        gate = Gate() if way.startup_file is None else Fifo()
+        environ = kind.environ if isinstance(gate, Gate) else {**kind.environ, str(way.startup_file): gate.path}
         try:
-            os.set_blocking(reader, True)
-            pid = self._children.start(argv, {**kind.environ, **way.environ}, {way.gate: reader})
+            pid = self._children.start(argv, environ, gate.descriptors)
             try:
                 alive = os.pidfd_open(pid)
             except OSError:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
                 raise
-            self._waiting = Spare(pid, kind, argv, held, alive, writer)
         except OSError:
-            os.close(writer)
+            gate.close()
             raise
-        finally:
-            os.close(reader)
+        gate.was_given()
+        self._waiting = Spare(pid, kind, argv, held, alive, gate)

@@ -55,7 +55,7 @@ def order(program: Program) -> dict[str, Any]:
         "mode": "command",
         "argv": argv,
         "file": {"name": program.filename, "text": program.source, "where": "stdin"},
-        "ahead": {"gate": 0},
+        "ahead": {},
         "results": {f"picture.{each}": FORMATS[each] for each in formats},
     }
 

@@ -29,10 +29,9 @@ SELF_TEST: Final = SelfTest(source="echo hello | tr a-z A-Z", mode="script", pri
 _MOST_COMMAND_BYTES: Final = 128 * 1024 - 1
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _AHEAD: Final = {
-    "gate": 9,
-    "opening": "unset BASH_ENV\nSECONDS=0\nexec 9<&-\n: bash\n",
-    "environ": {"BASH_ENV": "/dev/fd/9"},
-    "unless": ["BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "SHELLOPTS", "BASH_FUNC_*"],
+    "startup_file": "BASH_ENV",
+    "opening": "unset BASH_ENV\nSECONDS=0\nexec 1>&7 2>&8 7>&- 8>&-\n: bash\n",
+    "unless": ["BASH_ENV", "BASHOPTS", "BASH_COMPAT", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_*"],
 }
 """bash reads a file of its caller's choice before its script. From there it hears that the script lies at its place,
 and what puts things back as they are without that file."""

@@ -12,7 +12,7 @@ tags, known attributes whose values are plain, and text. Such a picture stays as
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
@@ -21,6 +21,8 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 _MOST_ELEMENTS: Final = 60_000
 _MOST_DEPTH: Final = 200
 _MOST_PATTERNS: Final = 1000
+_MOST_BEGINNING: Final = 16 * 1024
+_SLICE: Final = 64 * 1024
 _NAMESPACES: Final = {"xmlns": "http://www.w3.org/2000/svg", "xmlns:xlink": "http://www.w3.org/1999/xlink"}
 _ELEMENTS: Final = """
     circle clipPath defs desc ellipse g line linearGradient path polygon polyline radialGradient rect stop svg text
@@ -50,7 +52,8 @@ _PLAIN_ATTRIBUTE: Final = rf'(?:(?:{_NAMES})="[\w .,#%+-]*"|transform="{_MOVE}(?
 _PROLOGUE: Final = re.compile(r"(?:\s+|<\?xml [^<>?]*\?>|<!DOCTYPE svg [^<>\[\]]*>|<!-- [^<>-]* -->)*")
 _ROOT: Final = re.compile(rf'<svg(?:\s+(?:{_PLAIN_ATTRIBUTE}|xmlns(?::xlink)?="[\w:/.]*"))*>', re.ASCII)
 _ATTRIBUTE: Final = re.compile(rf"(?<=\s){_PLAIN_ATTRIBUTE}", re.ASCII)
-_COMMENT: Final = re.compile(r"<!-- [^<>-]* -->\n?")
+_COMMENT: Final = re.compile(r"<!-- [^<>-]* -->")
+_LINE_OF_COMMENT: Final = re.compile(r"\n<!-- [^<>-]* -->(?=\n)")
 _TOKEN: Final = re.compile(
     rf"[^<>&]+|<(?:{_TAGS})(?: {_PLAIN_ATTRIBUTE})*/?>|</(?:{_TAGS})>|&(?:amp|lt|gt|quot|apos|#\d{{1,7}});", re.ASCII
 )
@@ -75,12 +78,12 @@ def harmless(text: str) -> str:
 
 def _as_it_is(text: str) -> str | None:
     """The picture without its declarations and comments, if all else of it is plain and well-formed."""
-    begin = _PROLOGUE.match(text)
-    root = _ROOT.match(text, begin.end()) if begin else None
+    begin = _PROLOGUE.match(text, 0, _MOST_BEGINNING)
+    root = _ROOT.match(text, begin.end(), begin.end() + _MOST_BEGINNING) if begin else None
     if root is None:
         return None
-    rest = _COMMENT.sub("", text[root.end() :])
-    if _TOKEN.sub("", rest) or rest.count("<") > _MOST_ELEMENTS or _is_deep(rest):
+    rest = _COMMENT.sub("", _LINE_OF_COMMENT.sub("", text[root.end() :]))
+    if rest.count("<") > _MOST_ELEMENTS or not all(map(_is_plain, _slices(rest))) or _is_deep(rest):
         return None
     names = "".join(f' {name}="{value}"' for name, value in _NAMESPACES.items())
     attributes = "".join(f" {each}" for each in _ATTRIBUTE.findall(root[0]))
@@ -90,6 +93,19 @@ def _as_it_is(text: str) -> str | None:
     except expat.ExpatError:
         return None
     return picture
+
+
+def _slices(text: str) -> Iterator[str]:
+    """In parts that end with a tag: an expression holds all of the process as long as it looks at one."""
+    at = 0
+    while at < len(text):
+        end = text.find(">", at + _SLICE) + 1 or len(text)
+        yield text[at:end]
+        at = end
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= 4 * _SLICE and not _TOKEN.sub("", text)
 
 
 def _is_deep(tokens: str) -> bool:

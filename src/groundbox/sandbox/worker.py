@@ -67,6 +67,8 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._frames = wire.FrameReader()
         self._screening: asyncio.Future[dict[str, Any]] | None = None
+        self._has_unread = False
+        self._reads_on: asyncio.TimerHandle | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._finished: asyncio.Future[None] | None = None
@@ -384,7 +386,10 @@ class Worker:
             for frame, size in self._frames.feed(data):
                 self._take(frame, size)
                 if self._screening is not None:
+                    self._has_unread = True
                     break
+            else:
+                self._has_unread = False
         except WireError as violation:
             self.failure = str(violation)
             if self._report is not None:
@@ -395,19 +400,31 @@ class Worker:
         self._pace(time.monotonic() - begun)
         return True
 
-    def _pace(self, spent_s: float) -> None:
-        """Let a guest that sends without end have a tenth of the loop, which others wait for too."""
+    def _pace(self, spent_s: float) -> bool:
+        """Let a guest that sends without end have a tenth of the loop, which others wait for too.
+
+        What is spent in a thread counts as well: it holds the interpreter. Whether there is a pause now.
+        """
         report = self._report
         if report is None or self.ended is not None:
-            return
+            return False
         report.reading_s += spent_s
-        if report.reading_s > _FREE_S and not (self._finished and self._finished.done()):
-            self._loop.remove_reader(self._control.fileno())
-            self._loop.call_later(_PAUSES * spent_s, self._read_on, report)
+        if report.reading_s <= _FREE_S or (self._finished and self._finished.done()):
+            return False
+        self._loop.remove_reader(self._control.fileno())
+        until = self._loop.time() + _PAUSES * spent_s
+        if self._reads_on is not None:
+            until = max(until, self._reads_on.when())
+            self._reads_on.cancel()
+        self._reads_on = self._loop.call_at(until, self._read_on, report)
+        return True
 
     def _read_on(self, report: Report) -> None:
-        if self._report is report:
+        """Take what has come already, then what is to come."""
+        if self._report is report and self._screening is None and self.ended is None:
             self._attend()
+            if self._has_unread:
+                self._feed(b"")
 
     def _adopt(self, descriptors: list[int]) -> None:
         for descriptor in descriptors:
@@ -452,12 +469,18 @@ class Worker:
     def _screen(self, screen: Screen, data: dict[str, Any], show: Callable[[dict[str, Any]], None]) -> None:
         """Look at a large display in a thread. Nothing more is read of the guest until then."""
 
+        begun = time.monotonic()
+
         def go_on(done: asyncio.Future[dict[str, Any]]) -> None:
             self._screening = None
-            if not done.cancelled() and self._report is not None:
+            report = self._report
+            if done.cancelled() or report is None:
+                return
+            try:
                 show(done.result())
-                self._attend()
-                self._feed(b"")
+            finally:
+                if not self._pace(time.monotonic() - begun):
+                    self._read_on(report)
 
         with contextlib.suppress(ValueError):
             self._loop.remove_reader(self._control.fileno())
