@@ -24,9 +24,9 @@ from groundbox.trace.proof.claims import (
     value_text,
     words,
 )
-from groundbox.trace.proof.moments.calls import is_given
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Uncheckable
+from groundbox.trace.proof.moments.returns import given, makes, may_return
 from groundbox.trace.proof.records.frames import MISSING
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.scene import is_called
@@ -153,12 +153,11 @@ class Explainer:
 
     def _of_return(self, claim: Returned, low: int) -> Contrary | None:
         for activation in self.ledger.course.returns:
-            if activation.last < low or (claim.function is not None and not is_called(activation, claim.function)):
+            if activation.last < low or not may_return(self.finder.search, claim, activation):
                 continue
-            if claim.arguments is not None and not is_given(self.finder.search, claim, activation):
-                continue
-            actual = value_text(self.ledger.memory.read(activation.value, activation.last))
-            return Contrary(activation.last, actual, f"{activation.short_name} returns {actual} here")
+            actual = value_text(given(self.ledger, claim, activation))
+            did = f"{claim.function} makes" if makes(claim, activation) else f"{activation.short_name} returns"
+            return Contrary(activation.last, actual, f"{did} {actual} here")
         return None
 
     def _of_equation(self, claim: Equal, low: int) -> Contrary | None:

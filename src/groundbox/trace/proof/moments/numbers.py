@@ -12,7 +12,12 @@ from groundbox.trace.proof.values.things import Array, Part, Thing
 
 
 def is_known(ledger: Ledger, node: ast.expr, t: int) -> bool:
-    """Whether every number in a plain expression is one that the run has at `t`, or the program writes."""
+    """Whether every number in a plain expression is one that the run has at `t`, or the program writes.
+
+    A choice is never plain arithmetic: only the program can have made it.
+    """
+    if any(isinstance(part, ast.IfExp) for part in ast.walk(node)):
+        return False
     numbers = [
         part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and type(part.value) in (int, float)
     ]

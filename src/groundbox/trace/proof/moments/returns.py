@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from groundbox.trace import schema
 from groundbox.trace.proof.claims import How, Kept, Returned
 from groundbox.trace.proof.moments.calls import is_given
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.search import Search, entries_from
 from groundbox.trace.proof.records.histories import Entry
+from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.memory import equal
 from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.things import Thing
 from groundbox.trace.structure import Activation
 
 
@@ -22,17 +26,29 @@ def returned(search: Search, claim: Returned, low: int, now: int, after: int) ->
             return found
     says = search.sayer(claim.value, about=claim.about)
     for activation in search.ledger.course.returns:
-        if activation.last < low or not _may_return(search, claim, activation):
+        if activation.last < low or not may_return(search, claim, activation):
             continue
         if activation.last <= after and activation is not search.ledger.entry:  # the result may be told twice
             continue
         search.ledger.spend()
         try:
-            if says(search.ledger.memory.read(activation.value, activation.last), activation.last - 1):
+            if says(given(search.ledger, claim, activation), activation.last - 1):
                 return Hit(activation.last, activation.last)
         except Unknowable:
             raise Uncheckable("the value cannot be worked out") from None
     return None if claim.yields else _yielded(search, claim, low, after)
+
+
+def given(ledger: Ledger, claim: Returned, activation: Activation) -> Any:
+    """What a call gave to its caller: for one that makes an instance, that."""
+    value = next(iter(activation.args.values())) if makes(claim, activation) else activation.value
+    return ledger.memory.read(value, activation.last)
+
+
+def makes(claim: Returned, activation: Activation) -> bool:
+    """Whether a text calls the class: `Node(3)` gives the instance, whereas `Node.__init__(3)` returns None."""
+    is_init = activation.name.endswith("__init__") and bool(activation.args)
+    return is_init and claim.function is not None and not claim.function.endswith("__init__")
 
 
 def kept(search: Search, claim: Kept, low: int, now: int, after: int) -> Hit | None:
@@ -58,10 +74,22 @@ def _is_kept(search: Search, claim: Kept, entry: Entry) -> bool:
     )
 
 
-def _may_return(search: Search, claim: Returned, activation: Activation) -> bool:
+def may_return(search: Search, claim: Returned, activation: Activation) -> bool:
+    """Whether an activation can be the call that a text speaks of."""
     if claim.function is None:
         return activation.name != "<module>" and not activation.class_body
-    return is_called(activation, claim.function) and is_given(search, claim, activation)
+    is_of = is_called(activation, claim.function) or _makes_by_base(search.ledger, claim.function, activation)
+    return is_of and is_given(search, claim, activation)
+
+
+def _makes_by_base(ledger: Ledger, name: str, activation: Activation) -> bool:
+    """Whether it made an instance of a class that has no `__init__` of its own."""
+    own = next(iter(activation.args.values()), None) if activation.name.endswith("__init__") else None
+    caller = ledger.structure.activations.get(activation.parent)
+    if own is None or (caller is not None and own in caller.args.values()):  # `super().__init__()`
+        return False
+    made = ledger.memory.read(own, activation.last)
+    return isinstance(made, Thing) and made.kind == "object" and f".{made.name}".endswith(f".{name}")
 
 
 def _yielded(search: Search, claim: Returned, low: int, after: int) -> Hit | None:

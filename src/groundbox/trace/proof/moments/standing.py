@@ -34,6 +34,8 @@ class Standing:
             return self.same_shape(said, source, t, frame, calls)
         if not same(value, actual) or (isinstance(said, ast.BinOp) and not isinstance(source, ast.BinOp)):
             return False
+        if isinstance(said, ast.IfExp):
+            return isinstance(source, ast.IfExp) and self._same_choice(said, source, t, frame, calls)
         return not isinstance(said, ast.BinOp) or self.same_shape(said, source, t, frame, calls)
 
     def same_shape(self, said: ast.expr, source: ast.expr, t: int, frame: int, calls: Sequence[Any]) -> bool:
@@ -43,6 +45,11 @@ class Standing:
                 said.right, source.right, t, frame, calls
             )
         return self.code.dump(said) == self.code.dump(source)
+
+    def _same_choice(self, said: ast.IfExp, source: ast.IfExp, t: int, frame: int, calls: Sequence[Any]) -> bool:
+        """Whether `2 if False else 1` agrees with `2 if double else 1` part by part, also in what was not chosen."""
+        pairs = ((said.test, source.test), (said.body, source.body), (said.orelse, source.orelse))
+        return all(self.stands_for(*pair, t, frame, calls) for pair in pairs)
 
     def is_put_in(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
         """Whether a text writes a call or an item of the program with values put in."""

@@ -104,6 +104,17 @@ class _Parser:
         right = self.boolean(left.end + 1, depth + 1)
         return Parsed(ast.BoolOp(operator, [left.node, right.node]), right.end) if right is not None else left
 
+    def choice(self, at: int, depth: int) -> Parsed | None:
+        """Between brackets `a if b else c` is an expression."""
+        body = self.boolean(at, depth)
+        if body is None or self.sign(body.end) != "if":
+            return body
+        test = self.boolean(body.end + 1, depth + 1)
+        if test is None or self.sign(test.end) != "else":
+            return body
+        other = self.choice(test.end + 1, depth + 1)
+        return Parsed(ast.IfExp(test.node, body.node, other.node), other.end) if other is not None else body
+
     def compared(self, at: int, depth: int, *, bare: bool) -> tuple[ast.cmpop, Parsed] | None:
         """The operator at `at` and its right side. `bare`: a name is on the left, as in `for x in range(3)`."""
         sign, after = self.sign(at), at + 1
@@ -353,7 +364,7 @@ class _Parser:
         if self.sign(at + 1) == "=" and self.tokens[at].kind == WORD:
             value = self.comparison(at + 2, depth)
             return (ast.keyword(self.tokens[at].text, value.node), value.end) if value is not None else None
-        first = self.boolean(at, depth) if self.sign(at) != ":" else None
+        first = self.choice(at, depth) if self.sign(at) != ":" else None
         end = first.end if first is not None else at
         if self.sign(end) != ":":
             return (first.node, end) if first is not None else None
