@@ -15,6 +15,7 @@ from groundbox.trace.proof.records.frames import MISSING
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.outcomes import Outcomes
 from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import is_operation
 from groundbox.trace.proof.values.evaluation import evaluate, no_names
 from groundbox.trace.proof.values.likeness import is_written, said_value, same
 from groundbox.trace.proof.values.things import Thing, Written
@@ -58,7 +59,7 @@ class Equations:
                 return (max(now, step.step), step.step) if step.step <= now else (step.step, step.step)
             known = known or found is False
         if len(plain) == len(parts):
-            operations = [part for part in plain if isinstance(part, ast.BinOp)]
+            operations = [part for part in plain if is_operation(part)]
             return (now, -1) if all(is_known(self.ledger, part, now) for part in operations) else ()
         named = self._somewhere(parts, low, now, about=about)
         if named is not None:
@@ -116,8 +117,8 @@ class Equations:
             if value is not MISSING:
                 values.append(value)
             if (
-                isinstance(part, ast.BinOp)
-                and isinstance(source, ast.BinOp)
+                is_operation(part)
+                and is_operation(source)
                 and not self.standing.same_shape(part, source, step.step, step.frame, step.calls)
             ):
                 return False
@@ -139,9 +140,7 @@ class Equations:
                 value = said if known else self.ledger.value(part, step.step, step.frame, step.calls)
             except Unknowable:
                 return None
-            if isinstance(part, ast.BinOp) and not self.standing.stands_for(
-                part, source, step.step, step.frame, step.calls
-            ):
+            if is_operation(part) and not self.standing.stands_for(part, source, step.step, step.frame, step.calls):
                 return False
             if not _alike(given, value, about=about):
                 return False

@@ -9,6 +9,7 @@ from typing import Any
 from groundbox.trace.proof.moments.code import Code
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.code import is_operation
 from groundbox.trace.proof.values.likeness import said_value, same
 from groundbox.trace.structure import Step
 
@@ -25,18 +26,18 @@ class Standing:
         try:
             actual = self.ledger.value(source, t, frame, calls)
         except Unknowable:  # a literal may stand for what cannot be worked out
-            if isinstance(source, ast.BinOp) or not said_value(said)[0]:
+            if is_operation(source) or not said_value(said)[0]:
                 return self.same_shape(said, source, t, frame, calls)
             return isinstance(source, ast.JoinedStr | ast.Call)
         try:
             value = self.ledger.value(said, t, frame, calls)
         except Unknowable:
             return self.same_shape(said, source, t, frame, calls)
-        if not same(value, actual) or (isinstance(said, ast.BinOp) and not isinstance(source, ast.BinOp)):
+        if not same(value, actual) or (is_operation(said) and not is_operation(source)):
             return False
         if isinstance(said, ast.IfExp):
             return isinstance(source, ast.IfExp) and self._same_choice(said, source, t, frame, calls)
-        return not isinstance(said, ast.BinOp) or self.same_shape(said, source, t, frame, calls)
+        return not is_operation(said) or self.same_shape(said, source, t, frame, calls)
 
     def same_shape(self, said: ast.expr, source: ast.expr, t: int, frame: int, calls: Sequence[Any]) -> bool:
         """Whether two operations agree operand by operand."""

@@ -44,7 +44,7 @@ def _still(search: Search, given: Has, t: int) -> bool:
 
 def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None:
     if claim.test is None:
-        return _next_condition(search, claim, now)
+        return _earlier_condition(search, claim, low) if claim.recap else _next_condition(search, claim, now)
     grounded, hit = search.conditions.first(claim.test, claim.truth, low, lambda t: _fits(search, claim, t))
     if grounded:
         return Hit(hit, hit) if hit is not None else None
@@ -80,6 +80,13 @@ def _is_same_object(search: Search, claim: Truth, test: ast.Compare, low: int) -
         elif (labels[0] == labels[1]) is wanted:
             return Hit(t, t)
     return None
+
+
+def _earlier_condition(search: Search, claim: Truth, low: int) -> Hit | None:
+    """`earlier, the test was false`: some test was."""
+    at = bisect.bisect_left(search.ledger.course.condition_times, low)
+    found = next((each for each in search.ledger.course.conditions[at:] if each.truth is claim.truth), None)
+    return Hit(found.t, found.t) if found is not None else None
 
 
 def _next_condition(search: Search, claim: Truth, now: int) -> Hit | None:

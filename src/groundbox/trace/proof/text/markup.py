@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from groundbox.trace.proof.text.tokens import string_end
+
 _SIGNS: Final = str.maketrans(
     {
         "‘": "'", "’": "'", "“": '"', "”": '"', "−": "-", "×": "*", "÷": "/", "·": "*", "⋅": "*",
@@ -21,6 +23,7 @@ _COMMANDS: Final = {
     "implies": "→", "approx": "≈", "in": "in", "land": "and", "lor": "or", "neg": "not", "lnot": "not",
 }  # fmt: skip
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
+_MARK: Final = re.compile(r"[`'\"]")
 _CODE: Final = re.compile(r"(`{1,2})([^`\n]{1,2000})\1")
 _LATEX: Final = re.compile(r"\\([A-Za-z]{1,20}|[,;:!{}()\[\] %_$])")
 
@@ -43,13 +46,36 @@ def plain(text: str) -> Plain:
     """Replaces markup by spaces and signs by operators, each in its old length."""
     text = text.translate(_SIGNS).replace("\r", "\n")
     fenced, text = _without_fences(text)
-    code = [(match.start(2), match.end(2)) for match in _CODE.finditer(text)]
+    code, strings = _spans(text)
     pieces, at = [], 0
-    for start, end in code:
+    for start, end in sorted([*code, *strings]):
         pieces += [_prose(text[at:start].replace("`", " ")), text[start:end]]
         at = end
     pieces.append(_prose(text[at:].replace("`", " ")))
     return Plain("".join(pieces), code, fenced)
+
+
+def _spans(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The code spans, and the strings of the prose that hold backticks, which are no markup."""
+    code: list[tuple[int, int]] = []
+    strings: list[tuple[int, int]] = []
+    hopeless = dict.fromkeys("'\"", 0)  # as in `tokenize`: keeps the time linear
+    at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        at = mark.start()
+        quote = text[at]
+        if quote == "`":
+            span = _CODE.match(text, at)
+            at = span.end() if span is not None else at + 1
+            code += [span.span(2)] if span is not None else []
+            continue
+        ends, end = string_end(text, at, len(text)) if at >= hopeless[quote] else (False, 0)
+        if ends and "`" in text[at:end]:
+            strings.append((at, end))
+        elif not ends:
+            hopeless[quote] = max(hopeless[quote], end)
+        at = end if ends else at + 1
+    return code, strings
 
 
 def _without_fences(text: str) -> tuple[list[tuple[int, int]], str]:

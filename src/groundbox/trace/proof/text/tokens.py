@@ -69,7 +69,7 @@ def tokenize(text: str, code: Sequence[tuple[int, int]] = ()) -> list[Token]:
             span += 1
         in_code = span < len(code) and code[span][0] <= at
         if text[at] in _QUOTES and at >= hopeless[text[at]]:
-            ends, end = _string_end(text, at, code[span][1] if in_code else length)
+            ends, end = string_end(text, at, code[span][1] if in_code else length)
             if not ends:
                 hopeless[text[at]] = end
             else:
@@ -112,7 +112,7 @@ def _is_emphasis(tokens: list[Token], at: int) -> bool:
     return after is None or after.spaced or after.kind == BREAK or after.low in (".", ",", ";", ":", "!", "?", ")", "→")
 
 
-def _string_end(text: str, start: int, limit: int) -> tuple[bool, int]:
+def string_end(text: str, start: int, limit: int) -> tuple[bool, int]:
     """Whether the string that begins here ends on its line, and where; or how far one need not look again."""
     quote = text[start]
     if start and text[start - 1].isalnum():

@@ -38,6 +38,17 @@ def shape(node: ast.AST) -> str:
 _CONTEXT: Final = re.compile(r",? ?ctx=(?:Load|Store|Del)\(\)")
 
 
+def is_operation(node: ast.AST) -> bool:
+    """Whether an expression works something out: `a + b`, but not `1 + 2j`, which is how a number is written."""
+    if not isinstance(node, ast.BinOp):
+        return False
+    real, imaginary = node.left, node.right
+    is_number = isinstance(imaginary, ast.Constant) and type(imaginary.value) is complex
+    if isinstance(real, ast.UnaryOp):
+        real = real.operand
+    return not (is_number and isinstance(real, ast.Constant) and isinstance(node.op, ast.Add | ast.Sub))
+
+
 def names_in(node: ast.AST) -> frozenset[str]:
     """The names that an expression reads."""
     if type(node) is ast.Constant:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from groundbox.trace.proof.values.bounds import MOST, Unknowable, size, small
 from groundbox.trace.proof.values.comprehensions import scopes
-from groundbox.trace.proof.values.functions import BUILTINS, MATH, METHODS, ORDERED, PADDING, STEEP
+from groundbox.trace.proof.values.functions import BUILTINS, CONSTANTS, MATH, METHODS, ORDERED, PADDING, STEEP
 from groundbox.trace.proof.values.operators import UNARY, arithmetic, compare, truth
 from groundbox.trace.proof.values.things import Array, Gap, Named, Part, Thing, Written
 
@@ -185,6 +185,8 @@ def _whole(value: Any, lookup: Lookup) -> Any:
 
 
 def _attribute(node: Any, lookup: Lookup, depth: int) -> Any:
+    if node.attr in CONSTANTS and _is_math(node.value, lookup):
+        return getattr(math, node.attr)
     owner = evaluate(node.value, lookup, depth)
     if isinstance(owner, Thing) and node.attr in owner.attrs:
         return _whole(owner.attrs[node.attr], lookup)

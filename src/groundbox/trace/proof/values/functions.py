@@ -56,6 +56,8 @@ MATH: Final = STEEP | {
     "tan", "asin", "acos", "atan", "atan2", "radians", "degrees", "hypot", "copysign", "fmod", "isinf", "isnan",
     "isfinite",
 }  # fmt: skip
+CONSTANTS: Final = frozenset({"e", "inf", "nan", "pi", "tau"})
+"""Those of `math`."""
 PADDING: Final = frozenset({"center", "ljust", "rjust", "zfill"})
 METHODS: Final[dict[type, frozenset[str]]] = {
     str: frozenset({
