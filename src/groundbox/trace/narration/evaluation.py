@@ -120,6 +120,13 @@ class Evaluation:
                 return self._results[position(node)]
         raise Unknown("it has no one value that is recorded")
 
+    def is_in_an_array(self, node: ast.expr) -> bool:
+        """Whether an expression leads to an array, or to an item of one."""
+        try:
+            return bool(self._object(node).type == "array")
+        except Unknown:
+            return isinstance(node, ast.Subscript) and self.is_in_an_array(node.value)
+
     def _object(self, node: ast.expr) -> Any:
         label = ref_of(self.reference(node))
         if label is None:

@@ -85,6 +85,10 @@ class Explanation:
         """The code of a name, attribute or item, with the values of its indexes: `dp[3]` for `dp[i + 1]`."""
         return with_indexes(node, self._evaluation)
 
+    def is_of_an_array(self, node: ast.expr) -> bool:
+        """Whether it reads an array's item, which is made when it is read: `grid[1, :]` is another array each time."""
+        return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
+
     def is_told(self, node: ast.Call) -> bool:
         """Whether a call was one of user code whose result the trace has."""
         return self._evaluation.is_told(node)

@@ -143,7 +143,10 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
     shown = code(node)
     if shown is None and workings is None and not isinstance(node, _LONG):
         shown = explanation.code(node)
-    return Why(code=shown if alias is None else alias, workings=workings, result=result, alias=alias)
+    is_made = explanation.is_of_an_array(node)
+    return Why(
+        code=shown if alias is None else alias, workings=workings, result=result, alias=None if is_made else alias
+    )
 
 
 def _is_literal(node: ast.expr) -> bool:
