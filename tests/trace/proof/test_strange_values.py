@@ -86,6 +86,39 @@ def test_the_narrators_own_are_proven(recorded, name, style, detail):
     assert [verdict.quote for verdict in proof.verdicts if verdict.status.value != "supported"] == []
 
 
+POWERS = """\
+def main(n):
+    x = 10 ** n
+    y = -x
+    z = x + 1
+    return z // 10
+"""
+VAST = [
+    ("`x` becomes `10 ** n` = <int of 16610 bits>.", True),
+    ("`x` becomes `10 ** n` = <int of 16611 bits>.", False),
+    ("`x` becomes `10 ** n` = <negative int of 16610 bits>.", False),
+    ("`y` is set to <negative int of 16610 bits>.", True),
+    ("`y` is set to <int of 16610 bits>.", False),
+    ("main returns <int of 16607 bits>.", True),
+    ("main returns <int of 16610 bits>.", False),
+]
+
+
+@pytest.mark.parametrize(("text", "is_so"), VAST)
+def test_an_integer_of_thousands_of_digits_is_known_by_its_bits(recorded, text, is_so):
+    assert prove(text, recorded(POWERS, "main", 5000)).faithful is is_so
+
+
+@pytest.mark.parametrize("style", ["prose", "steps", "backward"])
+def test_a_narration_of_vast_integers_is_told_and_proven(recorded, style):
+    trace = recorded(POWERS, "main", 5000)
+
+    told = narrate(trace, style=style, detail="full").text
+
+    assert "main returns <int of 16607 bits>" in told
+    assert prove(told, trace).failed == []
+
+
 @pytest.mark.parametrize(("text", "is_so"), [("the test is false", True), ("the test is true", False)])
 def test_a_test_that_is_not_named_may_lie_behind(recorded, text, is_so):
     source = "def main(n):\n    if n > 4:\n        n = 0\n    m = n + 1\n    return m\n"

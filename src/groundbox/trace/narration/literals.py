@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from groundbox.trace.errors import Unknown
+
+MOST_BITS: Final = 14_000
+"""Of an integer: below 4,300 digits, which is what `sys.set_int_max_str_digits` allows by itself."""
 
 
 def literal(value: Any) -> str:
     """The text of a value of builtin types.
 
     Raises:
-        Unknown: It is of another type.
+        Unknown: It is of another type, or holds an integer of thousands of digits.
     """
+    if type(value) is int and value.bit_length() > MOST_BITS:
+        raise Unknown("it has more digits than Python writes")
     if value is None or type(value) in (bool, int, float, complex, str, bytes, range):
         return repr(value)
     if type(value) is list:

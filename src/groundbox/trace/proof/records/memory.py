@@ -161,7 +161,11 @@ def _dict(pairs: list[tuple[Any, Any]], unknown: int, origin: tuple[int, int]) -
 
 def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
     if "int" in value:
-        return int(value["int"]) if isinstance(value["int"], str) else Part("int", 0, 0, value["int"]["bits"])
+        return (
+            int(value["int"])
+            if isinstance(value["int"], str)
+            else Part("int", value["int"]["sign"], 0, value["int"]["bits"])
+        )
     if "float" in value:
         return float(value["float"])
     if "complex" in value:

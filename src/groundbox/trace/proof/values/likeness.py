@@ -61,6 +61,8 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
         return actual.length == 0 if isinstance(actual, Part) else hasattr(actual, "__len__") and len(actual) == 0
     if isinstance(said, bool) or isinstance(actual, bool):
         return said is actual
+    if isinstance(said, Opaque) and isinstance(actual, Part) and actual.type == "int":
+        return said.text == f"{'negative ' * (actual.head < 0)}int of {actual.length} bits"
     if isinstance(said, Opaque):
         name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
         if re.fullmatch(r"# ?\d+", said.text):  # an object inside itself, by its label

@@ -35,9 +35,9 @@ class Part:
     """A value of which not everything is shown.
 
     Attributes:
-        head: What is shown of its beginning; items or characters.
+        head: What is shown of its beginning; items or characters. Of an integer, its sign.
         tail: The same of its end.
-        length: How long it is.
+        length: How long it is; of an integer, its bits.
         runs: Of a sequence, all that is shown: rows of items, and how many are left out between two of them.
         origin: Which object it is and since when; None where that is not known, so that it equals no other part.
     """
