@@ -22,7 +22,7 @@ ECHO = "def echo(*args, **kwargs):\n    return [args, kwargs]\n"
         0.1,
         float("inf"),
         2 + 3j,
-        "a'\"\\\n{x}é\udc80",
+        "a'\"\\\n{x}é",
         b"\x00\xff",
         [1, [2]],
         (1, (2,), ()),
@@ -42,6 +42,21 @@ def test_nothing_but_plain_data_can_be_given():
         InvalidArgument, match=r"args: holds a object; plain data can be given, or a cell that makes it"
     ):
         gb.run(ECHO, mode="call", call="echo", args=[[object()]])
+
+
+@pytest.mark.parametrize("value", ["\ud800", ["a", {"k": "\udfff"}], {"\udc80": 1}])
+def test_half_of_a_surrogate_pair_is_no_argument(value):
+    with pytest.raises(InvalidArgument, match="half of a surrogate pair"):
+        gb.run("def f(x):\n    return x\n", mode="call", call="f", args=[value])
+
+
+def test_half_of_a_surrogate_pair_is_returned_with_its_escape():
+    source = "def f():\n    return ['\\ud800', '\U0001f600', r'\\ud800']\n"
+
+    execution = gb.run(source, mode="call", call="f")
+
+    assert execution.outcome == "ok"
+    assert execution.value[CANONICAL] == {"list": ["\\ud800", "\U0001f600", "\\ud800"]}
 
 
 def test_a_call_gives_its_result_as_text_and_as_data():

@@ -70,7 +70,21 @@ class Wire:
 
 
 def _encode(frame: dict[str, Any]) -> bytes:
-    return json.dumps(frame, separators=(",", ":"), ensure_ascii=True, default=repr).encode("ascii")
+    body = json.dumps(frame, separators=(",", ":"), ensure_ascii=True, default=repr)
+    if "\\ud" in body:
+        body = json.dumps(_as_text(json.loads(body)), separators=(",", ":"), ensure_ascii=True)
+    return body.encode("ascii")
+
+
+def _as_text(value: Any) -> Any:
+    """Texts with halves of surrogate pairs, which the host cannot read, written as escapes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [_as_text(item) for item in value]
+    if isinstance(value, dict):
+        return {_as_text(name): _as_text(item) for name, item in value.items()}
+    return value
 
 
 def _too_large(frame: dict[str, Any], size: int) -> dict[str, Any]:

@@ -26,8 +26,10 @@ def encode(name: str, value: Any, depth: int = 0) -> Any:
     if depth > MOST_DEPTH:
         raise InvalidArgument(name, f"is nested deeper than {MOST_DEPTH}")
     kind = type(value)
-    if value is None or kind in (bool, str):
+    if value is None or kind is bool:
         return value
+    if kind is str:
+        return _text(name, value)
     if kind is int:
         return value if -_EXACT < value < _EXACT else {"int": hex(value)}
     if kind is float:
@@ -45,3 +47,11 @@ def encode(name: str, value: Any, depth: int = 0) -> Any:
     if kind is dict:
         return {"dict": [[encode(name, part, depth + 1) for part in pair] for pair in value.items()]}
     raise InvalidArgument(name, f"holds a {kind.__name__}; plain data can be given, or a cell that makes it")
+
+
+def _text(name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(name, "holds half of a surrogate pair, which is no text; give bytes instead") from None
+    return value
