@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,10 +40,10 @@ def came_with_it(compiled, tmp_path, monkeypatch):
 def taken(tmp_path):
     """What came of asking for a prebuilt tracer, and what it left in the folder."""
 
-    def take():
+    def take(interpreter=PYTHON):
         into = tmp_path / "into"
         into.mkdir()
-        made = prebuilt.take(PYTHON, into)
+        made = prebuilt.take(interpreter, into)
         return made.reason if isinstance(made, native.NotBuilt) else made, sorted(each.name for each in into.iterdir())
 
     return take
@@ -94,6 +95,23 @@ def test_one_that_ends_the_process_is_not(came_with_it, taken):
 
     assert reason.startswith(f"the prebuilt {came_with_it.name} ended its trial by signal ")
     assert left == []
+
+
+def test_one_that_ends_the_process_as_if_all_were_well_is_not(came_with_it, taken, tmp_path):
+    source = tmp_path / "ends.c"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void end(void) { exit(0); }\n")
+    subprocess.run([*native._compiler(), "-shared", "-fPIC", "-o", came_with_it, source], check=True)
+
+    assert taken() == (f"the prebuilt {came_with_it.name} ended its trial with status 0", [])
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_one_whose_trial_ends_without_a_word_is_not(came_with_it, taken, tmp_path, status):
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f'#!/bin/sh\ncase "$*" in *trial.py*) exit {status};; esac\nexec {PYTHON} "$@"\n')
+    wrapper.chmod(0o755)
+
+    assert taken(wrapper) == (f"the prebuilt {came_with_it.name} ended its trial with status {status}", [])
 
 
 def test_one_that_writes_other_records_is_not(came_with_it, taken):

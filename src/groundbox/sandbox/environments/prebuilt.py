@@ -84,5 +84,7 @@ def _trial(interpreter: Path, file: Path) -> str:
         return f"could not be tried: {problem}"
     if tried.returncode < 0:
         return f"ended its trial by signal {-tried.returncode}"
+    if tried.returncode == 0 and tried.stdout.strip() == native.PASSED:
+        return ""
     last = tried.stderr.strip().rpartition("\n")[2]
-    return last.replace(f"{file.parent}/", "") if tried.returncode else ""
+    return last.replace(f"{file.parent}/", "") or f"ended its trial with status {tried.returncode}"

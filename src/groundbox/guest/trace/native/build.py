@@ -21,6 +21,8 @@ from typing import NamedTuple
 MODULE = "_groundbox_tracer"
 VERSIONS = ((3, 11), (3, 12), (3, 13))
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing")
+PASSED = "the tracer can be used"
+"""What `trial.py` prints, and nothing else, once it has compared all."""
 
 SOURCES = Path(__file__).parent
 _COMPILERS = ("cc", "gcc", "clang")

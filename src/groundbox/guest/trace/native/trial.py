@@ -2,7 +2,7 @@
 
 A frame's layout is part of no stable interface, so that a file name that fits is no proof that the file does.
 A program of a few lines is traced by the core in Python and by the file, which have to write the same bytes.
-A file that ends the process is told by its status. Standard library only.
+A file that ends the process, with whatever status, is told by the word that is missing then. Standard library only.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ _BUFFER_BYTES = 2**20
 
 
 def main() -> int:
-    """0 if the file can be used; else 1, with the reason on standard error."""
+    """0, and `build.PASSED` on standard output, if the file can be used; else 1, with the reason on standard error."""
     _find_own_package()
     from groundbox.guest.trace import tracer
+    from groundbox.guest.trace.native import build
 
     tracer.NATIVE = sys.argv[1]
     try:
@@ -58,6 +59,7 @@ def main() -> int:
     if native != _trace("settrace"):
         print("does not write what the core in Python writes", file=sys.stderr)
         return 1
+    print(build.PASSED)
     return 0
 
 
