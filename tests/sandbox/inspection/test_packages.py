@@ -281,6 +281,10 @@ def of_the_directory(content, offset, value):
         ("a.odt", opened("text", "", **{"META-INF/manifest.xml": LOCKED}), {"encrypted": True}, ""),
         ("a.xlsx", xlsx(f'<row r="{"9" * 5000}"><c><v/></c></row>'), {}, "is no number of rows"),
         ("a.xlsx", xlsx('<row><c r="ÄÖ1"><v/></c></row>'), {}, "a cell is in column 'ÄÖ'"),
+        ("a.xlsx", xlsx('<row r="1048577"><c><v/></c></row>'), {}, "no row 1048577 or no column 0"),
+        ("a.xlsx", xlsx('<row r="1048576"/><row><c><v/></c></row>'), {}, "no row 1048577 or no column 0"),
+        ("a.xlsx", xlsx('<row><c r="XFE1"><v/></c></row>'), {}, "no row 1 or no column 16385"),
+        ("a.xlsx", xlsx('<row><c r="XFD1"/><c><v/></c></row>'), {}, "no row 1 or no column 16385"),
         ("a.ods", ods('<table:table-row table:number-rows-repeated="-1"/>'), {}, "'-1' is no number of rows"),
     ],
 )  # fmt: skip
@@ -289,6 +293,38 @@ def test_hostile_documents_are_told_as_broken_or_not_at_all(box, name, content, 
 
     assert artifact.facts == facts
     assert [problem in said for said in problems] == ([True] if problem else []), problems
+
+
+def test_the_last_cell_of_the_largest_sheet_is_counted(box):
+    artifact, problems = looked_at(box, "a.xlsx", xlsx('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'))
+
+    assert artifact.facts == {"sheets": [{"name": "A", "rows": 1_048_576, "columns": 16_384}]}
+    assert problems == []
+
+
+def test_a_text_in_many_pieces_is_put_together_once():
+    copied = []
+
+    class Piece(str):
+        __slots__ = ()
+
+        def __radd__(self, before):
+            copied.append(len(before))
+            return str(before) + str(self)
+
+    elements = packages.Elements(("Properties", "Pages"))
+    elements.open("Properties", {})
+    for text in ("a", "b"):
+        elements.open("Pages", {})
+        for _ in range(1000):
+            elements.text(Piece(text))
+            elements.open("x", {})
+            elements.text(Piece("not its own"))
+            elements.close("x")
+        elements.close("Pages")
+
+    assert elements.found == [{"": "a" * 1000}, {"": "b" * 1000}]
+    assert sum(copied) <= 2000
 
 
 @pytest.mark.parametrize(

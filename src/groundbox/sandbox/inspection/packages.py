@@ -3,7 +3,6 @@
 Documents of Office Open XML (ECMA-376) and OpenDocument (OASIS ODF 1.3) are read as what they are, a zip of XML: no
 library makes less of them, and the common ones take seconds. Only the parts that are asked for are unpacked, each
 within a bound, and their XML goes by without a tree. XML that declares entities is refused: no such document has any.
-
 Called like `inside.py`, and answers like it.
 """
 
@@ -26,6 +25,7 @@ _MOST_UNPACKED_BYTES: Final = 64 << 20
 _MOST_DIRECTORY_BYTES: Final = 4 << 20
 _MOST_DEPTH: Final = 500
 _MOST_DIGITS: Final = 9
+_LAST_CELL: Final = (1_048_576, 16_384)
 _CHUNK_BYTES: Final = 1 << 16
 _END: Final = b"PK\x05\x06"
 _LARGE_END: Final = b"PK\x06\x07"
@@ -149,6 +149,7 @@ class Elements(Visitor):
         super().__init__()
         self.found: Final[list[Attributes]] = []
         self._wanted = list(path)
+        self._said: list[str] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
         if self.path == self._wanted:
@@ -156,7 +157,11 @@ class Elements(Visitor):
 
     def text(self, data: str) -> None:
         if self.path == self._wanted:
-            self.found[-1][""] += data
+            self._said.append(data)
+
+    def end(self, name: str) -> None:
+        if [*self.path, name] == self._wanted:
+            self.found[-1][""], self._said = "".join(self._said), []
 
 
 class Paragraphs(Visitor):
@@ -210,6 +215,8 @@ class Cells(Visitor):
             self._column = _number(letters) if letters else self._column + 1
         elif name in ("v", "is", "f"):
             self.rows, self.columns = max(self.rows, self._row), max(self.columns, self._column)
+        if self._row > _LAST_CELL[0] or self._column > _LAST_CELL[1]:
+            raise Broken(f"a sheet has no row {self._row} or no column {self._column}")
 
 
 class Tables(Visitor):
