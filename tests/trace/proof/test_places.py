@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.proof import gaps
 from groundbox.trace.proof.prover import prove
+from groundbox.trace.proof.records.places import places
 from groundbox.trace.proof.verdicts import Status
 
 ROUNDS = """\
@@ -382,6 +385,24 @@ def test_calls_with_equal_arguments_and_other_results_are_known_by_their_order(r
 )
 def test_their_results_in_another_order_are_found(recorded, said):
     assert not prove(f"{said}.", recorded(DICE, "main")).faithful
+
+
+@pytest.mark.parametrize(
+    ("call", "known"),
+    [
+        ("g(*[f(1)], k=f(2))", True),
+        ("g(f(1), *[f(2)], k=f(3), **{'a': f(4)})", True),
+        ("g(k=f(2), *[f(1)])", False),
+        ("g(*[f(1)], k=f(3),\n  *[f(2)])", False),
+        ("h(g(**f(2), k=f(3)), *[f(4)])", True),
+        ("h(g(k=f(2), *f(1)) + f(3))", False),
+    ],
+)
+def test_calls_have_no_place_where_a_star_after_a_keyword_is_taken_first(call, known):
+    tree = ast.parse(f"x = {call}")
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+    assert [id(call) in places(tree) for call in calls] == [known] * len(calls)
 
 
 def test_the_narrator_may_tell_a_comparison_of_two_such_calls(recorded):

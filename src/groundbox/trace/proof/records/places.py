@@ -33,13 +33,21 @@ def places(tree: ast.AST | None) -> Mapping[int, Place]:
 def _by_name(statement: ast.stmt) -> dict[str, list[ast.Call]]:
     """The calls of a statement's own part by the names of their functions, in the order in which they are over."""
     parts = [part for own in _own(statement) for part in ast.walk(own)]
-    if any(isinstance(part, _OUT_OF_ORDER) for part in parts):
-        return {}
     calls = [part for part in parts if isinstance(part, ast.Call)]
+    if any(isinstance(part, _OUT_OF_ORDER) for part in parts) or any(map(_takes_a_later_star_first, calls)):
+        return {}
     found: dict[str, list[ast.Call]] = defaultdict(list)
     for call in sorted(calls, key=lambda call: (call.end_lineno or 0, call.end_col_offset or 0)):
         found[getattr(call.func, "id", "") or getattr(call.func, "attr", "")].append(call)
     return found
+
+
+def _takes_a_later_star_first(call: ast.Call) -> bool:
+    """In `g(k=f(1), *f(2))` all that is positional is worked out before the keywords."""
+    if not (call.args and call.keywords):
+        return False
+    last, first = call.args[-1], call.keywords[0]
+    return (first.lineno, first.col_offset) < (last.lineno, last.col_offset)
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.expr]:
