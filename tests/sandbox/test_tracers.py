@@ -1,9 +1,11 @@
 """Which native tracer an environment gets: a prebuilt one that fits, else one compiled here, else none; and why."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from groundbox.cli.doctor import _environment
 from groundbox.guest.trace.native import build as native
 from groundbox.sandbox import environments
+from groundbox.sandbox.engine import Setup, current
 from groundbox.sandbox.environments import prebuilt, tracer
 
 PYTHON = Path(sys._base_executable)
@@ -178,3 +181,34 @@ def test_what_did_not_fit_is_not_tried_for_every_trace(came_with_it, environment
 
     assert tracer.for_a_trace(made) is None
     assert tracer.ensure(made) is not None
+
+
+def test_what_failed_for_a_reason_that_passes_is_tried_again(came_with_it, environment, monkeypatch):
+    monkeypatch.setattr(prebuilt, "_WITHIN_S", 0)
+    made = environment()
+    told = tracer._folder(made) / "told.json"
+
+    assert tracer.for_a_trace(made) is None
+    assert not told.exists()
+    monkeypatch.setattr(prebuilt, "_WITHIN_S", 60)
+    assert tracer.for_a_trace(made).name == came_with_it.name
+    assert [each.name for each in told.parent.iterdir() if each.name.startswith(".")] == []
+
+
+def test_the_loop_goes_on_while_one_is_taken_for_two_callers(monkeypatch):
+    """It ends only if the loop runs beside the attempt, and lets it go on."""
+    calls, loop_ran = [], threading.Event()
+
+    def slow(environment):
+        calls.append((environment.name, loop_ran.wait(10)))
+
+    async def two():
+        engine = await current()
+        asyncio.get_running_loop().call_later(0, asyncio.get_running_loop().call_soon, loop_ran.set)
+        return await asyncio.gather(*(engine._recipe(Setup(traced=True, hash_seed=seed)) for seed in (1, 2)))
+
+    monkeypatch.setattr(tracer, "for_a_trace", slow)
+    recipes = asyncio.run(two())
+
+    assert calls == [("default", True)]
+    assert [recipe.tracer for recipe in recipes] == ["", ""]

@@ -94,6 +94,7 @@ class Engine:
 
     def __init__(self) -> None:
         self._templates: dict[Recipe, asyncio.Task[Template]] = {}
+        self._tracers: dict[Path, asyncio.Task[Path | None]] = {}
         self._recipes: dict[Setup, tuple[str, Recipe]] = {}
         self._pools: dict[tuple[Recipe, Shape, bool], Pool] = {}
         self._pool_of: weakref.WeakKeyDictionary[Worker, Pool] = weakref.WeakKeyDictionary()
@@ -121,8 +122,8 @@ class Engine:
             SandboxUnavailable: A layer cannot stand and was not waived.
             EnvironmentFailed: The environment is not there.
         """
-        recipe = self._recipe(setup)
-        self._refuse_incomplete(setup)
+        recipe = await self._recipe(setup)
+        self._refuse_incomplete(setup, recipe)
         template = await self._template(recipe)
         limited = "cgroup" not in setup.waive
         shape = Shape(
@@ -187,25 +188,25 @@ class Engine:
         if self._folder is not None:
             private.remove(self._folder)
 
-    def _recipe(self, setup: Setup) -> Recipe:
+    async def _recipe(self, setup: Setup) -> Recipe:
         """The template for `setup`, with the environment's version that is current at this moment."""
         version = environments.version_link(setup.environment)
         known = self._recipes.get(setup)
         if known is None or known[0] != version:
-            known = self._recipes[setup] = (version, self._new_recipe(setup))
+            known = self._recipes[setup] = (version, await self._new_recipe(setup))
         return known[1]
 
-    def _new_recipe(self, setup: Setup) -> Recipe:
+    async def _new_recipe(self, setup: Setup) -> Recipe:
         environment = environments.get(setup.environment)
-        native = tracer.for_a_trace(environment) if setup.traced else tracer.find(environment)
+        if environment.path not in self._leases:
+            self._leases[environment.path] = contextlib.ExitStack()
+            self._leases[environment.path].enter_context(environments.lease(environment))
+        native = await self._tracer(environment) if setup.traced else tracer.find(environment)
         profile = "bare" if setup.profile in languages.RESIDENTS else setup.profile
         science = profile == "science"
         present = environment.import_names
         modules = [TRACER] if setup.traced else []
         modules += [m for m in PROFILES[profile].split() if m.split(".")[0] in present or _standard(m)]
-        if environment.path not in self._leases:
-            self._leases[environment.path] = contextlib.ExitStack()
-            self._leases[environment.path].enter_context(environments.lease(environment))
         return Recipe(
             python=str(environment.python),
             readable=(*map(str, environment.readable_roots()), *([str(native.parent)] if native else [])),
@@ -221,12 +222,21 @@ class Engine:
             private_folder="" if setup.backend == enter.NAMESPACES else self._private_folder(),
         )
 
+    async def _tracer(self, environment: environments.Environment) -> Path | None:
+        """One attempt at a time, which goes on for the others where a caller is cancelled."""
+        task = self._tracers.get(environment.path)
+        if task is None:
+            task = asyncio.create_task(asyncio.to_thread(tracer.for_a_trace, environment))
+            self._tracers[environment.path] = task
+            task.add_done_callback(lambda _: self._tracers.pop(environment.path, None))
+        return await asyncio.shield(task)
+
     def _private_folder(self) -> str:
         if self._folder is None:
             self._folder = private.make()
         return self._folder
 
-    def _refuse_incomplete(self, setup: Setup) -> None:
+    def _refuse_incomplete(self, setup: Setup, recipe: Recipe) -> None:
         if setup.backend == enter.BARE:
             return
         missing = []
@@ -241,7 +251,7 @@ class Engine:
             missing += [
                 f"environment: {folder} is closed to others, so that a guest's user id cannot enter it; "
                 "make the environment with an interpreter that lies elsewhere, such as /usr/bin/python3"
-                for folder in _closed_folders(self._recipe(setup).readable)
+                for folder in _closed_folders(recipe.readable)
             ]
         if missing:
             raise SandboxUnavailable(missing)

@@ -48,8 +48,8 @@ def take(interpreter: Path, into: Path) -> Path | NotBuilt:
         return NotBuilt(f"there is no prebuilt {name}")
     try:
         problem = _copy(FOLDER / name, into, interpreter)
-    except OSError as error:
-        problem = f"cannot be copied: {error}"
+    except (OSError, subprocess.SubprocessError) as error:
+        return NotBuilt(f"the prebuilt {name} could not be copied and tried: {error}", native.passes(error))
     return NotBuilt(f"the prebuilt {name} {problem}") if problem else into / name
 
 
@@ -74,14 +74,11 @@ def _made_from() -> str:
 
 def _trial(interpreter: Path, file: Path) -> str:
     """What is wrong with `file`; empty if nothing is."""
-    try:
-        # Another process, since a file that does not fit may end it.
-        tried = subprocess.run(
-            [interpreter, "-I", "-S", "-B", _TRIAL, file],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_WITHIN_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as problem:
-        return f"could not be tried: {problem}"
+    # Another process, since a file that does not fit may end it.
+    tried = subprocess.run(
+        [interpreter, "-I", "-S", "-B", _TRIAL, file],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_WITHIN_S, check=False,
+    )  # fmt: skip
     if tried.returncode < 0:
         return f"ended its trial by signal {-tried.returncode}"
     if tried.returncode == 0 and tried.stdout.strip() == native.PASSED:

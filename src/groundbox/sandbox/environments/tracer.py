@@ -16,6 +16,8 @@ import functools
 import hashlib
 import json
 import os
+import tempfile
+import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +29,8 @@ PREBUILT: Final = "prebuilt"
 COMPILED: Final = "compiled"
 _TOLD: Final = "told.json"
 _NOT_YET: Final = "none was made ready yet; `groundbox environment create` or `update` does"
+
+_TAKING: Final[dict[Path, threading.Lock]] = {}
 
 
 class Standing(NamedTuple):
@@ -70,6 +74,7 @@ def ensure(environment: Environment) -> Path | None:
         return found
     folder = _made(environment)
     passed_over: list[str] = []
+    passing = False
     for origin, make in ((PREBUILT, prebuilt.take), (COMPILED, native.build)):
         made = make(environment.python, folder)
         if not isinstance(made, native.NotBuilt):
@@ -77,25 +82,36 @@ def ensure(environment: Environment) -> Path | None:
             _tell(folder, Standing(origin, tuple(passed_over)))
             return made
         passed_over.append(made.reason)
-    _tell(folder, Standing(None, tuple(passed_over)))
+        passing |= made.passing
+    if passing:
+        (folder / _TOLD).unlink(missing_ok=True)
+    else:
+        _tell(folder, Standing(None, tuple(passed_over)))
     return None
 
 
 def for_a_trace(environment: Environment) -> Path | None:
     """The one that is ready, else a prebuilt one, which takes a moment and no compiler.
 
-    So environments that were made by an older groundbox are traced by the newer one's tracer. What was tried
-    once is not tried again, and a data directory that cannot be written to is left as it is.
+    So environments that were made by an older groundbox are traced by the newer one's tracer. What does not
+    fit is not tried again, and a data directory that cannot be written to is left as it is. Takes seconds, and waits
+    for another thread that does the same.
     """
     if (found := find(environment)) is not None or not prebuilt.FOLDER.is_dir():
         return found
+    with _TAKING.setdefault(_folder(environment), threading.Lock()):
+        return find(environment) or _taken(environment)
+
+
+def _taken(environment: Environment) -> Path | None:
     if _told(_folder(environment)) is not None:
         return None
     try:
         folder = _made(environment)
         made = prebuilt.take(environment.python, folder)
         if isinstance(made, native.NotBuilt):
-            _tell(folder, Standing(None, (made.reason, _NOT_YET)))
+            if not made.passing:
+                _tell(folder, Standing(None, (made.reason, _NOT_YET)))
             return None
         _tell(folder, Standing(PREBUILT, ()))
     except OSError:
@@ -111,9 +127,11 @@ def _made(environment: Environment) -> Path:
 
 
 def _tell(folder: Path, standing: Standing) -> None:
-    told = folder / _TOLD
-    told.write_text(json.dumps(standing._asdict()), "utf-8")
-    os.chmod(told, 0o644)  # whoever uses the environment may ask
+    with tempfile.TemporaryDirectory(prefix=".told-", dir=folder) as scratch:
+        told = Path(scratch) / _TOLD
+        told.write_text(json.dumps(standing._asdict()), "utf-8")
+        os.chmod(told, 0o644)  # whoever uses the environment may ask
+        told.replace(folder / _TOLD)
 
 
 def _told(folder: Path) -> Standing | None:

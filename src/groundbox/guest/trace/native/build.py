@@ -42,9 +42,14 @@ print(json.dumps({
 
 
 class NotBuilt(NamedTuple):
-    """Why there is no native recorder for an interpreter. Its programs are traced by a slower one."""
+    """Why there is no native recorder for an interpreter. Its programs are traced by a slower one.
+
+    Attributes:
+        passing: Another attempt may go well: it took too long, or a file could not be written.
+    """
 
     reason: str
+    passing: bool = False
 
 
 class Target(NamedTuple):
@@ -88,12 +93,16 @@ def ask(interpreter: Path) -> Target | NotBuilt:
         )
         told = json.loads(asked.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as problem:
-        return NotBuilt(f"{interpreter} does not tell its build settings: {problem}")
+        return NotBuilt(f"{interpreter} does not tell its build settings: {problem}", passes(problem))
     if told["implementation"] != "cpython" or tuple(told["version"]) not in VERSIONS or told["free_threaded"]:
         kind = f"{told['implementation']} {'.'.join(map(str, told['version']))}"
         return NotBuilt(f"{kind}{' (free-threaded)' if told['free_threaded'] else ''} is not supported")
     includes = dict.fromkeys((Path(told["include"]), Path(told["platinclude"])))
     return Target(tuple(includes), told["suffix"])
+
+
+def passes(problem: Exception) -> bool:
+    return isinstance(problem, OSError | subprocess.TimeoutExpired)
 
 
 def sources_sha256() -> str:
