@@ -207,6 +207,27 @@ def test_iterations_that_were_not_recorded_say_of_which_loop_they_are(recorded):
     assert prove(told, trace).failed == []
 
 
+def test_a_single_iteration_that_was_not_recorded_says_of_which_loop_it_is(recorded):
+    trace = recorded(NESTED, "main", 9, soft_events=240)
+
+    told = narrate(trace, detail="brief").text
+
+    assert "Iteration 9 of the loop over `x` ran without" in told
+    assert prove(told, trace).failed == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"),
+    [
+        ("In iteration 9 of the loop over `x`, `x` becomes 8.", True),
+        ("In iteration 9 of the loop over `y`, `x` becomes 8.", False),
+        ("In iteration 9 of the loop over `x`, `x` becomes 7.", False),
+    ],
+)
+def test_the_loop_of_a_single_iteration_is_checked(recorded, text, is_so):
+    assert prove(text, recorded(NESTED, "main", 9)).faithful is is_so
+
+
 WAITING = """\
 def main(n):
     total = 0

@@ -219,12 +219,11 @@ class Loops:
 
     def _numbers(self, loop: Loop, first: int, last: int, where: Where) -> str:
         """`iterations 3 to 7`, and of which loop, where another one could be meant."""
-        if first == last:
-            return f"iteration {first}"
         head = _head(loop)
         is_open = self._latest is not loop or (where.depth > 0 and first == 1)
         self._latest = loop
-        return f"iterations {first} to {last}" + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
+        text = f"iteration {first}" if first == last else f"iterations {first} to {last}"
+        return text + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
 
     def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
         """How often the tests that stand in the body itself were true."""

@@ -240,7 +240,7 @@ PHRASES: Final = MappingProxyType(
         "loop.sometimes": ("{code} is true {count} of {all} times", "{code} holds {count} of {all} times"),
         "loop.folded": (
             "{iterations} ran without being recorded",
-            "{iterations} were folded in the record",
+            "{iterations} ran without a record",
         ),
         "loop.after": ("{gap}, after which {state}", "{gap}, and then {state}", "{gap}; after that {state}"),
         "for.full": ("with {values},", "for {values},", "when {values_are},"),

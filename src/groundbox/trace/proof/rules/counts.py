@@ -61,6 +61,13 @@ def _which_loop(draft: Draft, where: range) -> tuple[str, int]:
     return "", where.start
 
 
+def _of_loop(draft: Draft, at: int) -> tuple[str, int]:
+    """Which loop is meant by `of the loop over x` at `at`, and where that ends; nothing where it does not say."""
+    if draft.phrase.low(at) != "of":
+        return "", at - 1
+    return _which_loop(draft, range(at, min(at + 6, len(draft.phrase.items))))
+
+
 def _number(draft: Draft, at: int) -> int | None:
     node = draft.phrase.node(at)
     if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -89,6 +96,10 @@ def _numbered(draft: Draft, at: int) -> bool:
             return False
         draft.add(InIteration, at - 1, at, number=ordinal)
         return True
+    which, end = _of_loop(draft, at + 2)
+    if which:
+        draft.add(Span, at, end, begin=number, finish=number, which=which)
+        return True
     before = set(phrase.lows[max(0, at - 8) : at])
     exit = bool(before & {"break", "left", "leaves", "exits", "ends", "breaks"}) and "in" in before
     draft.add(InIteration, at, at + 1, number=number, exit=exit)
@@ -100,9 +111,7 @@ def span(draft: Draft, at: int) -> bool:
     first, last = _number(draft, at + 1), _number(draft, at + 3)
     if first is None or last is None or draft.phrase.low(at + 2) not in ("to", "and", "through", "-", "–"):
         return False
-    which, end = "", at + 3
-    if draft.phrase.low(at + 4) == "of":
-        which, end = _which_loop(draft, range(at + 4, min(at + 10, len(draft.phrase.items))))
+    which, end = _of_loop(draft, at + 4)
     draft.add(Span, at, end if which else at + 3, begin=first, finish=last, which=which)
     return True
 
