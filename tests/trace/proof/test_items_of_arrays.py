@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from groundbox import run
 from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.proof.prover import prove
 
@@ -34,8 +35,11 @@ FALSE = [
 
 
 @pytest.fixture(scope="module")
-def trace(recorded):
-    return recorded(TILES, "main", [[1, 2], [3, 4]], 1)
+def trace():
+    """From a sandbox, whose environment has numpy."""
+    execution = run(TILES, mode="call", call="main", args=[[[1, 2], [3, 4]], 1], trace=True)
+    assert execution.trace is not None, execution.error
+    return execution.trace
 
 
 @pytest.mark.parametrize("text", TRUE)
