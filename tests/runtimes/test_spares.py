@@ -162,8 +162,12 @@ def test_one_that_waits_does_not_go_on_when_its_worker_dies(commands):
     with open("waiting") as file:
         waiting = int(file.read())
 
-    still = opened(waiting)
-    os.kill(waiting, signal.SIGKILL)
+    try:
+        still = opened(waiting)
+    except PermissionError:
+        pytest.skip("kernel.yama.ptrace_scope lets nobody look at what is no child any more")
+    finally:
+        os.kill(waiting, signal.SIGKILL)
     assert b"gate" in still
     assert not os.path.exists("said")
 
