@@ -12,7 +12,7 @@ import pytest
 from groundbox import AsyncSandbox, InvalidArgument, Limits, Outcome, Sandbox
 from groundbox.runtimes import dot as runtime
 from groundbox.runtimes.graph_facts import MEDIA_TYPE
-from groundbox.sandbox import languages
+from groundbox.sandbox import languages, worker
 from groundbox.sandbox.languages import Program
 from groundbox.sandbox.screening import HERE_BYTES
 from groundbox.sandbox.worker import Worker
@@ -319,3 +319,25 @@ def test_what_graphviz_says_is_told_in_part_when_it_is_long(box):
 
     assert all(len(warning.message) <= 1000 for warning in execution.warnings)
     assert any("unknown shape" in warning.message for warning in execution.warnings)
+
+
+def test_what_a_thread_takes_to_look_counts_as_reading(monkeypatch):
+    """So a guest that shows large pictures without end is read a part of the time only, and nobody polls meanwhile."""
+    spent, read_on = [], []
+    pace, on = Worker._pace, Worker._read_on
+    monkeypatch.setattr(worker, "_FREE_S", 0.0)
+    monkeypatch.setattr(worker, "_PAUSES", 1)
+    monkeypatch.setattr(Worker, "_pace", lambda self, s: spent.append(s) or pace(self, s))
+    monkeypatch.setattr(Worker, "_read_on", lambda self, report: read_on.append(1) or on(self, report))
+
+    def screen(data):
+        time.sleep(0.2)  # what is measured is that it is counted
+        return {"text/plain": "seen"}
+
+    monkeypatch.setattr(runtime, "screen", screen)
+    with Sandbox(profile="bare") as box:
+        execution = box.run(drawn_large(), language="dot", argv=["-Tsvg"])
+
+    assert [display.text for display in execution.displays] == ["seen"]
+    assert max(spent) >= 0.2
+    assert len(read_on) < 100

@@ -152,7 +152,8 @@ def test_one_that_waits_does_not_go_on_when_its_worker_dies(commands):
                 file.write("echo went on > said")
             with open("waiting", "w") as file:
                 file.write(str(ask.waiting))
-            while b"gate" not in opened(ask.waiting):
+            until = time.monotonic() + 30
+            while b"gate" not in opened(ask.waiting) and time.monotonic() < until:
                 pass
             os.unlink("said")
             os._exit(0)
