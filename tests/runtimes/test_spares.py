@@ -2,6 +2,7 @@
 
 import os
 import platform
+import select
 import signal
 import subprocess
 import time
@@ -11,6 +12,7 @@ import pytest
 from groundbox import Sandbox
 from groundbox.guest.children import Children
 from groundbox.guest.command import Commands
+from groundbox.guest.spares import Gate
 from groundbox.runtimes import shell
 from groundbox.sandbox.languages import Program
 
@@ -264,6 +266,27 @@ def test_nothing_waits_beside_what_lives_on(commands):
         ask(options={"keep_processes": True})
 
         assert ask.waiting is None
+
+
+def test_none_waits_beside_a_resident(commands):
+    ask = Asked(commands)
+    commands._children.keep(os.getppid())
+    for _ in range(3):
+        ask()
+
+        assert ask.waiting is None
+
+
+def test_of_what_is_more_than_a_pipe_holds_nothing_is_read():
+    gate, alive = Gate(), os.pidfd_open(os.getpid())
+    (reader,) = gate.descriptors.values()
+
+    assert not gate.open(b" " * (1 << 20) + b" ", alive)
+    assert select.select([reader], [], [], 0)[0] == []
+    assert gate.open(b"small", alive)
+    assert os.read(reader, 10) == b"small"
+    gate.close()
+    os.close(alive)
 
 
 def test_a_folder_that_was_removed_is_made_anew(box):
