@@ -1,5 +1,6 @@
 """Processes started before their program is there: a run in one of them is like any other."""
 
+import math
 import os
 import platform
 import select
@@ -69,7 +70,9 @@ class Asked:
         order = {**shell.order(program), "limits": {"cpu_s": 5.0}}
         answer = self.commands.run(order, [])
         assert answer["ok"], answer
-        self.commands.start_spare()
+        self.commands.will_tell()
+        self.waited_early = self.waiting is not None
+        self.commands.was_told()
         with open("said") as file:
             return file.read().strip()
 
@@ -88,6 +91,17 @@ def test_the_third_of_a_kind_runs_in_a_process_that_waited(commands):
 
     assert ask() == str(waiting)
     assert ask.waiting not in (None, waiting)
+
+
+def test_where_runs_follow_at_once_one_is_started_before_the_result_is_told(commands, monkeypatch):
+    ask = Asked(commands)
+    waited = []
+    for last_told_at in (math.inf, math.inf, math.inf, -math.inf, math.inf):
+        monkeypatch.setattr(commands, "_told_at", last_told_at)
+        ask()
+        waited.append((ask.waited_early, ask.waiting is not None))
+
+    assert waited == [(False, False), (True, True), (True, True), (False, True), (True, True)]
 
 
 @pytest.mark.parametrize(

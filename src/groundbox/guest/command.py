@@ -15,6 +15,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,8 @@ from .wire import MOST_FRAME_BYTES
 Send = Callable[[dict[str, Any]], None]
 _MOST_RESULT_BYTES = MOST_FRAME_BYTES * 5 // 8
 """Base64 makes four bytes of three."""
+_SOON_S = 0.001
+"""What bash takes to start, about."""
 
 
 class Commands:
@@ -35,6 +38,8 @@ class Commands:
         self._children = children
         self._send = send
         self._order: dict[str, Any] = {}
+        self._told_at = float("-inf")
+        self._pause_s = float("inf")
 
     def run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Run `argv` and wait for its end; what `done` says.
@@ -48,6 +53,7 @@ class Commands:
             keep: Whether what it leaves running lives on.
             ahead: How another process for such an order can be started before its program is there (spares.py).
         """
+        self._pause_s = time.monotonic() - self._told_at
         self._order = {**order, "file": {**order["file"], "text": ""}} if "file" in order else order
         environ = {**os.environ, **order.get("environ", {})}
         spare = self._spare(order, environ, descriptors)
@@ -63,7 +69,17 @@ class Commands:
             places.clear()
         return answer
 
-    def start_spare(self) -> None:
+    def will_tell(self) -> None:
+        """The end of a run is about to be told. Where the next one would come too soon, its process starts now."""
+        if self._pause_s < _SOON_S:
+            self._start_spare()
+
+    def was_told(self) -> None:
+        """The end of a run is told; there is time to start a process for the next one."""
+        self._told_at = time.monotonic()
+        self._start_spare()
+
+    def _start_spare(self) -> None:
         """Start a process for the next run where it is likely to be like the last two."""
         way = way_of(self._order)
         if way is None or not self.spares.is_wanted() or self._order.get("keep") or self._children.has_residents:

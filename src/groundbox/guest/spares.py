@@ -3,6 +3,7 @@
 Starting an interpreter takes longer than many programs do. A sandbox that was twice asked for the same kind of run
 has a process started for the third while the host looks at the second's result. It waits at its gate, which it has to
 pass before anything else: its standard input, or a FIFO whose name a variable gives it as a file to be read first.
+Where a run followed the one before it sooner than the process was ready, the next is started before the result is told.
 
 It is used for a run only that would start a process with the same arguments, environment and limits.
 Before a run of another kind it is ended, and none is started beside what may live on between runs, so that no other
@@ -24,8 +25,9 @@ from .children import Children
 
 OUTPUT, ERRORS = 7, 8
 """Where a process at a FIFO has the streams that its opening is to make its own."""
-_TRIES = 100
-_PAUSE_S = 0.0002
+_TRIES = 300
+_PAUSE_S = 0.00001
+"""The kernel adds 50 us at least (`timerslack_ns`). To yield instead would take half a processor from who starts."""
 
 
 class Clearable(Protocol):
@@ -107,11 +109,10 @@ class Fifo:
 
     def __init__(self) -> None:
         """Raises OSError."""
-        self._folder = tempfile.mkdtemp(prefix="program-")
-        self.path = os.path.join(self._folder, "gate")
+        self.path = os.path.join(tempfile.gettempdir(), f"gate-{os.urandom(8).hex()}")
         self._heard = self._said = -1
+        os.mkfifo(self.path, 0o600)
         try:
-            os.mkfifo(self.path, 0o600)
             self._heard, said = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 self._said = fcntl.fcntl(said, fcntl.F_DUPFD_CLOEXEC, ERRORS + 1)  # not one that the process gets
@@ -172,7 +173,6 @@ class Fifo:
     def _remove(self) -> None:
         with contextlib.suppress(OSError):
             os.unlink(self.path)
-            os.rmdir(self._folder)
 
 
 def _has_ended(alive: int) -> bool:
