@@ -139,6 +139,8 @@ class Worker:
         self._cells.environment_packages = order.get("packages", {})
         tracing = _tracing(order, descriptors)
         watch = self._watch(order)
+        if self._sql is not None:
+            self._sql.variables.settle()
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)

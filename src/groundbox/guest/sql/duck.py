@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from . import spreadsheets
-from .frames import Namespace, frames_in, is_frame
+from .few import MOST, FewRows, takes
+from .frames import Variables, is_frame
 from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result, whole_numbers
 from .statement import Outcome, Statement, ends_transaction, quoted, unquoted
@@ -54,16 +55,18 @@ class DuckDB:
 
     Attributes:
         connection: duckdb's own.
-        namespace: Where the variables of Python cells are.
+        variables: Where the variables of Python cells are.
     """
 
     name = "DuckDB"
 
     def __init__(
-        self, workdir: str, namespace: Namespace, *, memory_bytes: int | None, process_count: int | None
+        self, workdir: str, variables: Variables, *, memory_bytes: int | None, process_count: int | None
     ) -> None:
         self._duckdb: Any = importlib.import_module("duckdb")
-        self.namespace = namespace
+        self.variables = variables
+        self._goes_on = int(self._duckdb.__version__.partition(".")[0]) > 1
+        """Whether frames begin where `fetchmany` left off."""
         self.workdir = os.path.realpath(workdir)
         self._registered: dict[str, Offer] = {}
         memory = {} if memory_bytes is None else {"memory_limit": f"{int(memory_bytes * _MEMORY_SHARE)}B"}
@@ -112,7 +115,7 @@ class DuckDB:
         kind = statement.parsed.type.name
         if kind in _WITHOUT_ROWS and "returning" not in (word.casefold() for word in words):
             return self._without_rows(kind)
-        return self._rows()
+        return self._result(statement)
 
     def _ended(self, statement: Statement) -> str:
         """End a transaction; what was registered or forgotten in it may be undone by that, and is done again."""
@@ -169,7 +172,7 @@ class DuckDB:
 
     def frames(self) -> dict[str, Any]:
         """The DataFrames among the variables of Python cells."""
-        return frames_in(self.namespace())
+        return self.variables.frames()
 
     def columns(self, table: str) -> list[Column]:
         """Columns of what stands behind FROM, as it is written there."""
@@ -200,8 +203,8 @@ class DuckDB:
 
     def _offer(self, words: list[str]) -> None:
         """Make the DataFrames and spreadsheets that a statement may mean known to DuckDB, and keep them up to date."""
-        namespace, names = self.namespace(), [unquoted(word) for word in words]
-        said = {name: namespace[name] for name in names if is_frame(namespace.get(name))}
+        names = [unquoted(word) for word in words]
+        said = self.variables.frames_named(names)
         said |= {name: spreadsheets.frame_of(name, self.workdir) for name in spreadsheets.names_in(words)}
         wanted = offers(said, names, self._registered, self._found, self._stored)
         changed = [name for name, offer in wanted.items() if not self._has(name, offer)]
@@ -220,7 +223,7 @@ class DuckDB:
 
     def _found(self, name: str) -> Any:
         """What was registered under a name, as it is now; None when it is gone or broken."""
-        value = self.namespace().get(name)
+        value = self.variables.get(name)
         return value if is_frame(value) else spreadsheets.frame_if_there(name, self.workdir)
 
     def _stored(self) -> set[str]:
@@ -241,16 +244,31 @@ class DuckDB:
             with contextlib.suppress(self._duckdb.Error):
                 self.connection.execute(f"PREPARE {quoted(name)} AS {text}")
 
-    def _rows(self) -> Result:
-        pandas: Any = importlib.import_module("pandas")
+    def _result(self, statement: Statement) -> Result:
+        """The rows: as Python's values where they are few and of common types, else as DuckDB's frames."""
         columns = [Column(name, str(kind)) for name, kind, *_ in self.connection.description]
-        chunks, count = [self.connection.fetch_df_chunk(_CHUNK_VECTORS)], 0
+        names, kinds = [column.name for column in columns], [column.type for column in columns]
+        if not self._goes_on or statement.parsed.type.name != "SELECT" or not takes(names, kinds):
+            return self._rows(columns)
+        held = FewRows(names, kinds, self.connection.fetchmany(MOST + 1))
+        if not held.is_told:
+            self.connection.execute(statement.parsed)
+            return self._rows(columns)
+        if held.count > MOST:
+            return self._rows(columns, held.frame)
+        return Result(columns, held if held.is_small else held.frame, complete=True)
+
+    def _rows(self, columns: list[Column], *first: Any) -> Result:
+        """What is left of the rows, behind the first ones."""
+        pandas: Any = importlib.import_module("pandas")
+        chunks, count = [*first, self.connection.fetch_df_chunk(_CHUNK_VECTORS)], sum(map(len, first))
         while len(chunks[-1]):
             count += len(chunks[-1])
             if count > MOST_ROWS or len(chunks[-1]) < 2048:
                 break
             chunks.append(self.connection.fetch_df_chunk(_CHUNK_VECTORS))
-        frame = chunks[0] if len(chunks) == 1 else pandas.concat(chunks, ignore_index=True)
+        filled = [chunk for chunk in chunks if len(chunk)] or chunks  # one without rows has types of its own
+        frame = filled[0] if len(filled) == 1 else pandas.concat(filled, ignore_index=True)
         complete = count <= MOST_ROWS
         if not complete:
             frame = frame.iloc[:MOST_ROWS].copy()
@@ -264,7 +282,7 @@ class DuckDB:
 
     def _export(self, export: spreadsheets.Export) -> str:
         self.connection.execute(export.query)
-        result = self._rows()
+        result = self._rows([Column(name, str(kind)) for name, kind, *_ in self.connection.description])
         spreadsheets.write(result, export.path, self.workdir)
         return f"COPY: {len(result.frame)} rows"
 

@@ -1,21 +1,62 @@
-"""DataFrames among the variables of Python cells."""
+"""The variables of Python cells, as far as SQL reads and writes them: DataFrames."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-Namespace = Callable[[], dict[str, Any]]
-"""Gives the variables of Python cells, as they are now."""
+from .result import Result
+
+
+class Variables:
+    """Those of Python cells, as they are now. A DataFrame that nobody has looked at yet is made when somebody does."""
+
+    def __init__(self, namespace: Callable[[], dict[str, Any]]) -> None:
+        self._namespace = namespace
+        self._owed: dict[str, Result] = {}
+
+    def get(self, name: str) -> Any:
+        """None where there is none."""
+        if name in self._owed:
+            self.settle()
+        return self._namespace().get(name)
+
+    def frames_named(self, names: Sequence[str]) -> dict[str, Any]:
+        """Those of these that mean a DataFrame."""
+        values = ((name, self.get(name)) for name in names)
+        return {name: value for name, value in values if is_frame(value)}
+
+    def frames(self) -> dict[str, Any]:
+        """The DataFrames that the program named itself, by their names."""
+        self.settle()
+        return {name: value for name, value in list(self._namespace().items()) if name[:1] != "_" and is_frame(value)}
+
+    def is_free(self, name: str, given: Result | None) -> bool:
+        """Whether the program has nothing of its own under a name, be it that it was `given` this."""
+        namespace = self._namespace()
+        if name in self._owed or name not in namespace:
+            return True
+        return given is not None and namespace[name] is given.frame
+
+    def owe(self, names: Sequence[str], result: Result) -> None:
+        """Let these names mean the frame of this from now on."""
+        self._owed |= dict.fromkeys(names, result)
+
+    def settle(self) -> None:
+        """Make what is owed. Before a Python cell, which looks at its variables in ways of its own.
+
+        Where a program has changed pandas so that it fails, the names mean nothing.
+        """
+        while self._owed:
+            name, result = self._owed.popitem()
+            self._namespace().pop(name, None)
+            with contextlib.suppress(Exception):
+                self._namespace()[name] = result.frame
 
 
 def is_frame(value: Any) -> bool:
     """Whether a query can read it as a table."""
     pandas: Any = sys.modules.get("pandas")
     return pandas is not None and issubclass(type(value), pandas.DataFrame)
-
-
-def frames_in(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Those that the program named itself, by their names."""
-    return {name: value for name, value in list(namespace.items()) if name[:1] != "_" and is_frame(value)}

@@ -17,7 +17,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .frames import Namespace, frames_in, is_frame
+from .frames import Variables, is_frame
 from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result
 from .spreadsheets import LOOKED_AT_BYTES, frame_if_there, frame_of, inside, is_name, names_in
@@ -71,9 +71,9 @@ class SQLite:
     name = "SQLite"
 
     def __init__(
-        self, workdir: str, namespace: Namespace, *, memory_bytes: int | None, process_count: int | None
+        self, workdir: str, variables: Variables, *, memory_bytes: int | None, process_count: int | None
     ) -> None:
-        self.namespace = namespace
+        self.variables = variables
         self.workdir = os.path.realpath(workdir)
         self._copied: dict[str, Offer] = {}
         self.connection = sqlite3.connect(":memory:", isolation_level=None, uri=False, cached_statements=0)
@@ -132,7 +132,7 @@ class SQLite:
 
     def frames(self) -> dict[str, Any]:
         """The DataFrames among the variables of Python cells."""
-        return frames_in(self.namespace())
+        return self.variables.frames()
 
     def columns(self, table: str) -> list[Column]:
         """Columns of what stands behind FROM, as it is written there."""
@@ -183,10 +183,10 @@ class SQLite:
 
     def _offer(self, words: list[str]) -> None:
         """Copy the DataFrames and files that a statement may mean; again when they have changed."""
-        namespace, names = self.namespace(), [unquoted(word) for word in words]
+        names = [unquoted(word) for word in words]
         said: dict[str, Any] = {name: frame_of(name, self.workdir) for name in names_in(words)}
         said |= {name: self._file(name) for word, name in zip(words, names, strict=True) if _names_file(word, name)}
-        said |= {name: namespace[name] for name in names if is_frame(namespace.get(name))}
+        said |= self.variables.frames_named(names)
         wanted = offers(said, names, self._copied, self._found, self._stored)
         taken = set(map(folded, self.tables())) if wanted else set()
         gone = [name for name in self._copied if name in taken or name not in wanted]
@@ -211,7 +211,7 @@ class SQLite:
 
     def _found(self, name: str) -> Any:
         """What was copied under a name, as it is now; None when it is gone or broken."""
-        value = self.namespace().get(name)
+        value = self.variables.get(name)
         if is_frame(value):
             return value
         if is_name(name):

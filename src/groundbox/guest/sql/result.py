@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import math
 import re
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ..python import tables
+from .few import FewRows
 
 TEXT_ROWS: Final = 20
 HTML_ROWS: Final = 60
@@ -19,7 +21,9 @@ MOST_ROWS: Final = 1_000_000
 _DECIMAL: Final = re.compile(r"(?:DECIMAL|NUMERIC)\(\d+,(\d+)\)", re.IGNORECASE)
 _INTEGERS: Final = re.compile(r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?\b", re.IGNORECASE)
 _EXACT: Final = 1 << 53
+_BETWEEN: Final = "\0"
 _AS_THEY_ARE: Final = frozenset({int, bool, type(None)})
+_DATES: Final = frozenset({datetime.date, datetime.datetime, type(None)})
 
 
 class Column(NamedTuple):
@@ -33,17 +37,22 @@ class Result(NamedTuple):
     """Rows, all of them or the first ones.
 
     Attributes:
-        frame: A pandas DataFrame.
+        held: A pandas DataFrame, or rows that become one.
         complete: Whether these are all rows.
         name: What the frame is called in Python cells.
         page: SQL's own way to the rows that are not shown.
     """
 
     columns: Sequence[Column]
-    frame: Any
+    held: Any
     complete: bool
     name: str = "_sql"
     page: str = "LIMIT and OFFSET, or COPY (…) TO 'file.parquet'"
+
+    @property
+    def frame(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.held.frame if isinstance(self.held, FewRows) else self.held
 
     def bundle(self) -> dict[str, Any]:
         """Text, HTML and data, each with the first rows, the true size and the way to the rest."""
@@ -54,19 +63,16 @@ class Result(NamedTuple):
 class _Rows:
     def __init__(self, result: Result) -> None:
         self._result = result
-        frame = result.frame
-        self._count, self._column_count = len(frame), len(result.columns)
         self._columns = list(result.columns[: tables.COLUMNS])
-        head = frame if self._count <= tables.ROWS else frame.iloc[: tables.ROWS]
-        series = [one for _, (_, one) in zip(self._columns, head.items(), strict=False)]
-        self._dtypes = [one.dtype for one in series]
-        self._cells = [_cells(one.tolist(), column.type) for column, one in zip(self._columns, series, strict=True)]
+        self._column_count = len(result.columns)
+        self._count, head, self._types = _head(result.held, len(self._columns))
+        self._cells = [_cells(items, column.type) for column, items in zip(self._columns, head, strict=True)]
 
     def data(self) -> dict[str, Any]:
         names = tables.unique([column.name for column in self._columns])
         fields = [
-            {"name": name, "type": tables.type_name(dtype), "dtype": str(dtype), "sql_type": column.type}
-            for name, column, dtype in zip(names, self._columns, self._dtypes, strict=True)
+            {"name": name, "type": kind, "dtype": dtype, "sql_type": column.type}
+            for name, column, (kind, dtype) in zip(names, self._columns, self._types, strict=True)
         ]
         cut = self._count > tables.ROWS or self._column_count > tables.COLUMNS or not self._result.complete
         return {
@@ -81,7 +87,7 @@ class _Rows:
 
     def text(self) -> str:
         columns = [
-            [column.name, column.type, *(_short(item) for item in cells[:TEXT_ROWS])]
+            [column.name, column.type, *map(_short, cells[:TEXT_ROWS])]
             for column, cells in zip(self._columns[:TEXT_COLUMNS], self._cells, strict=False)
         ]
         numeric = [not any(isinstance(item, str) for item in cells) for cells in self._cells[:TEXT_COLUMNS]]
@@ -93,7 +99,7 @@ class _Rows:
         head = "".join(
             f'<th title="{html.escape(column.type)}">{html.escape(column.name)}</th>' for column in self._columns
         )
-        columns = (map(_marked_up, cells[:HTML_ROWS]) for cells in self._cells)
+        columns = (_marked_up(cells[:HTML_ROWS]) for cells in self._cells)
         rows = "".join("<tr>" + "".join(row) + "</tr>\n" for row in zip(*columns, strict=True))
         summary = html.escape(self._summary(HTML_ROWS, tables.COLUMNS))
         table = f'<table border="1" class="dataframe">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>'
@@ -120,6 +126,16 @@ class _Rows:
         return f"the first {self._count} are in the DataFrame `{name}`; for the others write {self._result.page}"
 
 
+def _head(held: Any, columns: int) -> tuple[int, list[list[Any]], list[tuple[str, str]]]:
+    """How many rows there are, the first ones by columns, and the types of these: tabular data's name, and pandas'."""
+    if isinstance(held, FewRows):
+        return held.count, [column[: tables.ROWS] for column in held.columns[:columns]], held.types(columns)
+    head = held if len(held) <= tables.ROWS else held.iloc[: tables.ROWS]
+    series = [one for _, (_, one) in zip(range(columns), head.items(), strict=False)]
+    types = [(tables.type_name(one.dtype), str(one.dtype)) for one in series]
+    return len(held), [one.tolist() for one in series], types
+
+
 def _cells(items: list[Any], kind: str) -> list[Any]:
     """A column's values as JSON; the common kinds of columns without a look at each value's type."""
     kinds = set(map(type, items))
@@ -137,13 +153,17 @@ def _cells(items: list[Any], kind: str) -> list[Any]:
     if {one.__name__ for one in kinds} <= {"Timestamp", "NaTType"}:
         end = 10 if kind.casefold() == "date" else None
         return [None if text == "NaT" else text[:end] for text in (item.isoformat() for item in items)]
+    if kinds <= _DATES:
+        return [item if item is None else item.isoformat() for item in items]
     return [_cell(item, kind) for item in items]
 
 
-def _marked_up(item: Any) -> str:
-    if isinstance(item, str):
-        return f"<td>{html.escape(item)}</td>"
-    return f"<td>{item}</td>" if type(item) is int or type(item) is float else f"<td>{_told(item)}</td>"
+def _marked_up(items: list[Any]) -> list[str]:
+    texts = [item if type(item) is str else _told(item) for item in items]
+    escaped = html.escape(_BETWEEN.join(texts)).split(_BETWEEN)  # one call is several times faster than one for each
+    if len(escaped) != len(texts):
+        escaped = [html.escape(text) for text in texts]
+    return [f"<td>{text}</td>" for text in escaped]
 
 
 def _cell(item: Any, kind: str) -> Any:
@@ -161,9 +181,10 @@ def _cell(item: Any, kind: str) -> Any:
 def whole_numbers(frame: Any, columns: Sequence[Column]) -> Any:
     """The frame with integers as integers where the engine's converter made them floating, and none is lost."""
     for position, column in enumerate(columns):
+        if column.type not in ("HUGEINT", "UHUGEINT"):
+            continue
         series = frame.iloc[:, position]
-        floating = column.type in ("HUGEINT", "UHUGEINT") and series.dtype.kind == "f"
-        if floating and len(series) and not series.hasnans and series.abs().max() < _EXACT:
+        if series.dtype.kind == "f" and len(series) and not series.hasnans and series.abs().max() < _EXACT:
             frame.isetitem(position, series.astype("int64"))
     return frame
 
@@ -177,7 +198,9 @@ def _told(item: Any) -> str:
 
 
 def _short(item: Any) -> str:
-    text = _told(item).replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+    text = _told(item)
+    if type(item) is str:
+        text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return text if len(text) <= TEXT_CELL_CHARS else text[: TEXT_CELL_CHARS - 1] + "…"
 
 

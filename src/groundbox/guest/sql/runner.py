@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from .card import asks_for_card, render
 from .describing import tables_of
 from .duck import DuckDB
 from .failure import failure_of
-from .frames import Namespace
+from .frames import Variables
 from .given import Given, result_behind
 from .lite import SQLite
 from .result import Result
@@ -23,14 +23,14 @@ _ENGINES: Final = {"duckdb": DuckDB, "sqlite": SQLite}
 class SqlRunner:
     """One sandbox's SQL: an engine for each dialect, made at its first use."""
 
-    def __init__(self, namespace: Namespace, workdir: str) -> None:
+    def __init__(self, namespace: Callable[[], dict[str, Any]], workdir: str) -> None:
         """Args:
         namespace: Gives the variables of Python cells, which queries can read and where results go.
         """
-        self._namespace = namespace
+        self.variables = Variables(namespace)
         self._workdir = workdir
         self._engines: dict[str, Any] = {}
-        self._given: Any = None
+        self._given: Result | None = None
         self._statement: Statement | None = None
         self._watch = Watch(self._interrupt)
 
@@ -62,7 +62,7 @@ class SqlRunner:
             limits = order["limits"]
             self._engines[dialect] = _ENGINES[dialect](
                 self._workdir,
-                self._namespace,
+                self.variables,
                 memory_bytes=limits["memory_bytes"],
                 process_count=limits["process_count"],
             )
@@ -96,11 +96,12 @@ class SqlRunner:
 
     def _hand_over(self, result: Result) -> Result:
         """Let the next Python cell find the frame; a variable `result` of the program's own is left alone."""
-        namespace = self._namespace()
-        if "result" not in namespace or namespace["result"] is self._given:
-            namespace["result"] = result.frame
+        names = ["_sql"]
+        if self.variables.is_free("result", self._given):
+            names.append("result")
             result = result._replace(name="result")
-        namespace["_sql"] = self._given = result.frame
+        self.variables.owe(names, result)
+        self._given = result
         return result
 
 
