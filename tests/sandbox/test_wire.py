@@ -128,7 +128,7 @@ def test_texts_are_taken_out_of_json_with_what_is_in_them(value):
 
     expected = re.sub(rb'"(\\.|[^"\\])*"', b"", body, flags=re.DOTALL)
 
-    assert wire.without_texts(body) == bytes(byte for byte in expected if byte in b"[]{}:")
+    assert wire.without_texts(body, wire.count_values(body)) == bytes(byte for byte in expected if byte in b"[]{}:")
 
 
 @pytest.mark.parametrize("part", [b'""', b'":"', b'\\"":', b'\\"\\\\"', b"\\"])

@@ -115,7 +115,8 @@ class FrameReader:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield decode(body), length + VALUE_BYTES * count_values(body)
+            values = count_values(body)
+            yield _decoded(body, values), length + VALUE_BYTES * values
 
 
 def decode(body: bytes) -> Frame:
@@ -124,9 +125,13 @@ def decode(body: bytes) -> Frame:
     Raises:
         WireError: It is not valid JSON of the schema, has too many values, or is nested too deeply.
     """
-    if count_values(body) > MOST_VALUES:
+    return _decoded(body, count_values(body))
+
+
+def _decoded(body: bytes, values: int) -> Frame:
+    if values > MOST_VALUES:
         raise WireError(f"a guest's frame holds more than {MOST_VALUES} values")
-    if is_deeper(body, MOST_DEPTH):
+    if is_deeper(body, MOST_DEPTH, values):
         raise WireError(f"a guest's frame is nested deeper than {MOST_DEPTH}")
     try:
         frame: Frame = _DECODER.decode(body)
@@ -140,15 +145,18 @@ def count_values(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def is_deeper(body: bytes, most: int) -> bool:
+def is_deeper(body: bytes, most: int, values: int) -> bool:
     """Whether brackets nest too deeply, by peeling the innermost pairs off; never a loop over bytes in Python.
+
+    Args:
+        values: As `count_values` gives them.
 
     Raises:
         WireError: As `without_texts`.
     """
     if body.count(b"[") + body.count(b"{") <= most:
         return False
-    brackets = without_texts(body).translate(None, _NO_BRACKETS)
+    brackets = without_texts(body, values).translate(None, _NO_BRACKETS)
     for _ in range(most):
         if not brackets:
             return False
@@ -156,7 +164,7 @@ def is_deeper(body: bytes, most: int) -> bool:
     return bool(brackets)
 
 
-def without_texts(body: bytes) -> bytes:
+def without_texts(body: bytes, values: int) -> bytes:
     """The brackets, braces and colons of JSON, without those in its strings.
 
     Linear in time, and the work in Python's own objects is bounded by the number of values, whatever the bytes are.
@@ -167,7 +175,7 @@ def without_texts(body: bytes) -> bytes:
     """
     plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     marks = plain.translate(None, _NO_MARKS).replace(b'""', b"")
-    if marks.count(b'"') > 4 * (count_values(body) + 1):  # a value and its name, with two quotes each
+    if marks.count(b'"') > 4 * (values + 1):  # a value and its name, with two quotes each
         raise WireError("a guest's frame is no JSON: it has more texts than values")
     return b"".join(marks.split(b'"')[::2])
 

@@ -150,22 +150,18 @@ def decode_args(body: bytes) -> dict[str, Any]:
 
 
 def _parsed(body: bytes) -> Any:
-    _check(body)
+    values = count_values(body)
+    if len(body) > 4 * KiB and values > MOST_VALUES:
+        raise WireError(f"a frame for a tool holds more than {MOST_VALUES} values")
+    if is_deeper(body, MOST_DEPTH, values):
+        raise WireError(f"a frame for a tool is nested deeper than {MOST_DEPTH}")
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise WireError(f"a frame for a tool is no JSON: {str(error)[:200]}") from None
-    if _count_names(value) != without_texts(body).count(b":"):
+    if _count_names(value) != without_texts(body, values).count(b":"):
         raise WireError("a frame for a tool names a key twice")
     return value
-
-
-def _check(body: bytes) -> None:
-    """Refuse what would cost more to decode than it may."""
-    if len(body) > 4 * KiB and count_values(body) > MOST_VALUES:
-        raise WireError(f"a frame for a tool holds more than {MOST_VALUES} values")
-    if is_deeper(body, MOST_DEPTH):
-        raise WireError(f"a frame for a tool is nested deeper than {MOST_DEPTH}")
 
 
 def _count_names(value: Any) -> int:
