@@ -84,7 +84,7 @@ class Code:
         key = (id(said), id(statement))
         if key not in self._may:
             named = bool(self.names(said)) and self.dump(said) in self.by_text(step)
-            alike = isinstance(said, ast.Call | ast.Subscript) or not self.names(said)
+            alike = isinstance(said, ast.BinOp | ast.Call | ast.Subscript) or not self.names(said)
             self._may[key] = named or (alike and any(is_alike(said, source) for source in self.expressions(step)))
         return self._may[key]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections import deque
 from typing import Any
 
@@ -19,13 +20,10 @@ from groundbox.trace.proof.values.likeness import same
 def changed(search: Search, claim: Changed, low: int, now: int, after: int) -> Hit | None:
     """The item goes into the target or out of it, or two items change places."""
     changes = search.deltas
-    if (
-        claim.target is not None
-        and claim.item is not None
-        and (hit := _as_number(search, claim, low, now, after)) is not None
-    ):
+    is_number = _is_of_a_number(search, claim, low, now, after)
+    if is_number and (hit := _as_number(search, claim, low, after)) is not None:
         return hit
-    checked = False
+    checked = is_number and claim.item is not None and any(_has_number(search, claim.item, t) for t in (low, now))
     open_ = search.ledger.course.open_steps(now)[:1]
     if open_ and open_[0].calls:  # what this line changed before it called a function, which was told first
         low = min(low, open_[0].step)
@@ -58,15 +56,19 @@ def _in_a_new_one(search: Search, claim: Changed, low: int) -> Hit | None:
     return None
 
 
-def _as_number(search: Search, claim: Changed, low: int, now: int, after: int) -> Hit | None:
-    """`5 is added to total`, where that is a number."""
-    if claim.action not in ("add",) or claim.target is None or claim.item is None:
-        return None
-    known = any(_has_number(search, claim.target, t) for t in (low, now))
-    if not known and not (
-        claim.recap and any(_is_number(each.new) for each in search.ledger.histories.of(claim.target))
-    ):
-        return None
+def _is_of_a_number(search: Search, claim: Changed, low: int, now: int, after: int) -> bool:
+    """Whether a text says `5 is added to total`, where that is a number then, or when it changes next."""
+    if claim.action != "add" or claim.target is None or claim.item is None:
+        return False
+    if any(_has_number(search, claim.target, t) for t in (low, now)):
+        return True
+    coming = entries_from(search.ledger.histories.of(claim.target), low, after)
+    return any(_is_number(each.new) for each in (coming if claim.recap else itertools.islice(coming, 1)))
+
+
+def _as_number(search: Search, claim: Changed, low: int, after: int) -> Hit | None:
+    assert claim.target is not None
+    assert claim.item is not None
     as_growth = Grows(
         start=claim.start, end=claim.end, sentence=claim.sentence, subject=claim.target, amount=claim.item
     )

@@ -77,7 +77,7 @@ class Equations:
         first = parts[0]
         if self.code.names(first):
             source = self.code.by_text(step).get(self.code.dump(first))
-            if source is not None or not isinstance(first, ast.Call | ast.Subscript):
+            if source is not None or not isinstance(first, ast.BinOp | ast.Call | ast.Subscript):
                 return self._all_equal(parts, source, step, about=about) if source is not None else None
         if not isinstance(first, ast.BinOp | ast.Call | ast.Subscript):
             return None
@@ -87,7 +87,7 @@ class Equations:
                 continue
             self.ledger.spend()
             if self.standing.is_put_in(first, source, step) or (
-                not self.code.names(first)
+                (is_operation(first) or not self.code.names(first))
                 and self.standing.stands_for(first, source, step.step, step.frame, step.calls)
             ):
                 return self._all_equal(parts, source, step, about=about)
@@ -142,6 +142,8 @@ class Equations:
                 return None
             if is_operation(part) and not self.standing.stands_for(part, source, step.step, step.frame, step.calls):
                 return False
+            if self.standing.is_of_another(part, source, step.step, step.frame):
+                return False
             if not _alike(given, value, about=about):
                 return False
         return True
@@ -151,7 +153,14 @@ class Equations:
             values = [self.ledger.value(part, t) for part in parts]
         except Unknowable:
             return False
-        return all(_alike(values[0], value, about=about) for value in values[1:])
+        return self._agree(parts, values, t, about=about)
+
+    def _agree(self, parts: Sequence[ast.expr], values: Sequence[Any], t: int, *, about: bool) -> bool:
+        """Whether the values are equal, and no part calls the first one's method on something else."""
+        return all(
+            _alike(values[0], value, about=about) and not self.standing.is_of_another(part, parts[0], t)
+            for part, value in zip(parts[1:], values[1:], strict=True)
+        )
 
     def _somewhere(
         self, parts: Sequence[ast.expr], low: int, now: int, *, about: bool
@@ -173,7 +182,7 @@ class Equations:
                     values.append(value)
             if len(values) == len(parts):
                 known = True
-                if all(_alike(values[0], value, about=about) for value in values[1:]):
+                if self._agree(parts, values, t, about=about):
                     return max(t, now) if t <= now else t, t
         return () if known else None
 

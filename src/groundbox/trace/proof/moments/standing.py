@@ -57,10 +57,10 @@ class Standing:
         return self._is_call_of(said, source, step) or self._is_item_of(said, source, step)
 
     def _is_call_of(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
-        """Whether a text writes a call of the program, with values in place of its arguments."""
+        """Whether a text writes a call of the program, with values in place of its object and its arguments."""
         if not isinstance(said, ast.Call) or not isinstance(source, ast.Call):
             return False
-        if len(said.args) != len(source.args) or self.code.dump(said.func) != self.code.dump(source.func):
+        if len(said.args) != len(source.args) or not self._is_function_of(said.func, source.func, step):
             return False
         if [each.arg for each in said.keywords] != [each.arg for each in source.keywords]:
             return False
@@ -69,6 +69,14 @@ class Standing:
             [*source.args, *(each.value for each in source.keywords)],
         )
         return all(self._is_written_for(*pair, step) for pair in zip(ours, own, strict=True))
+
+    def _is_function_of(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
+        """Whether the same is called: `(9 ** 0.5).is_integer` for `(x ** 0.5).is_integer`."""
+        if self.code.dump(said) == self.code.dump(source):
+            return True
+        if not isinstance(said, ast.Attribute) or not isinstance(source, ast.Attribute) or said.attr != source.attr:
+            return False
+        return self.stands_for(said.value, source.value, step.step, step.frame, step.calls)
 
     def _is_item_of(self, said: ast.expr, source: ast.expr, step: Step) -> bool:
         """Whether a text writes an item, with values in place of its indexes: `grid[0][2]` for `grid[row][column]`."""
@@ -116,3 +124,17 @@ class Standing:
             except Unknowable:
                 continue
         return False
+
+    def is_of_another(self, said: ast.expr, source: ast.expr, t: int, frame: int | None = None) -> bool:
+        """Whether a text calls a method of the program's on what it writes out, and the program on something else."""
+        if not isinstance(said, ast.Call) or not isinstance(source, ast.Call):
+            return False
+        one, other = said.func, source.func
+        if not isinstance(one, ast.Attribute) or not isinstance(other, ast.Attribute) or one.attr != other.attr:
+            return False
+        if isinstance(one.value, ast.Name | ast.Attribute):
+            return False  # `decimal.Decimal('1.5')`: an instance, as it shows itself
+        try:
+            return not same(self.ledger.value(one.value, t, frame), self.ledger.value(other.value, t, frame))
+        except Unknowable:
+            return False

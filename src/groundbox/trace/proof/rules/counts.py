@@ -16,6 +16,8 @@ from groundbox.trace.proof.text.tokens import NUMBER
 _LOOPS: Final = frozenset(
     {"loop", "loops", "body", "iteration", "iterations", "while", "for", "iterates", "rounds", "passes"}
 )
+_SORTS: Final = frozenset({"outer", "inner", "for", "while"})
+"""Words that say of which sort a loop is; which one it is, they do not say."""
 
 
 def counts(draft: Draft, at: int) -> bool:
@@ -56,7 +58,7 @@ def _which_loop(draft: Draft, where: range) -> tuple[str, int]:
         if phrase.lows[at - 1 : at + 1] == ["the", "condition"] and node is not None and phrase.items[at + 1].code:
             return words_of(node), at + 1
     for at in where:
-        if phrase.low(at) in ("outer", "inner", "for", "while"):
+        if phrase.low(at) in _SORTS:
             return phrase.low(at), at
     return "", where.start
 
@@ -97,7 +99,7 @@ def _numbered(draft: Draft, at: int) -> bool:
         draft.add(InIteration, at - 1, at, number=ordinal)
         return True
     which, end = _of_loop(draft, at + 2)
-    if which:
+    if which and which not in _SORTS:
         draft.add(Span, at, end, begin=number, finish=number, which=which)
         return True
     before = set(phrase.lows[max(0, at - 8) : at])

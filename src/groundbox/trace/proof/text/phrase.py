@@ -63,7 +63,7 @@ _ARTICLE_MAY_BE_A_NAME: Final = vocabulary(
     """
 )
 _PRONOUNS: Final = frozenset({"this", "that", "it", "which"})
-_DETERMINERS: Final = frozenset({"this", "these", "no", "each", "every"})
+_DETERMINERS: Final = frozenset({"this", "these", "no", "each", "every", "such"})
 _BEFORE_A_NAME: Final = frozenset(
     {"into", "to", "set", "of", "and", "make", "variable", "update", "name", "both", "(", ",", "%"}
 )
@@ -248,7 +248,8 @@ def phrase(sentence: Sentence, text: str, spans: Sequence[tuple[int, int]], name
             at += 1
             continue
         node, end = operand
-        low = token.low if end == at + 1 and token.kind == WORD else ""
+        is_word = end == at + 1 and token.kind == WORD and not (token.code and token.text in names)
+        low = token.low if is_word else ""
         items.append(Item(OPERAND, low, token.start, tokens[end - 1].end, node, token.code))
         at = end
     return Phrase(sentence, items)
@@ -316,14 +317,30 @@ def _may_begin(tokens: Sequence[Token], at: int, names: Collection[str]) -> bool
             return token.text in names and _a_is_a_name(tokens, at)
         if token.low in _PRONOUNS:
             return False
-        if token.text in names and at and (tokens[at - 1].low in _DETERMINERS or tokens[at - 1].kind == NUMBER):
-            return False  # `3 items`, `in this line`: whatever the program calls so
+        if token.text in names and _is_a_word(tokens, at):
+            return False
         following = tokens[at + 1] if at + 1 < len(tokens) else None
         opens = following is not None and not following.spaced and following.low in ("(", "[", ".")
         return token.text in names or opens
     if token.kind == NUMBER or token.kind == STRING:
         return True
     return token.low in ("(", "[", "{") or _is_a_sign(tokens, at)
+
+
+def _is_a_word(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a bare word means what it says, whatever the program calls so.
+
+    `3 items`, `in this line`, `one such input`, `` `goes` goes from 1 to 2``, `are left out`, `earlier still`.
+    """
+    before = tokens[at - 1] if at else None
+    after = tokens[at + 1].low if at + 1 < len(tokens) else ""
+    if before is not None and (before.low in _DETERMINERS or before.kind == NUMBER):
+        return True
+    if before is not None and before.code and before.text == tokens[at].text:
+        return True
+    return (tokens[at].low, after) == ("left", "out") or (
+        before is not None and (before.low, tokens[at].low) == ("earlier", "still")
+    )
 
 
 def _is_a_sign(tokens: Sequence[Token], at: int) -> bool:

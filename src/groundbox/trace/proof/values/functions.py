@@ -60,6 +60,8 @@ CONSTANTS: Final = frozenset({"e", "inf", "nan", "pi", "tau"})
 """Those of `math`."""
 PADDING: Final = frozenset({"center", "ljust", "rjust", "zfill"})
 METHODS: Final[dict[type, frozenset[str]]] = {
+    int: frozenset({"bit_length", "bit_count", "conjugate"}),
+    float: frozenset({"is_integer", "as_integer_ratio", "hex", "conjugate"}),
     str: frozenset({
         "upper", "lower", "strip", "lstrip", "rstrip", "split", "startswith", "endswith", "isdigit",
         "isalpha", "isalnum", "isupper", "islower", "isspace", "count", "find", "index", "title",
