@@ -68,3 +68,32 @@ def test_the_moments_of_a_list_that_grows_are_found_in_time_that_grows_with_its_
         counts.append(len(looked))
 
     assert counts[1] < 6 * counts[0]
+
+
+AGAIN = """\
+def main(words, n):
+    found = {}
+    for word in words:
+        found[word] = []
+    for word in words:
+        found[word] = [letter for letter in words[word]]
+    row = [0] * n
+    for i in range(n):
+        row[i] = i % 2
+    return found, row
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"),
+    [
+        ("`found['b']` becomes []. With `word` = 'a', `found['a']` becomes []. Then `found['b']` becomes ['z'].", True),
+        ("`found['b']` becomes []. With `word` = 'a', `found['a']` becomes []. Then `found['b']` becomes [].", False),
+        ("With `i` = 0, `row[0]` becomes 0. With `i` = 2, `row[2]` becomes 0.", True),
+        ("With `i` = 0, `row[0]` becomes 0. With `i` = 2, `row[3]` becomes 0.", False),
+        ("With `i` = 0, `row[0]` becomes 0. With `i` = 2, `row[0]` becomes 0.", False),
+        ("With `i` = 0, `row[0]` becomes 0. With `i` = 2, `row[2]` becomes 1.", False),
+    ],
+)
+def test_an_item_that_is_given_an_equal_value_is_known_by_its_index_as_a_value(recorded, text, is_so):
+    assert prove(text, recorded(AGAIN, "main", {"a": "", "b": "z"}, 4)).faithful is is_so

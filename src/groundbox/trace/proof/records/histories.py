@@ -14,7 +14,7 @@ from groundbox.trace.proof.records.memory import Memory, equal, refs
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in, shape
 from groundbox.trace.schema import Record, V
-from groundbox.trace.structure import Structure
+from groundbox.trace.structure import Step, Structure
 
 _MOST_REACHED: Final = 2000
 
@@ -178,18 +178,32 @@ class Histories:
         return found
 
     def _silent_place_entries(self, subject: ast.expr, told: set[int]) -> Iterator[Entry]:
-        """Assignments to an item or attribute of the value that it had already."""
-        key = shape(subject)
+        """Assignments to an item or attribute of the value that it had already, or of one that is equal."""
         times = sorted(told)
         for step in self._structure.steps:
             targets = getattr(step.statement, "targets", None) or [getattr(step.statement, "target", None)]
-            if not any(isinstance(part, ast.Attribute | ast.Subscript) and shape(part) == key for part in targets):
+            places = [part for part in targets if isinstance(part, ast.Attribute | ast.Subscript)]
+            if not any(self._is_place(subject, part, step) for part in places):
                 continue
             after = bisect.bisect_right(times, step.step)
             if step.raised is None and not (after < len(times) and times[after] <= step.last):
                 value = self._value_or_missing(subject, step.last)
                 if value is not MISSING:
                     yield Entry(step.last, step.frame, value, value, told=False)
+
+    def _is_place(self, said: ast.expr, target: ast.expr, step: Step) -> bool:
+        """Whether a step's target is the place that a text names, also with the index written as a value."""
+        if isinstance(said, ast.Attribute) and isinstance(target, ast.Attribute):
+            return said.attr == target.attr and self._is_place(said.value, target.value, step)
+        if not isinstance(said, ast.Subscript) or not isinstance(target, ast.Subscript):
+            return shape(said) == shape(target)
+        if not self._is_place(said.value, target.value, step):
+            return False
+        if shape(said.slice) == shape(target.slice):
+            return True
+        self._spend(1)
+        index = self._value_or_missing(said.slice, step.last, step.frame)
+        return index is not MISSING and equal(index, self._value_or_missing(target.slice, step.last, step.frame))
 
     def _place_history(self, subject: ast.expr) -> list[Entry]:
         entries: list[Entry] = []
