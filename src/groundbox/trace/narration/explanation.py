@@ -59,8 +59,8 @@ class Explanation:
 
         `3 + 5` for `total + x` when the result is `8`; None for `x`, whose value is all there is to say.
         """
-        if self.literal(node) != result:
-            return None
+        if self.literal(node) != result or isinstance(node, ast.BoolOp):
+            return None  # `None or (5, 3)` in the middle of a sentence says two things
         text = self._with_values(node)
         return None if text in (None, result, ast.unparse(node)) or len(text or "") > MAX_TEXT else text
 
@@ -153,6 +153,8 @@ class Explanation:
         if not truth:
             for left, op, right in pairs:
                 if not self._truth(ast.Compare(left, [op], [right])):
+                    if not self._truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
+                        raise Unknown("neither holds: one of the two is nan")
                     return self._relation(left, _OPPOSITE[type(op)], right)
             raise Unknown("every part holds")
         if not self._truth(test):

@@ -137,7 +137,7 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
     if isinstance(node, ast.Call) and explanation.is_told(node):
         return Why(result=result, call=f"`{explanation.call(node)}`")
     alias = f"`{explanation.place(node)}`" if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else None
-    if alias is not None and isinstance(getattr(node, "slice", None), ast.Slice):
+    if alias is not None and isinstance(node, ast.Subscript) and _is_cut(node, explanation):
         alias = None
     workings = explanation.workings(node, result) if result is not None and alias is None else None
     shown = code(node)
@@ -147,6 +147,11 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
     return Why(
         code=shown if alias is None else alias, workings=workings, result=result, alias=None if is_made else alias
     )
+
+
+def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
+    """Whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
+    return isinstance(node.slice, ast.Slice) or explanation.literal(node.slice) is None
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -123,6 +123,8 @@ class Memory:
             part = self._part(obj, t, within, origin)
             return part if obj.type != "array" else Array(part, tuple(obj.shape or ()))
         known = [self._read(item, t, within) for item in obj.items.known()]
+        if obj.type == "deque":
+            return deque(known, obj.maxlen if obj.maxlen is None or obj.maxlen >= len(known) else None)
         return _sequence(obj.type, known, origin) if obj.type != "array" else Array(known, tuple(obj.shape or ()))
 
     def _part(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Part:
@@ -148,7 +150,7 @@ def _sequence(type: str, items: list[Any], origin: tuple[int, int]) -> Any:
             return set(items)
         except TypeError:
             return Part("set", items, [], len(items), origin=origin)
-    return deque(items) if type == "deque" else items
+    return items
 
 
 def _dict(pairs: list[tuple[Any, Any]], unknown: int, origin: tuple[int, int]) -> Any:

@@ -63,6 +63,7 @@ _ARTICLE_MAY_BE_A_NAME: Final = vocabulary(
     """
 )
 _PRONOUNS: Final = frozenset({"this", "that", "it", "which"})
+_AFTER_BITS: Final = frozenset({"&", "|", "^", "<<", ">>", "<", ">", "="})
 _DETERMINERS: Final = frozenset({"this", "these", "no", "each", "every", "such"})
 _BEFORE_A_NAME: Final = frozenset(
     {"into", "to", "set", "of", "and", "make", "variable", "update", "name", "both", "(", ",", "%"}
@@ -345,8 +346,10 @@ def _is_a_word(tokens: Sequence[Token], at: int) -> bool:
 
 def _is_a_sign(tokens: Sequence[Token], at: int) -> bool:
     """Whether a minus or plus belongs to the number after it."""
-    if tokens[at].low not in ("-", "+") or at + 1 >= len(tokens) or tokens[at + 1].spaced:
+    if tokens[at].low not in ("-", "+", "~") or at + 1 >= len(tokens) or tokens[at + 1].spaced:
         return False
+    if tokens[at].low == "~":  # `~11 & 255`, `~11 = -12`; but `~5.2` is about so much
+        return at + 2 < len(tokens) and tokens[at + 1].text.isdigit() and tokens[at + 2].low in _AFTER_BITS
     return tokens[at].spaced or at == 0 or tokens[at - 1].kind == SIGN
 
 

@@ -195,6 +195,8 @@ def _attribute(node: Any, lookup: Lookup, depth: int) -> Any:
 
 def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     name = getattr(node.func, "id", "")
+    if name == "deque" and [word.arg for word in node.keywords] == ["maxlen"] and len(node.args) < 2:
+        return _bounded(node, lookup, depth)
     if node.keywords or any(isinstance(each, ast.Constant) and _is_gap(each.value) for each in node.args):
         return _instance(node, name or getattr(node.func, "attr", ""), lookup, depth)
     function = BUILTINS.get(name)
@@ -225,6 +227,17 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if name in ORDERED and any(isinstance(argument, set | frozenset) for argument in arguments):
         raise Unknowable("the order of a set")
     return function(*arguments)
+
+
+def _bounded(node: ast.Call, lookup: Lookup, depth: int) -> deque[Any]:
+    """`deque([1, 2], maxlen=3)`."""
+    most = evaluate(node.keywords[0].value, lookup, depth)
+    items = evaluate(node.args[0], lookup, depth) if node.args else []
+    if not isinstance(items, list | tuple | str | deque) or not (most is None or type(most) is int):
+        raise Unknowable("no sequence")
+    if any(_is_gap(item) for item in items):
+        raise Unknowable("not wholly shown")
+    return deque(items, most)
 
 
 def _receiver(function: ast.expr, lookup: Lookup, depth: int) -> Sequence[Any]:

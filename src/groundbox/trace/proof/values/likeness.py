@@ -173,7 +173,7 @@ def _same_set(said: Any, actual: Any, about: bool) -> bool:
     if gap is None:
         if not isinstance(actual, set | frozenset) or len(said) != len(actual):
             return False
-        if any(isinstance(item, Thing | Named | tuple) for item in actual):
+        if any(isinstance(item, Thing | Named | tuple | Part) or item != item for item in actual):
             return all(any(same(item, other, about=about) for other in actual) for item in said)
         return said == actual and _same_kinds(said, actual)
     shown = set(actual.shown()) if isinstance(actual, Part) else actual
@@ -203,7 +203,7 @@ def _same_dict(said: Any, actual: Any, about: bool) -> bool:
         return _same_dict_part({key: value for key, value in said.items() if key is not gap}, gap, actual, about)
     if not isinstance(actual, dict) or len(said) != len(actual):
         return False
-    if {type(key) for key in said} & {Part, Thing, Written, tuple}:
+    if any(isinstance(key, _LIKE) or key != key for key in said):
         return all(_has_pair(actual, key, value, about) for key, value in said.items())
     if not _same_kinds(said, actual):
         return False
@@ -221,11 +221,13 @@ def _same_dict_part(said: dict[Any, Any], gap: Gap, actual: Any, about: bool) ->
 
 
 def _has_pair(known: dict[Any, Any], key: Any, value: Any, about: bool) -> bool:
-    if isinstance(key, Part | Thing | Written) or (
-        isinstance(key, tuple) and any(isinstance(part, Gap | Part) for part in key)
-    ):
+    if isinstance(key, _LIKE) or key != key:
         return any(same(key, other) and same(value, actual, about=about) for other, actual in known.items())
     return key in known and same(value, known[key], about=about)
+
+
+_LIKE: Final = (Opaque, Part, Thing, Written, tuple)
+"""Kinds of keys that are looked for one by one, as nan is: they equal more than what they are equal to in Python."""
 
 
 def _same_text(said: Part, actual: Any, about: bool) -> bool:
@@ -280,6 +282,7 @@ _CONTAINERS: Final[dict[type, Callable[[Any, Any, bool], bool]]] = {
     Part: _same_text,
     deque: lambda said, actual, about: (
         (isinstance(actual, deque) or getattr(actual, "type", "") == "deque")
+        and said.maxlen in (None, getattr(actual, "maxlen", None))
         and _same_sequence(list(said), actual, about)
     ),
 }

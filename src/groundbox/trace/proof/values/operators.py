@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,8 +31,23 @@ def arithmetic(kind: type[ast.operator], left: Any, right: Any) -> Any:
     if kind in (ast.Mult, ast.Add) and size(left) * max(1, amount(right)) + size(right) * max(1, amount(left)) > MOST:
         raise Unknowable("too long")
     if kind is ast.Mod and isinstance(left, str | bytes):
-        raise Unknowable("formatting")
+        return _formatted(left, right)
     return _BINARY[kind](left, right)
+
+
+def _formatted(text: str | bytes, values: Any) -> str:
+    """`'%s has %d' % (name, n)`, of numbers and strings."""
+    parts = values if type(values) is tuple else (values,)
+    plain = isinstance(text, str) and not re.search(r"\d{4}|\*", text) and size(text) <= MOST
+    if not plain or not all(_is_short(part) for part in parts):
+        raise Unknowable("formatting")
+    return str(text % values)
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= MOST
+    return value is None or (isinstance(value, int | float) and (small(value, 10**300) or value != value))
 
 
 def truth(value: Any) -> bool:
