@@ -117,13 +117,22 @@ def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str
         path: Code that leads to the object, without backticks.
         why: How the values of the line's targets came about, by the targets' code.
     """
-    if change.op == "set" and not _is_better_whole(state, change):
+    if change.op == "set" and not _is_better_whole(state, change) and not _are_alike(state, change):
         return [_placed(voice, state, change, place, path, why) for place in change.places]
     if change.op == "splice":
         return [_spliced(voice, state, change, path, why)]
     if change.op in ("add", "discard", "remove"):
         return [_items(voice, state, change, path)]
     return [_whole(state, change, path)]
+
+
+def _are_alike(state: State, change: Note) -> bool:
+    """Whether a key of a dict is written as another one is, so that its item cannot be named."""
+    cut = [place.key_text for place in change.places if "<" in place.key_text or "…" in place.key_text]
+    if change.type != "dict" or not cut:
+        return False
+    texts = [state.text(key, MAX_ITEM) for key, _ in (state.heap[change.label].pairs or {}).values()]
+    return any(texts.count(text) > 1 for text in cut)
 
 
 def _is_better_whole(state: State, change: Note) -> bool:

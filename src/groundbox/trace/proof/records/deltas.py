@@ -67,7 +67,8 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
     if isinstance(before, set) and isinstance(after, set):
         return list(after - before), list(before - after)
     if isinstance(before, Part) or isinstance(after, Part):
-        return [ledger.memory.read(item, t) for item in record.items or ()], _removed(before, record)
+        items = [ledger.memory.read(item, t) for item in record.items or ()]
+        return ([], items) if record.op == "discard" else (items, _removed(before, record))
     try:
         old, new = list(before), list(after)
     except TypeError:

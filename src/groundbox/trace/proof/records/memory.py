@@ -166,7 +166,7 @@ def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
         return (
             int(value["int"])
             if isinstance(value["int"], str)
-            else Part("int", value["int"]["sign"], 0, value["int"]["bits"])
+            else Part("int", value["int"]["sign"], 0, value["int"]["bits"], origin=(0, int(value["int"]["sha256"], 16)))
         )
     if "float" in value:
         return float(value["float"])
@@ -211,6 +211,8 @@ def equal(left: Any, right: Any) -> bool:
         return bool(left == right) and equal(left.attrs, right.attrs)
     if isinstance(left, Part):
         known = left.origin is not None and left.origin == right.origin
+        if left.type == "int":
+            return known and (left.head, left.length) == (right.head, right.length)
         return known and equal(left.shown(), right.shown())
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(equal, left, right))

@@ -32,6 +32,8 @@ class Scene:
         value = self.frames.visible(name, self.t, self.frame)
         if value is MISSING:
             found = self._attribute(name)
+            if found is MISSING and name in ("inf", "nan"):
+                return float(name)
             if found is MISSING:
                 raise Unknowable(f"{name} has no value")
             return found

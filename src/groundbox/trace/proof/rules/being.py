@@ -71,7 +71,7 @@ def _is_value(draft: Draft, at: int, after: int, negated: bool) -> bool:
         and not phrase.items[after + 1].code
     ):
         return False  # `it is a palindrome`
-    if phrase.low(after) in ("<", "<=", ">", ">=", "==", "!="):
+    if phrase.low(after) in ("<", "<=", ">", ">=", "==", "!=") and not phrase.is_opaque(after):
         return symbol(draft, at, after, negated)
     if phrase.low(after) == "initially":
         after += 1

@@ -189,6 +189,12 @@ class Phrase:
         assert inner is not None
         return Value(ast.UnaryOp(ast.Not(), inner), at + 2, about)
 
+    def is_opaque(self, at: int) -> bool:
+        """Whether `<int of 20000 bits>` begins there, and not `< 5`."""
+        if self.low(at) != "<" or at + 1 >= len(self.items) or self.items[at].end != self.items[at + 1].start:
+            return False
+        return self.sentence_text(at + 1).isalpha() and self._opaque(at) is not None
+
     def _opaque(self, at: int) -> Value | None:
         """`<generator>`, `<function outer.<locals>.f>`."""
         end, depth = at, 0

@@ -15,6 +15,7 @@ from typing import Any, Final
 from groundbox.trace.proof.values.bounds import MOST, Unknowable, size, small
 from groundbox.trace.proof.values.comprehensions import scopes
 from groundbox.trace.proof.values.functions import BUILTINS, CONSTANTS, MATH, METHODS, ORDERED, PADDING, STEEP
+from groundbox.trace.proof.values.keys import item_at
 from groundbox.trace.proof.values.operators import UNARY, arithmetic, compare, truth
 from groundbox.trace.proof.values.things import Array, Gap, Named, Part, Thing, Written
 
@@ -134,7 +135,9 @@ def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
         return _whole(_item_of_part(owner, index), lookup)
     if isinstance(owner, Array):
         return _item_of_array(owner, index)
-    if not isinstance(owner, str | list | tuple | dict | deque | bytes | range):
+    if isinstance(owner, dict):
+        return _whole(item_at(owner, index), lookup)
+    if not isinstance(owner, str | list | tuple | deque | bytes | range):
         raise Unknowable("no container")
     return _whole(owner[index], lookup)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from groundbox.trace.proof.values.code import parse_source
 from groundbox.trace.proof.values.evaluation import literal
-from groundbox.trace.proof.values.things import Array, Gap, Named, Opaque, Part, Thing, Written
+from groundbox.trace.proof.values.things import Array, Gap, Named, Opaque, Part, Thing, Written, int_words
 
 EMPTY: Final = "__empty__"
 """The name that stands for `empty` where the text does not say an empty what."""
@@ -62,7 +62,7 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
     if isinstance(said, bool) or isinstance(actual, bool):
         return said is actual
     if isinstance(said, Opaque) and isinstance(actual, Part) and actual.type == "int":
-        return said.text == f"{'negative ' * (actual.head < 0)}int of {actual.length} bits"
+        return said.text == int_words(actual)
     if isinstance(said, Opaque):
         name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
         if re.fullmatch(r"# ?\d+", said.text):  # an object inside itself, by its label
@@ -203,8 +203,8 @@ def _same_dict(said: Any, actual: Any, about: bool) -> bool:
         return _same_dict_part({key: value for key, value in said.items() if key is not gap}, gap, actual, about)
     if not isinstance(actual, dict) or len(said) != len(actual):
         return False
-    if any(isinstance(key, _LIKE) or key != key for key in said):
-        return all(_has_pair(actual, key, value, about) for key, value in said.items())
+    if any(isinstance(key, tuple) or not _is_plain(key) for key in said):
+        return _has_pairs(actual, said, about)
     if not _same_kinds(said, actual):
         return False
     return all(key in actual and same(value, actual[key], about=about) for key, value in said.items())
@@ -217,21 +217,38 @@ def _same_dict_part(said: dict[Any, Any], gap: Gap, actual: Any, about: bool) ->
         known, length = dict(actual.head), actual.length
     if not isinstance(known, dict) or gap.count not in (None, length - len(said)):
         return False
-    return all(_has_pair(known, key, value, about) for key, value in said.items())
+    return _has_pairs(known, said, about)
 
 
-def _has_pair(known: dict[Any, Any], key: Any, value: Any, about: bool) -> bool:
-    if isinstance(key, _LIKE) or key != key:
-        return any(same(key, other) and same(value, actual, about=about) for other, actual in known.items())
-    return key in known and same(value, known[key], about=about)
+def _has_pairs(known: dict[Any, Any], said: dict[Any, Any], about: bool) -> bool:
+    """Whether each pair is there; a key that is written like others takes one of them."""
+    left = list(known.items())
+    for key, value in said.items():
+        if _is_plain(key) and key in known:
+            if not same(value, known[key], about=about):
+                return False
+            continue
+        found = (at for at, pair in enumerate(left) if same(key, pair[0]) and same(value, pair[1], about=about))
+        at = next(found, None)
+        if at is None:
+            return False
+        del left[at]
+    return True
 
 
-_LIKE: Final = (Opaque, Part, Thing, Written, tuple)
-"""Kinds of keys that are looked for one by one, as nan is: they equal more than what they are equal to in Python."""
+def _is_plain(key: Any) -> bool:
+    """Whether Python finds a key that is equal to this one."""
+    if isinstance(key, tuple):
+        return all(_is_plain(part) for part in key)
+    return not isinstance(key, Gap | Opaque | Part | Thing | Written) and key == key
 
 
 def _same_text(said: Part, actual: Any, about: bool) -> bool:
     """A string of which the middle is left out."""
+    if said.type == "int" and isinstance(actual, Part):
+        return said.origin is not None and (said.head, said.length, said.origin) == (
+            actual.head, actual.length, actual.origin
+        )  # fmt: skip
     if said.type == "int":
         digits = str(abs(actual)) if isinstance(actual, int) and actual.bit_length() < 20_000 else ""
         return len(digits) == said.length and digits.startswith(said.head) and digits.endswith(said.tail)

@@ -39,7 +39,8 @@ class Part:
         tail: The same of its end.
         length: How long it is; of an integer, its bits.
         runs: Of a sequence, all that is shown: rows of items, and how many are left out between two of them.
-        origin: Which object it is and since when; None where that is not known, so that it equals no other part.
+        origin: Which object it is and since when, of an integer a digest of it; None where that is not known, so that
+            it equals no other part.
     """
 
     type: str
@@ -113,11 +114,16 @@ class Gap:
         return "…" if self.count is None else f"… {self.count} more …"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Opaque:
-    """A value that a text writes as `<kind>`."""
+    """A value that a text writes as `<kind>`. Two that are written alike need not be the same."""
 
     text: str
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
+
+
+def int_words(part: Part) -> str:
+    """How an integer is written that is too long for its digits."""
+    return f"{'negative ' * (part.head < 0)}int of {part.length} bits"
