@@ -38,13 +38,18 @@ test: setup
 	$(BIN)/python -m pytest -m 'not soak' $(ARGS)
 
 # The frameworks find groundbox where it lies; nothing of it is built for them.
-adapters: setup .venv-adapters/stamp
-	PYTHONPATH=src .venv-adapters/bin/python -m pytest -o asyncio_default_fixture_loop_scope=function \
-		tests/agent/adapters $(ARGS)
+IN_ADAPTERS := .venv-adapters/bin/python -m pytest -o asyncio_default_fixture_loop_scope=function
+OLDER       := .venv-adapters/deepagents-0.6
 
-.venv-adapters/stamp: requirements/adapters.txt .venv/stamp
+adapters: setup .venv-adapters/stamp
+	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters $(ARGS)
+	$(if $(ARGS),,PYTHONPATH=src:$(OLDER) $(IN_ADAPTERS) tests/agent/adapters/test_deepagents_sandbox.py)
+
+.venv-adapters/stamp: requirements/adapters.txt requirements/deepagents-0.6.txt .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-adapters
 	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-adapters/bin/python requirements/adapters.txt
+	$(BIN)/uv pip install --quiet --no-deps --require-hashes --python .venv-adapters/bin/python \
+		--target $(OLDER) -r requirements/deepagents-0.6.txt
 	@touch $@
 
 lint: .venv/stamp
