@@ -100,7 +100,7 @@ class _Rows:
             f'<th title="{html.escape(column.type)}">{html.escape(column.name)}</th>' for column in self._columns
         )
         columns = (_marked_up(cells[:HTML_ROWS]) for cells in self._cells)
-        rows = "".join("<tr>" + "".join(row) + "</tr>\n" for row in zip(*columns, strict=True))
+        rows = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in zip(*columns, strict=True))
         summary = html.escape(self._summary(HTML_ROWS, tables.COLUMNS))
         table = f'<table border="1" class="dataframe">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody></table>'
         return f"<div>\n{table}\n<p>{summary}</p>\n</div>"
@@ -163,7 +163,7 @@ def _marked_up(items: list[Any]) -> list[str]:
     escaped = html.escape(_BETWEEN.join(texts)).split(_BETWEEN)  # one call is several times faster than one for each
     if len(escaped) != len(texts):
         escaped = [html.escape(text) for text in texts]
-    return [f"<td>{text}</td>" for text in escaped]
+    return escaped
 
 
 def _cell(item: Any, kind: str) -> Any:
@@ -199,7 +199,7 @@ def _told(item: Any) -> str:
 
 def _short(item: Any) -> str:
     text = _told(item)
-    if type(item) is str:
+    if type(item) is str and not item.isprintable():
         text = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
     return text if len(text) <= TEXT_CELL_CHARS else text[: TEXT_CELL_CHARS - 1] + "…"
 
