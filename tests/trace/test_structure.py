@@ -395,3 +395,33 @@ def test_the_loops_around_a_step_are_known(traced):
         [2, 1],
         [2, 2],
     ]
+
+
+def test_the_iteration_that_a_generator_waits_in_after_a_fold_is_one_of_its_loop(recorded):
+    trace = recorded(
+        "from itertools import islice\ndef g(n):\n    for i in range(n):\n        got = yield i\nit = g(9)\n"
+        "a = list(islice(it, 5))\nb = it.send(4)\nc = list(it)\n",
+        soft_events=1,
+    )
+
+    (activation,) = (each for each in trace.structure.activations.values() if each.name == "g")
+    (loop,) = (node for node in activation.body if isinstance(node, Loop))
+    assert (loop.count, [fold.iterations for fold in loop.folds]) == (9, [2, 2])
+    assert [iteration.number for iteration in loop.iterations] == [1, 2, 5, 6, 7]
+    fifth = loop.iterations[2]
+    assert fifth.header is None
+    assert [trace.records[t].name for t in fifth.body[0].effects] == ["got"]
+
+
+def test_an_iteration_on_one_line_that_a_generator_waits_in_is_counted_once(recorded):
+    trace = recorded(
+        "from itertools import islice\ndef g(n):\n    for i in range(n): yield i\nit = g(9)\na = list(islice(it, 5))\n"
+        "b = next(it)\n",
+        soft_events=1,
+    )
+
+    (activation,) = (each for each in trace.structure.activations.values() if each.name == "g")
+    (loop,) = (node for node in activation.body if isinstance(node, Loop))
+    assert [fold.iterations for fold in loop.folds] == [3]
+    assert [iteration.number for iteration in loop.iterations] == [1, 2]
+    assert loop.count == 5

@@ -14,7 +14,7 @@ from typing import Final
 from groundbox.trace import schema
 from groundbox.trace.conditions import Inline, condition_of, is_inline_test
 from groundbox.trace.schema import Record
-from groundbox.trace.structure import Activation, Iteration, Loop, Node, Step
+from groundbox.trace.structure import Activation, Folded, Iteration, Loop, Node, Step
 from groundbox.trace.syntax import Place, always_true, within_code
 from groundbox.trace.visits import Entry, FoldedLoop, Visit
 
@@ -49,6 +49,8 @@ class _Open:
         self.pending: Step | None = None
         self.iteration: Iteration | None = None
         self.just_folded = False
+        self.open_fold: Folded | None = None
+        """The last fold, while nothing else of the iteration that came after it is known."""
 
     @property
     def headerless(self) -> bool:
@@ -61,6 +63,13 @@ class _Open:
         self.loop.iterations.append(self.iteration)
         self.pending = None
         self.just_folded = False
+        self.open_fold = None
+
+    def close_fold(self) -> None:
+        """Nothing of the iteration in which a generator waited was recorded, so it is one more folded one."""
+        if self.open_fold is not None:
+            self.open_fold.iterations += 1
+            self.open_fold = None
 
 
 class _Grower:
@@ -103,7 +112,9 @@ class _Grower:
             self._close_above(self._common(place, own=True), place, "")
             self._open_missing(place, own=True)
         top = self._open[-1]
+        top.close_fold()
         top.just_folded = True
+        top.open_fold = entry.fold if entry.gave else None
         entry.fold.after = top.loop.count
         top.loop.folds.append(entry.fold)
         self._step = self._place = None
@@ -294,6 +305,7 @@ class _Grower:
         self._begin_headerless(place)
         self._open_missing(place, own=own)
         if own:
+            self._open[-1].close_fold()
             self._open[-1].pending = step
             self._open[-1].just_folded = False
         else:
@@ -344,6 +356,7 @@ class _Grower:
     def _close_above(self, number: int, place: Place | None, end: str) -> None:
         while len(self._open) > number:
             top = self._open.pop()
+            top.close_fold()
             top.loop.exit = self._exit(top, place, end)
 
     def _exit(self, top: _Open, place: Place | None, end: str) -> str | None:

@@ -31,7 +31,7 @@ class Step:
     """One execution of a statement, or of the header of a compound one.
 
     Attributes:
-        step: The number of its (first) line record.
+        step: The number of its (first) line record; of a line that was folded up to its `yield`, of that record.
         frame: The activation it belongs to.
         line: The first line of the statement, clause or header; of the record where no statement is known.
         last: The last record that belongs to it; the state after the step is the one after this record.

@@ -15,7 +15,7 @@ _FRAMELESS: Final = (schema.Object, schema.Mutate, schema.Out)
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Visit:
-    """One line record and what belongs to it."""
+    """One line record and what belongs to it; of a line that gave a value right after a fold, the `yield`."""
 
     record: int
     line: int
@@ -35,6 +35,8 @@ class FoldedLoop:
     fold: Folded
     effects: list[int] = dataclasses.field(default_factory=list)
     calls: list[Activation] = dataclasses.field(default_factory=list)
+    gave: bool = False
+    """A `yield` follows it: the frame waits on the header's line, in the middle of a further iteration."""
 
 
 Entry: TypeAlias = Visit | FoldedLoop
@@ -145,6 +147,20 @@ class Gathered:
         self._close(record.f, t + 1)
         if visit is not None:
             visit.yields.append(t)
+            return
+        entries = self.entries.get(record.f)
+        if entries and isinstance(entries[-1], FoldedLoop):
+            self._give(entries, entries[-1], t, record)
+
+    def _give(self, entries: list[Entry], fold: FoldedLoop, t: int, record: schema.Yield) -> None:
+        """A value that came out of the iteration after a fold; the line that gave it has no record."""
+        if record.n == fold.line:
+            fold.gave = True
+            self._sinks[record.f] = self.loose
+            return
+        visit = Visit(t, record.n, t, yields=[t])
+        entries.append(visit)
+        self._sinks[record.f] = visit.effects
 
     def _resume(self, t: int, record: schema.Resume) -> None:
         visit = self._visit(record.p)

@@ -20,6 +20,11 @@ PROGRAMS = {
     "    print('x' * 3000)\n",
     "generators": "def g(n):\n    for i in range(n):\n        x = yield i\n    return n\ns = sum(g(4))\nl = list(g(2))\n",
     "folding": "def f(n):\n    s = 0\n    for i in range(n):\n        s += i\n    return s\nt = [f(9) for _ in range(99)]\n",
+    "folded generators": "import itertools\ndef g(n):\n    s = [n]\n    for i in range(n):\n        s.append(i)\n"
+    "        for j in range(3):\n            n += j\n        yield i, s\n    return n\na = list(g(40))\nit = g(40)\n"
+    "b = list(itertools.islice(it, 9))\nc = next(it)\nit.close()\nd = any(x > 20 for x in range(40))\n"
+    "e = {x: y for x, y in g(30)}\nf = sum(x * y for x in range(9) for y in range(9))\n"
+    "h = list(itertools.islice(((i, g) for i in range(9)), 7))\n",
     "values": "v = [2**53, 10**400, 1e16, float('nan'), 'é' * 500, '\\ud800', b'x' * 300, (1, (2,)), frozenset('ab'), len]\n",
 }
 

@@ -354,6 +354,39 @@ def test_a_fold_without_an_iteration_counts_none(recorded):
     assert prove(text, trace).failed == []
 
 
+GENERATORS = """\
+from itertools import islice
+
+def runs(n):
+    s = 0
+    for i in range(n):
+        s += i
+        yield s
+    s = -1
+    yield s
+
+def main(n):
+    it = runs(n)
+    first = list(islice(it, 7))
+    one = next(it)
+    rest = list(it)
+    squares = sum(x * x for x in range(n))
+    return len(first), one, rest[-1], squares
+"""
+
+
+@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+def test_folded_loops_of_generators_are_found(recorded, detail):
+    trace = recorded(GENERATORS, "main", 25, soft_events=1)
+
+    narration = narrate(trace, detail=detail)
+    proof = prove(narration.text, trace)
+
+    assert [record.iterations for record in trace.records if isinstance(record, Fold)] == [4, 16, 23]
+    assert proof.failed == []
+    assert {each.status for each in proof.verdicts} == {Status.SUPPORTED}
+
+
 ARRAYS = """\
 import numpy as np
 

@@ -93,3 +93,23 @@ def restored_variables(instructions: list[dis.Instruction]) -> set[tuple[str, An
 def comprehension_variables(instructions: list[dis.Instruction]) -> dict[int, set[str]]:
     """By offset: names that are variables of the inlined comprehension there, not of the frame."""
     return {offset: names for start, end, names in _regions(instructions) for offset in range(start, end + 2, 2)}
+
+
+def expression_loop(instructions: list[dis.Instruction], line_at: dict[int, int | None]) -> tuple[int, int, int] | None:
+    """Of a generator expression: the line that it comes to once for each item, its first line and its last.
+
+    On one line that is this line, for all its `for`s. Else it is the line of the first target, if nothing else of the
+    expression is on it: where `FOR_ITER` stands is another line in every version.
+    """
+    takes = next((place for place, i in enumerate(instructions) if i.opname == "FOR_ITER"), None)
+    lines = [line for line in line_at.values() if line is not None]
+    if takes is None:
+        return None
+    if min(lines) == max(lines):
+        return lines[0], lines[0], lines[0]
+    ends = instructions[takes].argval
+    header = line_at[instructions[takes + 1].offset]
+    here = [place for place, i in enumerate(instructions) if i.offset < ends and line_at[i.offset] == header]
+    together = here[0] >= takes and here[-1] - here[0] + 1 == len(here)
+    waits = any(instructions[place].opname == "YIELD_VALUE" for place in here)
+    return (header, min(lines), max(lines)) if header is not None and together and not waits else None

@@ -34,6 +34,7 @@ from typing import Any
 from .bytecode import FREE, GLOBAL, LOCAL, SPACE
 from .classes import ATOMS, Kinds, deque, type_dict, type_mro
 from .contents import has_get
+from .frames import Rest
 from .own import protect
 from .plan import Code, Name
 from .units import ANY, CALL, CONSTANT, Effect
@@ -266,7 +267,7 @@ class Resolver:
         return NOTHING if base is object or type(found) is _cached_type else None
 
 
-def value_of(name: Name, frame: types.FrameType, space: Any) -> Any:
+def value_of(name: Name, frame: types.FrameType | Rest, space: Any) -> Any:
     """The value that a name of a frame has now, or a mark for none. `space` is the frame's `f_locals`."""
     where = name.where
     if where == GLOBAL:

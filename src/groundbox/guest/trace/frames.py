@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from .own import protect
-from .plan import Code, Line
+from .plan import Code, Line, Name
 
 protect(globals())
+
+
+class Rest:
+    """What a generator's frame had when it began to wait, by the names that a frame has for it.
+
+    A generator may go away without an event, and then its frame's variables must not be read (3.13 leaves addresses of
+    what is gone in them).
+    """
+
+    __slots__ = ("f_globals", "f_locals", "frame", "names")
+
+    def __init__(self, frame: types.FrameType) -> None:
+        self.frame = frame
+        """Held, so that no other frame gets its address; only compared."""
+        self.f_locals: Any = {}
+        self.f_globals = frame.f_globals
+        self.names: list[Name] = []
+        """The variables that are known here; others have the text last told for them."""
 
 
 class State:
     """One activation. `n` is the line last told, `line` what the plan says about it."""
 
     __slots__ = (
-        "back", "child", "code", "depth", "exception", "f", "folds", "head", "left", "line", "n", "parent", "raised_at",
-        "tight", "told", "visits",
+        "back", "child", "code", "depth", "drives", "exception", "f", "folds", "head", "left", "line", "n", "parent",
+        "raised_at", "resumes", "tight", "told", "visits",
     )  # fmt: skip
 
     def __init__(self, code: Code, f: int, parent: State | None, told: dict[str, tuple[Any, str]]) -> None:
@@ -38,6 +57,10 @@ class State:
         """Offset at which an exception came up since the last line event."""
         self.exception = 0
         """`id` of the last exception that came up."""
+        self.drives = 0
+        """Number of the generator that its present line made go on last, if no other user code has run since; or 0."""
+        self.resumes = 0
+        """Of a generator: how often the line that drives it has done so."""
         self.left: tuple[int, int] | None = None
         """Number and exception of the frame under this one that was last left by an exception."""
         self.visits: dict[int, int] = {}

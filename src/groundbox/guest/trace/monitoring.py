@@ -143,8 +143,10 @@ class MonitoringCore(Guarded):
         return None
 
     def _goes_on(self, frame: types.FrameType) -> None:
-        if self.recorder.fold is not None:
-            self.recorder.fold.deep += 1
+        fold = self.recorder.fold
+        if fold is not None:
+            fold.deep += 1
+            fold.nested += frame.f_code is fold.code
         else:
             state = self._state(frame)
             if state is None:
@@ -241,13 +243,17 @@ class MonitoringCore(Guarded):
         return None
 
     def _yield(self, code: types.CodeType, offset: int, value: Any) -> Any:
-        if self.recorder.fold is not None:
-            self.recorder.fold.deep -= 1
-        else:
+        fold = self.recorder.fold
+        if fold is None:
             frame = _getframe(_DEPTH)
             state = self._state(frame)
             if state is not None:
                 self.recorder.yielded(frame, state, value)
+        elif code is fold.code and not fold.nested:
+            self.recorder.gives(_getframe(_DEPTH), fold.state, value)
+        else:
+            fold.deep -= 1
+            fold.nested -= code is fold.code
         return None
 
     def _raise(self, code: types.CodeType, offset: int, exception: BaseException) -> Any:

@@ -15,9 +15,9 @@ import types
 from typing import Any
 
 from .bytecode import FREE, GLOBAL, LOCAL, SPACE
-from .classes import ATOMS, json_text
+from .classes import ATOMS, FROZENSET, LEAF, METHOD, TUPLE, json_text
 from .effects import NO_VALUE, has_value, is_dictionary, value_of
-from .frames import State
+from .frames import Rest, State
 from .memory import Memory
 from .own import protect
 from .plan import MODULE, Name
@@ -27,6 +27,7 @@ protect(globals())
 
 _UNHELD = object()
 _SMALL = 2**53
+_MOST_KEPT, _DEEPEST = 32, 3
 _int_text = int.__repr__
 _SCOPES = {LOCAL: "", SPACE: "", GLOBAL: ',"scope":"global"', FREE: ',"scope":"nonlocal"'}
 
@@ -36,6 +37,7 @@ class Names:
 
     def __init__(self, values: Values, memory: Memory, *, holds: bool) -> None:
         self._values = values
+        self._kinds = values.kinds
         self._parts = memory.parts
         self._holds = holds
         self.globals_told: dict[str, tuple[Any, str]] = {}
@@ -53,7 +55,7 @@ class Names:
                 outside = outside.parent
         return state.told
 
-    def look(self, state: State, frame: types.FrameType, names: tuple[Name, ...]) -> None:
+    def look(self, state: State, frame: types.FrameType | Rest, names: tuple[Name, ...]) -> None:
         """Tell those of `names` that have a new value, or none any more."""
         # The inner loop of the tracer: fast locals, and small integers, without a further call.
         space = frame.f_globals if state.code.kind == MODULE else frame.f_locals
@@ -82,8 +84,34 @@ class Names:
             if before is None or before[1] != text:
                 self._parts.append(f'{{"k":"set","f":{state.f},"name":{json_text(name)},"v":{text}{_SCOPES[where]}}}\n')
 
+    def keep(self, state: State, frame: types.FrameType) -> Rest | None:
+        """The variables of a generator that begins to wait, or None if one of them may not be held."""
+        rest, space = Rest(frame), frame.f_locals
+        for name in state.code.variables:
+            if name.where == GLOBAL:
+                continue
+            value = space.get(name.name, NO_VALUE)
+            if value is NO_VALUE or self.is_kept(value):
+                rest.names.append(name)
+                if value is not NO_VALUE:
+                    rest.f_locals[name.name] = value
+                continue
+            told = self.told(state, name).get(name.name)
+            if told is None or self._kinds.of(type(value)).kind != LEAF or told[1] != self._values.text(value):
+                return None
+        return rest
+
+    def is_kept(self, value: Any, depth: int = 0) -> bool:
+        """Whether nothing waits for the end of a value but what the trace holds anyway."""
+        cls = type(value)
+        if id(cls) in ATOMS:
+            return True
+        if cls is tuple:
+            return len(value) <= _MOST_KEPT and depth < _DEEPEST and all(self.is_kept(v, depth + 1) for v in value)
+        return self._kinds.of(cls).kind not in (LEAF, TUPLE, FROZENSET, METHOD)
+
     def _outer(
-        self, state: State, name: Name, frame: types.FrameType, space: Any
+        self, state: State, name: Name, frame: types.FrameType | Rest, space: Any
     ) -> tuple[dict[str, tuple[Any, str]], Any]:
         """Of a name that is no local variable of a function: where its last told value is kept, and its value."""
         told = self.told(state, name)

@@ -39,8 +39,9 @@ Hidden lines. From 3.12 on comprehensions are inlined; line events at instructio
 `LOAD_FAST_AND_CLEAR` to `END_FOR` or `END_ASYNC_FOR`, are not recorded. `Line.hidden` is False, True, or the set of
 offsets that are.
 
-Loops. `Line.loop` is (first line, last line of the body) if the line is the whole header of a loop that may be
-folded: one line, and no `yield` or `await` in the code object.
+Loops. `Line.loop` is set if the line is the whole header of a loop that may be folded: one line without `yield`. Not
+in coroutines and asynchronous generators; not for a loop that yields in a program that waits for the end of objects,
+since what a folded one gave last is held. A generator expression is such a loop, too (`bytecode.expression_loop`).
 
 Offsets. `Code.exits` maps offsets of return and yield instructions to RETURN or YIELD, and the offset that follows a
 yield, too (on 3.13 a frame that yields stands there). `Code.starts` are the offsets
@@ -64,6 +65,7 @@ from .bytecode import (
     SPACE,
     STORES,
     comprehension_variables,
+    expression_loop,
     inlined,
     inner_codes,
     lines_by_offset,
@@ -86,7 +88,8 @@ _MADE_BY_COMPILER = frozenset(
      ".type_params", ".generic_base")
 )  # fmt: skip
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
-_WAITS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
+_ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
+_WAITS = 0x20 | _ASYNC  # CO_GENERATOR
 _NEWLOCALS = 0x2
 _ENDS_LOOP = ("FOR_ITER", "SEND", "END_FOR", "END_SEND", "CLEANUP_THROW")
 
@@ -96,6 +99,14 @@ class Name(NamedTuple):
 
     name: str
     where: int
+
+
+class Loop(NamedTuple):
+    """A loop that may be folded: its first line and the last one of its body; whether a `yield` is in it."""
+
+    first: int
+    last: int
+    gives: bool
 
 
 class Line(NamedTuple):
@@ -108,7 +119,7 @@ class Line(NamedTuple):
     quick: str | None
     sorts: bool
     hidden: bool | frozenset[int]
-    loop: tuple[int, int] | None
+    loop: Loop | None
 
 
 class Code(NamedTuple):
@@ -348,8 +359,21 @@ class _Reader:
             quick=quick_check(effects) if facts and facts.times == 1 else None,
             sorts=bool(facts and facts.sorts),
             hidden=self._hidden_on(number),
-            loop=facts.loop if facts and not self._code.co_flags & _WAITS else None,
+            loop=self._loop_at(number, facts.loop if facts else None),
         )
+
+    def _loop_at(self, number: int, stated: tuple[int, int] | None) -> Loop | None:
+        """The loop whose header a line is, if it may be folded."""
+        if self._kind == GENERATOR and self._code.co_name == "<genexpr>":
+            found = expression_loop(self._instructions, self._line_at)
+            stated = found[1:] if found is not None and found[0] == number else None
+        if stated is None or self._code.co_flags & _ASYNC:
+            return None
+        gives = any(
+            i.opname == "YIELD_VALUE" and stated[0] <= (self._line_at[i.offset] or 0) <= stated[1]
+            for i in self._instructions
+        )
+        return None if gives and not self._facts.holds else Loop(*stated, gives)
 
     def _effects(self, effects: list[Effect], stored: set[Name]) -> tuple[Effect, ...] | None:
         """The line's effects as this frame can resolve them; None if one of them cannot be."""

@@ -30,22 +30,24 @@ import threading
 import types
 from typing import Any
 
-from .bytecode import FREE, GLOBAL
+from .bytecode import FREE, GLOBAL, SPACE
 from .classes import ATOMS, Kinds, json_text, type_qualname
 from .effects import Resolver, has_value, namespace, value_of
 from .folding import Fold
-from .frames import State
+from .frames import Rest, State
 from .heap import Heap
 from .memory import Full, Memory
 from .names import Names
 from .own import protect
-from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Line, Name, Program
+from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Line, Loop, Name, Program
 from .printing import Printed
 from .values import Values, take_standard
 
 protect(globals())
 
 _ROOM = 80
+_NEVER = 2**30
+"""Stands for the resumes of a generator whose values cannot be held."""
 _get_ident, _getrecursionlimit = threading.get_ident, sys.getrecursionlimit
 
 
@@ -55,6 +57,8 @@ class Recorder:
     def __init__(self, program: Program, memory: Memory, *, soft_events: int) -> None:
         self.states: dict[int, State] = {}
         self.fold: Fold | None = None
+        self.resting: Fold | None = None
+        """A fold that goes on if the next event is that of its frame."""
         self.codes = program.codes
         self._program = program
         self._memory = memory
@@ -81,10 +85,13 @@ class Recorder:
 
     def called(self, frame: types.FrameType) -> State:
         """A frame of user code is entered for the first time."""
+        if self.resting is not None:
+            self._leave_fold(frame)
         self._begin()
         code = self.codes[id(frame.f_code)]
         parent = self._parent(frame)
         if parent is not None:
+            parent[0].drives = 0
             self._look_in_the_middle(parent[0], parent[1])
         if code.kind == MODULE and self._frames == 0:
             self._name_module(frame)
@@ -103,12 +110,22 @@ class Recorder:
 
     def resumed(self, frame: types.FrameType, state: State) -> None:
         """A generator or coroutine goes on."""
+        if self.resting is not None:
+            if self.resting.rest is not None and self.resting.rest.frame is frame:
+                self.fold, self.resting = self.resting, None
+                self.fold.wakes()
+                return
+            self._leave_fold(frame)
         self._begin()
         parent = self._parent(frame)
         state.parent = parent[0] if parent else None
         self._measure(state, parent, frame)
         if parent is not None:
             self._look_in_the_middle(parent[0], parent[1])
+        if state.parent is None or state.parent.drives == state.f:
+            state.resumes += 1
+        else:
+            state.parent.drives, state.resumes = state.f, 1
         state.left = None
         self._memory.add(f'{{"k":"resume","f":{state.f},"p":{parent[0].f if parent else 0},"n":{state.n}}}\n')
         if state.folds != self._folds:
@@ -118,6 +135,8 @@ class Recorder:
 
     def line(self, frame: types.FrameType, state: State, number: int) -> None:
         """Line `number` is about to run."""
+        if self.resting is not None:
+            self._leave_fold(frame)
         if self._printed.texts or self._heap.described:
             self._begin()
         line = state.line
@@ -131,6 +150,7 @@ class Recorder:
         state.line = line
         state.n = number
         state.back = state.left = None
+        state.drives = 0
         self._parts.append(f"{state.head}{number}}}\n")
         self._memory.commit()
 
@@ -138,6 +158,8 @@ class Recorder:
         """An exception came up in a line, or came into it."""
         if offset in state.code.quiet and issubclass(type(exception), StopIteration):
             return
+        if self.resting is not None:
+            self._leave_fold(frame)
         self._begin()
         self._look(state, frame)
         self._memory.add(self._raise_record(state, exception))
@@ -157,10 +179,13 @@ class Recorder:
 
     def yielded(self, frame: types.FrameType, state: State, value: Any) -> None:
         """The frame gives `value` and waits."""
+        if self.resting is not None:
+            self._leave_fold(frame)
         self._begin()
         self._look(state, frame)
         self._memory.add(f'{{"k":"yield","f":{state.f},"n":{state.n},"v":{self._text(value)}}}\n')
         self._memory.commit()
+        state.drives = 0
 
     def unwound(self, frame: types.FrameType, state: State) -> None:
         """The frame is left by an exception."""
@@ -200,11 +225,13 @@ class Recorder:
         """Write nothing more."""
         self._memory.closed = True
         self.states.clear()
-        self.fold = None
+        self.fold = self.resting = None
 
     def finish(self, *, ended: bool) -> None:
         """Nothing more will come."""
         try:
+            if self.resting is not None:
+                self._leave_fold(None)
             self._begin()
             if self.fold is not None:
                 self._memory.add(self.fold.record())
@@ -217,27 +244,61 @@ class Recorder:
         self.seal()
 
     def end_fold(self, frame: types.FrameType, state: State) -> None:
-        """The loop or body that ran unrecorded is over: tell it, and the difference it made."""
+        """The loop or body that ran unrecorded is over, or waits: tell it, and the difference it made."""
         fold = self.fold
         assert fold is not None
         self.fold = None
+        self._tell_fold(fold, frame, None)
+        self._look_outside(frame.f_back)
+        state.line = (fold.waits and state.code.lines.get(fold.at)) or state.code.blank
+        if fold.exception is not None:
+            self._memory.add(self._raise_record(state, fold.exception))
+        self._memory.commit()
+
+    def gives(self, frame: types.FrameType, state: State, value: Any) -> None:
+        """The generator whose loop runs unrecorded gives `value` and waits: the fold rests, or is over."""
+        fold = self.fold
+        assert fold is not None
+        fold.gives()
+        rest = self._names.keep(state, frame) if self._names.is_kept(value) else None
+        if rest is None:
+            self.end_fold(frame, state)
+            self.yielded(frame, state, value)
+            state.resumes = _NEVER
+        else:
+            fold.rest, fold.value = rest, value
+            self.fold, self.resting = None, fold
+
+    def _leave_fold(self, frame: types.FrameType | None) -> None:
+        """The fold that rests is over, since `frame` goes on, or nobody does."""
+        fold = self.resting
+        assert fold is not None
+        assert fold.rest is not None
+        self.resting = None
+        state = fold.state
+        self._tell_fold(fold, fold.rest, state.parent)
+        state.line = state.code.lines.get(fold.at) or state.code.blank
+        self._memory.add(f'{{"k":"yield","f":{state.f},"n":{state.n},"v":{self._text(fold.value)}}}\n')
+        self._look_outside(frame)
+        self._memory.commit()
+
+    def _tell_fold(self, fold: Fold, frame: types.FrameType | Rest, driver: State | None) -> None:
+        """The record of a fold of `frame`, and the difference that it made, less the names that `driver` has stored."""
+        state = fold.state
         self._folds += 1
         state.folds = self._folds
         self._begin()
         self._memory.add(fold.record())
         self._heap.check_all()
-        names = state.code.variables
+        names = state.code.variables if fold.rest is None else tuple(fold.rest.names)
         if fold.is_call:
             names = tuple(name for name in names if name.where in (FREE, GLOBAL))
-        if not self._holds:
+        if isinstance(frame, types.FrameType) and not self._holds:
             self._heap.walk(self._values_of((*names, *self._program.globals), frame))
         self._names.look(state, frame, names)
-        self._names.look(state, frame, self._program.globals)
-        self._look_outside(frame)
-        state.line, state.n = state.code.blank, fold.at
-        if fold.exception is not None:
-            self._memory.add(self._raise_record(state, fold.exception))
-        self._memory.commit()
+        stored = {name.name for name in driver.line.names if name.where in (GLOBAL, SPACE)} if driver else ()
+        self._names.look(state, frame, tuple(name for name in self._program.globals if name.name not in stored))
+        state.n = fold.at
 
     def _begin(self) -> None:
         self._printed.flush()
@@ -257,6 +318,8 @@ class Recorder:
             self._look_at_objects(state, frame)
 
     def _leave(self, frame: types.FrameType, state: State) -> None:
+        if self.resting is not None:
+            self._leave_fold(frame)
         self._begin()
         line = state.line
         if line.effects is None or line.effects:
@@ -355,9 +418,8 @@ class Recorder:
         """How many more frames there may be before it gets tight."""
         return (self.own_limit or _getrecursionlimit()) - _ROOM - state.depth
 
-    def _look_outside(self, frame: types.FrameType) -> None:
-        """Variables of the frames outside that functions in them rebind."""
-        outside = frame.f_back
+    def _look_outside(self, outside: types.FrameType | None) -> None:
+        """Variables of the frames from there on that functions in them rebind."""
         while outside is not None:
             state = self.states.get(id(outside))
             if state is not None and state.code.code is outside.f_code and state.code.shared:
@@ -369,13 +431,15 @@ class Recorder:
         if type(name) is str:
             self._kinds.module_name = name
 
-    def _fold_loop(self, state: State, frame: types.FrameType, number: int, loop: tuple[int, int]) -> bool:
+    def _fold_loop(self, state: State, frame: types.FrameType, number: int, loop: Loop) -> bool:
         """Count a visit to a loop's header; whether the loop runs unrecorded from here."""
         visits = state.visits[number] = state.visits.get(number, 0) + 1
         if visits <= 2 or self._memory.count < self._soft_events or self._threaded:
             return False
+        if loop.gives and not 2 <= state.resumes < _NEVER:
+            return False
         self._memory.commit()
-        self.fold = Fold(frame, state, self._room(state), number, *loop)
+        self.fold = Fold(frame, state, self._room(state), number, loop)
         return True
 
     def _fold_body(self, state: State, frame: types.FrameType) -> None:

@@ -157,6 +157,9 @@ class SettraceCore(Guarded):
                 if unwinds or how != YIELD:
                     self._states.pop(id(frame), None)
                 return
+            if how == YIELD and not unwinds:
+                self.recorder.gives(frame, state, value)
+                return
             self.recorder.end_fold(frame, state)
         if unwinds:
             self.recorder.unwound(frame, state)

@@ -220,7 +220,8 @@ class _ScopeReader:
     def _loop(self, node: ast.While | ast.For | ast.AsyncFor, header: ast.expr) -> None:
         last = node.body[-1].end_lineno or node.lineno
         one_line = node.lineno == header.lineno == header.end_lineno
-        if one_line and not isinstance(node, ast.AsyncFor):
+        waits = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(header))
+        if one_line and not waits and not isinstance(node, ast.AsyncFor):
             self._scope.lines[node.lineno].loop = (node.lineno, last)
 
     def _unit(self, nodes: list[Any], first: int | None = None, last: int | None = None) -> None:

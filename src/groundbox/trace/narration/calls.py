@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from groundbox.trace import schema
-from groundbox.trace.narration.generators import Generators, is_unnamed
+from groundbox.trace.narration.generators import Generators, Parts, is_unnamed
 from groundbox.trace.narration.narration import Claim, ClaimKind
 from groundbox.trace.narration.outcomes import Outcomes, unwound
 from groundbox.trace.narration.policy import Level, level_of
 from groundbox.trace.narration.reasons import Why
 from groundbox.trace.narration.telling import Telling, Where, claim, listed
 from groundbox.trace.narration.titles import arguments_of, title
-from groundbox.trace.structure import Activation, Node, Step
+from groundbox.trace.structure import Activation, Node
 
 Block = Callable[[Sequence[Node], Where], None]
 
@@ -20,11 +20,11 @@ Block = Callable[[Sequence[Node], Where], None]
 class Calls:
     """Tells activations."""
 
-    def __init__(self, telling: Telling, block: Block, tell_step: Callable[[Step, Where], object]) -> None:
+    def __init__(self, telling: Telling, block: Block, parts: Parts) -> None:
         self._telling = telling
         self._block = block
         self._outcomes = Outcomes(telling)
-        self._generators = Generators(telling, tell_step)
+        self._generators = Generators(telling, parts)
         self._titles: dict[int, str] = {}
 
     def tell(self, activation: Activation, where: Where) -> None:

@@ -5,20 +5,29 @@ from __future__ import annotations
 import ast
 import bisect
 from collections.abc import Callable
+from typing import NamedTuple
 
 from groundbox.trace import schema
+from groundbox.trace.folding import loops
 from groundbox.trace.narration.narration import ClaimKind
 from groundbox.trace.narration.policy import Level
 from groundbox.trace.narration.telling import Telling, Where, claim
-from groundbox.trace.structure import Activation, Step
+from groundbox.trace.structure import Activation, Folded, Loop, Step
+
+
+class Parts(NamedTuple):
+    """What tells parts of a body."""
+
+    step: Callable[[Step, Where], object]
+    fold: Callable[[Loop, Folded, Where], object]
 
 
 class Generators:
     """Tells the values that generators gave, at the moments at which they gave them."""
 
-    def __init__(self, telling: Telling, tell_step: Callable[[Step, Where], object]) -> None:
+    def __init__(self, telling: Telling, parts: Parts) -> None:
         self._telling = telling
-        self._tell_step = tell_step
+        self._parts = parts
         self._rests: dict[int, list[int]] = {}
         for ref, record in enumerate(telling.trace.records):
             if isinstance(record, schema.Yield):
@@ -52,10 +61,19 @@ class Generators:
         """What its own code did until it rested, step by step: its loops go on over several rests."""
         rest = self._next(activation, since) or activation.last
         where = Where(activation=activation, level=level, nested=Level.RESULT)
+        folds = [(fold.record, fold, loop) for loop in loops(activation.body) for fold in loop.folds]
+        folds = sorted((each for each in folds if since < each[0] <= rest), key=lambda each: each[0])
         for step in activation.steps():
             told = since < step.step and step.last <= rest and not step.yields
-            if told and isinstance(step.statement, ast.If | ast.Assign | ast.AugAssign):
-                self._tell_step(step, where)
+            if not told or not isinstance(step.statement, ast.If | ast.Assign | ast.AugAssign):
+                continue
+            while folds and folds[0][0] < step.step:
+                self._parts.fold(folds[0][2], folds[0][1], where)
+                self._telling.draft.stop()
+                del folds[0]
+            self._parts.step(step, where)
+        for _, fold, loop in folds:
+            self._parts.fold(loop, fold, where)
 
     def _next(self, activation: Activation, since: int) -> int | None:
         """Its first yield after a record, if it did not end before."""

@@ -50,7 +50,7 @@ class Loops:
         self._intro(loop, where)
         for stretch in self._stretches(loop, level):
             if stretch.fold is not None:
-                self._tell_fold(loop, stretch.fold, where)
+                self.tell_fold(loop, stretch.fold, where)
             elif stretch.level == Level.SILENT:
                 self._tell_left_out(loop, stretch.iterations, where)
             else:
@@ -246,7 +246,8 @@ class Loops:
             claims.append(claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}"))
         return texts, claims
 
-    def _tell_fold(self, loop: Loop, fold: Folded, where: Where) -> None:
+    def tell_fold(self, loop: Loop, fold: Folded, where: Where) -> None:
+        """Iterations that were not recorded: how many they were, and what they led to."""
         telling = self._telling
         frame = where.activation.frame
         before = self._gaps.look(frame)

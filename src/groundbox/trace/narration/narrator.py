@@ -17,6 +17,7 @@ from groundbox.trace.narration.answers import answer_of
 from groundbox.trace.narration.backward import Backward
 from groundbox.trace.narration.calls import Calls
 from groundbox.trace.narration.draft import Draft
+from groundbox.trace.narration.generators import Parts
 from groundbox.trace.narration.loops import Loops, is_way_out
 from groundbox.trace.narration.narration import ClaimKind, Narration, Sentence
 from groundbox.trace.narration.phrases import Voice
@@ -24,7 +25,7 @@ from groundbox.trace.narration.policy import LADDER, STARTS, Level, Policy
 from groundbox.trace.narration.statements import Statements
 from groundbox.trace.narration.telling import Telling, Where, claim, listed
 from groundbox.trace.reading import Trace
-from groundbox.trace.structure import Activation, Loop, Node, Step
+from groundbox.trace.structure import Activation, Folded, Loop, Node, Step
 
 MAX_GLOBALS: Final = 8
 """Values of the module that are told at the start."""
@@ -84,7 +85,7 @@ class Teller:
 
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
-        self._calls = Calls(telling, self.block, self._step)
+        self._calls = Calls(telling, self.block, Parts(self._step, self._fold))
         self._statements = Statements(telling, self._calls)
         self._loops = Loops(telling, self._statements, self.block)
 
@@ -112,6 +113,9 @@ class Teller:
 
     def _step(self, step: Step, where: Where) -> None:
         self._statements.tell(step, where)
+
+    def _fold(self, loop: Loop, fold: Folded, where: Where) -> None:
+        self._loops.tell_fold(loop, fold, where)
 
     def _globals(self, root: Activation) -> None:
         """The module's own values that its functions read."""

@@ -6,6 +6,13 @@
 
 #include "states.h"
 
+/* A variable of a generator that waits. Strong, or NULL. */
+typedef struct {
+    PyObject *value;
+    /* It has the text last told for it. */
+    bool same;
+} Kept;
+
 typedef struct {
     bool going;
     /* Only compared. */
@@ -18,9 +25,18 @@ typedef struct {
     bool is_call;
     /* What came up in its frame last, or NULL. Strong. */
     PyObject *exception;
+    /* While it rests: its generator's frame, which is only compared, and what was given last. Strong. A generator may go
+     * away without an event, and then its slots must not be read, so `kept` has the values of `Code.variables`. */
+    PyFrameObject *rests;
+    Kept *kept;
+    PyObject *value;
+    /* Its frame is in the middle of an iteration. */
+    bool waits;
+    /* Something was given since the last line event, so the last visit to the header has begun an iteration. */
+    bool began;
 } Fold;
 
-/* The one that is going on: nothing is recorded while it lasts. */
+/* The one that is going on: nothing is recorded while it lasts, unless it rests; then `going` is false. */
 extern Fold fold;
 
 /* `loop` is the line of the loop's header, or NULL for a body. */
@@ -30,6 +46,10 @@ bool fold_goes_on(int number);
 /* An exception came up in its frame. */
 void fold_raised(PyObject *exception, int offset);
 void fold_drop(void);
+/* Its frame, a generator's, gives a value and waits; whether the fold can rest, since all may be held. */
+bool fold_rest(PyFrameObject *frame, PyObject *value);
+/* Its frame goes on. */
+void fold_wake(void);
 /* Writes the `fold` record. */
 void tell_fold(void);
 /* Whether an exception only ends a loop. */

@@ -109,6 +109,36 @@ static PyObject *value_in_body(const Name *name, PyFrameObject *frame)
     return value;
 }
 
+void look_at_kept(State *state, const Kept *kept)
+{
+    const Names *names = &state->code->variables;
+    for (int i = 0; i < names->count; i++) {
+        Told *told = names->of[i].where == GLOBAL || kept[i].same ? NULL : told_of(state, &names->of[i]);
+        if (told)
+            look_at_name(state, &names->of[i], told, kept[i].value);
+    }
+}
+
+static bool has_name(const Line *line, const Name *name)
+{
+    for (int i = 0; line && i < line->names.count; i++) {
+        int where = line->names.of[i].where;
+        if ((where == GLOBAL || where == SPACE) && line->names.of[i].name == name->name)
+            return true;
+    }
+    return false;
+}
+
+void look_at_globals(State *state, PyFrameObject *frame, const Line *but)
+{
+    const Names *names = &core.plan.globals;
+    for (int i = 0; i < names->count; i++) {
+        Told *told = has_name(but, &names->of[i]) ? NULL : told_of(state, &names->of[i]);
+        if (told)
+            look_at_name(state, &names->of[i], told, value_of(&names->of[i], state->code, frame));
+    }
+}
+
 void look_at_names(State *state, PyFrameObject *frame, const Names *names)
 {
     for (int i = 0; i < names->count; i++) {

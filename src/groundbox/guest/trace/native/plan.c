@@ -249,6 +249,7 @@ static bool read_loop(const Reader *reader, PyObject *from, Line *line)
     line->loop = reader->code->loop_count++;
     line->loop_first = (int)PyLong_AsLong(PyTuple_GET_ITEM(from, 0));
     line->loop_last = (int)PyLong_AsLong(PyTuple_GET_ITEM(from, 1));
+    line->loop_gives = PyTuple_GET_ITEM(from, 2) == Py_True;
     return !PyErr_Occurred();
 }
 

@@ -60,6 +60,8 @@ typedef struct {
     Effect *effects;
     bool sorts, hidden, loops;
     int loop_first, loop_last;
+    /* Whether a `yield` is in the loop. */
+    bool loop_gives;
     /* Which loop of its code object it is. */
     int loop;
     /* By code unit, or NULL. */

@@ -11,7 +11,7 @@
 #include "printing.h"
 #include "values.h"
 
-enum { MOST_ARGS = 32, VISITS_SHOWN = 2, CALLS_SHOWN = 2 };
+enum { MOST_ARGS = 32, VISITS_SHOWN = 2, CALLS_SHOWN = 2, RESUMES_SHOWN = 2, NEVER = 1 << 30 };
 
 static struct {
     long long frames, soft_events;
@@ -114,12 +114,60 @@ static State *outside(const Activation *activation, PyFrameObject **frame)
     return NULL;
 }
 
-/* Variables of the frames outside that functions in them rebind. */
-static void look_outside(PyFrameObject *frame)
+/* Variables of the frames outside that functions in them rebind; and, `within`, of this frame. */
+static void look_outside(PyFrameObject *frame, bool within)
 {
     PyFrameObject *around = frame;
+    Code *code = within ? plan_of(&core.plan, frame_code(frame)) : NULL;
+    State *own = code ? state_of(frame, code) : NULL;
+    if (own)
+        look_at_names(own, frame, &own->code->shared);
     for (State *state; (state = outside(around->f_frame, &around));)
         look_at_names(state, around, &state->code->shared);
+}
+
+static void tell_value(const State *state, const char *kind, PyObject *value)
+{
+    size_t start = record_begin();
+    text_literal(&core.text, "{\"k\":\"");
+    text_bytes(&core.text, kind, strlen(kind));
+    text_literal(&core.text, "\",\"f\":");
+    text_int(&core.text, state->f);
+    text_literal(&core.text, ",\"n\":");
+    text_int(&core.text, state->n);
+    if (value) {
+        text_literal(&core.text, ",\"v\":");
+        write_value(value, 0);
+    }
+    text_char(&core.text, '}');
+    record_end(start);
+}
+
+/* The fold's record, and the objects that it changed. */
+static void tell_end_of_fold(State *state)
+{
+    begin();
+    tell_fold();
+    state->folds = ++recorder.folds;
+    heap_check_all();
+}
+
+/* The fold that rests is over, since `frame` goes on, or nobody does. */
+static void leave_fold(PyFrameObject *frame)
+{
+    State *state = fold.state, *driver = state->parent;
+    PyFrameObject *generator = (PyFrameObject *)Py_NewRef(fold.rests);
+    tell_end_of_fold(state);
+    look_at_kept(state, fold.kept);
+    look_at_globals(state, generator, driver ? driver->line : NULL);
+    state->n = fold.at;
+    state->line = plan_line(state->code, fold.at);
+    tell_value(state, "yield", fold.value);
+    fold_drop();
+    if (frame)
+        look_outside(frame, true);
+    Py_DECREF(generator);
+    commit();
 }
 
 static void name_module(PyFrameObject *frame)
@@ -183,11 +231,15 @@ static void fold_body(State *state, const PyFrameObject *frame)
 
 void recorder_called(PyFrameObject *frame, Code *code)
 {
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     PyFrameObject *parent_frame;
     State *parent = outside(frame->f_frame, &parent_frame);
-    if (parent)
+    if (parent) {
+        parent->drives = 0;
         look_in_the_middle(parent, parent_frame);
+    }
     if (code->kind == MODULE && !recorder.frames)
         name_module(frame);
     State *state = state_add(frame, code);
@@ -203,12 +255,21 @@ void recorder_called(PyFrameObject *frame, Code *code)
 
 void recorder_resumed(PyFrameObject *frame, State *state)
 {
+    if (fold.rests == frame) {
+        fold_wake();
+        return;
+    }
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     PyFrameObject *parent_frame;
     State *parent = outside(frame->f_frame, &parent_frame);
     state_set_parent(state, parent);
     if (parent)
         look_in_the_middle(parent, parent_frame);
+    state->resumes = !parent || parent->drives == state->f ? state->resumes + 1 : 1;
+    if (parent)
+        parent->drives = state->f;
     state->left = 0;
     size_t start = record_begin();
     text_literal(&core.text, "{\"k\":\"resume\",\"f\":");
@@ -230,7 +291,7 @@ void recorder_resumed(PyFrameObject *frame, State *state)
 static bool fold_loop(State *state, const PyFrameObject *frame, int number, const Line *line)
 {
     int visits = ++state->visits[line->loop];
-    if (visits <= VISITS_SHOWN || !may_fold())
+    if (visits <= VISITS_SHOWN || !may_fold() || (line->loop_gives && (state->resumes < RESUMES_SHOWN || state->resumes >= NEVER)))
         return false;
     commit();
     fold_begin(frame, state, number, line);
@@ -240,6 +301,8 @@ static bool fold_loop(State *state, const PyFrameObject *frame, int number, cons
 void recorder_line(PyFrameObject *frame, State *state, int number)
 {
     const Line *line = plan_line(state->code, number);
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     look(state, frame, &state->line->names);
     if (line->loops && fold_loop(state, frame, number, line))
@@ -248,6 +311,7 @@ void recorder_line(PyFrameObject *frame, State *state, int number)
     state->n = number;
     objects_cut(&state->back, 0);
     state->left = 0;
+    state->drives = 0;
     size_t start = record_begin();
     text_literal(&core.text, "{\"k\":\"line\",\"f\":");
     text_int(&core.text, state->f);
@@ -289,31 +353,18 @@ void recorder_raised(PyFrameObject *frame, State *state, PyObject *exception, in
 {
     if (is_quiet(state->code, exception, offset))
         return;
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     look(state, frame, &state->line->names);
     tell_raise(state, exception);
     commit();
 }
 
-static void tell_value(const State *state, const char *kind, PyObject *value)
-{
-    size_t start = record_begin();
-    text_literal(&core.text, "{\"k\":\"");
-    text_bytes(&core.text, kind, strlen(kind));
-    text_literal(&core.text, "\",\"f\":");
-    text_int(&core.text, state->f);
-    text_literal(&core.text, ",\"n\":");
-    text_int(&core.text, state->n);
-    if (value) {
-        text_literal(&core.text, ",\"v\":");
-        write_value(value, 0);
-    }
-    text_char(&core.text, '}');
-    record_end(start);
-}
-
 void recorder_returned(PyFrameObject *frame, State *state, PyObject *value)
 {
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     look(state, frame, &state->line->last_names);
     State *parent = state->parent;
@@ -327,14 +378,19 @@ void recorder_returned(PyFrameObject *frame, State *state, PyObject *value)
 
 void recorder_yielded(PyFrameObject *frame, State *state, PyObject *value)
 {
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     look(state, frame, &state->line->names);
     tell_value(state, "yield", value);
     commit();
+    state->drives = 0;
 }
 
 void recorder_unwound(PyFrameObject *frame, State *state)
 {
+    if (fold.rests)
+        leave_fold(frame);
     begin();
     look(state, frame, &state->line->last_names);
     if (state->parent) {
@@ -349,22 +405,28 @@ void recorder_unwound(PyFrameObject *frame, State *state)
 void recorder_end_fold(PyFrameObject *frame, State *state)
 {
     int at = fold.at;
-    bool is_call = fold.is_call;
+    bool waits = fold.waits, is_call = fold.is_call;
     PyObject *exception = Py_XNewRef(fold.exception);
-    begin();
-    tell_fold();
+    tell_end_of_fold(state);
     fold_drop();
-    state->folds = ++recorder.folds;
-    heap_check_all();
     look_at_names(state, frame, is_call ? &state->code->outer : &state->code->variables);
-    look_at_names(state, frame, &core.plan.globals);
-    look_outside(frame);
-    state->line = &state->code->blank;
+    look_at_globals(state, frame, NULL);
+    look_outside(frame, false);
+    state->line = waits ? plan_line(state->code, at) : &state->code->blank;
     state->n = at;
     if (exception)
         tell_raise(state, exception);
     Py_XDECREF(exception);
     commit();
+}
+
+void recorder_gives(PyFrameObject *frame, State *state, PyObject *value)
+{
+    if (fold_rest(frame, value))
+        return;
+    recorder_end_fold(frame, state);
+    recorder_yielded(frame, state, value);
+    state->resumes = NEVER;
 }
 
 void recorder_lost(PyObject *why)
@@ -375,6 +437,8 @@ void recorder_lost(PyObject *why)
 
 void recorder_finish(bool ended)
 {
+    if (fold.rests)
+        leave_fold(NULL);
     begin();
     if (fold.going) {
         tell_fold();

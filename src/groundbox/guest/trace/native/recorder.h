@@ -21,5 +21,7 @@ void recorder_lost(PyObject *why);
 
 /* The fold is over: tells it, and the difference it made. */
 void recorder_end_fold(PyFrameObject *frame, State *state);
+/* The generator whose loop runs unrecorded gives a value and waits: the fold rests, or is over. */
+void recorder_gives(PyFrameObject *frame, State *state, PyObject *value);
 
 #endif

@@ -42,6 +42,10 @@ typedef struct State {
     /* The frame under this one that was last left by an exception, or 0, and that. */
     long long left;
     const PyObject *left_by;
+    /* Number of the generator that its present line made go on last, if no other user code has run since; or 0. */
+    long long drives;
+    /* Of a generator: how often the line that drives it has done so. */
+    int resumes;
     /* By loop of the code object: how often its header was come to. */
     int *visits;
     /* How many folds had ended when all its names were last known. */

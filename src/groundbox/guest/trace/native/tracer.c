@@ -143,6 +143,10 @@ static void on_return(PyFrameObject *frame, Code *code, PyObject *value)
                 state_remove(frame);
             return;
         }
+        if (how == YIELDS && !unwinds) {
+            recorder_gives(frame, state, value ? value : Py_None);
+            return;
+        }
         recorder_end_fold(frame, state);
     }
     if (unwinds)

@@ -159,6 +159,8 @@ def begin_of(run: LoopRun, number: int) -> int | None:
     for iteration in run.loop.iterations:
         if iteration.number == number:
             first = iteration.header or next((node for node in iteration.body if isinstance(node, Step)), None)
+            if first is not None and first.step in first.yields:  # it began in the fold that stands before it
+                return first.step - 1
             return first.step if first is not None else None
     folds = (fold for fold in run.loop.folds if fold.after < number <= fold.after + fold.iterations)
     return next((fold.record for fold in folds), None)
