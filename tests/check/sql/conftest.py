@@ -1,10 +1,12 @@
 """A small shop, in a SQLite file that is opened in a sandbox as any other."""
 
+import contextlib
 import sqlite3
 
 import pytest
 
 from groundbox.check.sql.files import FileDatabase
+from groundbox.databases.database import Database
 
 SCRIPT = """
 CREATE TABLE customer (customer_id INTEGER PRIMARY KEY, name TEXT, city TEXT, age INTEGER, is_member TEXT);
@@ -50,3 +52,54 @@ def shop(shop_file):
     pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
     with FileDatabase(shop_file, "sqlite") as database:
         yield database
+
+
+def statements(script, dialect):
+    """Those of a script that is written for SQLite, in words that an engine knows."""
+    if dialect != "sqlite":
+        script = script.replace(" TEXT", " VARCHAR(40)").replace(" REAL", " DOUBLE PRECISION")
+    if dialect == "mysql":
+        script = script.replace('"', "`")
+    return [each for each in script.split(";\n") if each.strip()]
+
+
+@pytest.fixture(scope="session")
+def database_of(request, tmp_path_factory):
+    """Makes a database of a script in one engine; skips where that is not installed."""
+    with contextlib.ExitStack() as opened:
+
+        def make(dialect, script, name):
+            if dialect in ("postgres", "mysql"):
+                return _on_server(dialect, script, name, request)
+            path = tmp_path_factory.mktemp(name) / f"{name}.{dialect}"
+            _made(path, dialect, script)
+            return opened.enter_context(FileDatabase(path, dialect))
+
+        yield make
+
+
+def _made(path, dialect, script):
+    if dialect == "sqlite":
+        connection = sqlite3.connect(path)
+    else:
+        duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'groundbox[data]'")
+        connection = duckdb.connect(str(path))
+    for statement in statements(script, dialect):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def _on_server(dialect, script, name, request):
+    from groundbox.check.sql.servers import ServerDatabase
+
+    server = request.getfixturevalue("postgres" if dialect == "postgres" else "mariadb")
+    server.execute(f"CREATE DATABASE {name}")
+    for statement in statements(script, dialect):
+        server.execute(statement, name)
+    if dialect == "postgres":
+        server.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
+    else:
+        server.execute(f"GRANT SELECT ON {name}.* TO reader@localhost")
+    url = server.url("reader").replace("/shop?", f"/{name}?")
+    return ServerDatabase(Database(url=url, allow_powerful=True), dialect)

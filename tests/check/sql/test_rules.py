@@ -554,6 +554,7 @@ NEAR_MISSES = [
     ("value_blanks", None, "SELECT name FROM customer WHERE TRIM(city) = 'Oslo'"),
     ("text_order", None, "SELECT title FROM product WHERE CAST(stock AS INTEGER) > 9"),
     ("tie_at_limit", None, "SELECT city FROM customer GROUP BY city ORDER BY COUNT(*) DESC, city LIMIT 1"),
+    ("tie_at_limit", None, "SELECT country, COUNT(*) FROM town GROUP BY country ORDER BY COUNT(*) DESC LIMIT 1"),
     ("empty_join", None, "SELECT 1 FROM customer WHERE customer_id NOT IN (SELECT order_id FROM orders) AND age > 99"),
     (
         "not_in_with_null",

@@ -86,7 +86,8 @@ class Probes:
             f"FROM {self.name(table)} WHERE {compared} LIKE {self.literal(wanted)}",
             f"what {pattern!r} finds",
         )
-        return (int(row[0]), int(row[1])) if row and all(isinstance(value, (int, float)) for value in row) else None
+        counts = [_whole(value) for value in row or ()]
+        return (counts[0], counts[1]) if len(counts) == 2 and counts[0] is not None and counts[1] is not None else None
 
     def repeats(self, table: str, columns: Sequence[str]) -> bool | None:
         """Whether two rows of a table are alike in some columns."""
@@ -105,7 +106,7 @@ class Probes:
             f"FROM {self.name(table)}",
             f"whether {table}.{column} refers to {other}.{key}",
         )
-        return bool(row and row[0] and row[1] == 0)
+        return bool(row and _whole(row[0]) and _whole(row[1]) == 0)
 
     def size_of(self, sql: str, purpose: str) -> int | None:
         """How many rows a query gives."""
@@ -119,3 +120,11 @@ class Probes:
     def _text(self, column: Column) -> str:
         name = self.name(column.name)
         return name if self._dialect in ("sqlite", "mysql") else f"CAST({name} AS VARCHAR)"
+
+
+def _whole(value: Any) -> int | None:
+    """A count or a sum of counts; MySQL's sums are decimals, which come as texts."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -41,6 +41,11 @@ FROM information_schema.table_constraints t JOIN information_schema.key_column_u
   ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name AND k.table_name = t.table_name
 WHERE t.table_schema = {here} AND t.constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY 1, 2, k.ordinal_position
 """
+_KEYS_MYSQL: Final = """
+SELECT table_name, index_name, CASE WHEN index_name = 'PRIMARY' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, column_name
+FROM information_schema.statistics WHERE table_schema = {here} AND non_unique = 0 ORDER BY 1, 2, seq_in_index
+"""
+"""MariaDB's table_constraints, like PostgreSQL's, is empty for those who may only read."""
 _FOREIGN_MYSQL: Final = """
 SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name
 FROM information_schema.key_column_usage WHERE table_schema = {here} AND referenced_table_name IS NOT NULL
@@ -75,7 +80,7 @@ JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
 JOIN pg_catalog.pg_attribute b ON b.attrelid = p.oid AND b.attnum = u.other
 WHERE n.nspname = {here} AND k.contype = 'f' ORDER BY 1, 2, u.place
 """
-_KEYS_OF: Final = {"postgres": _KEYS_POSTGRES}
+_KEYS_OF: Final = {"postgres": _KEYS_POSTGRES, "mysql": _KEYS_MYSQL}
 _FOREIGN_OF: Final = {"postgres": _FOREIGN_POSTGRES, "mysql": _FOREIGN_MYSQL}
 _HERE: Final = {"mysql": "database()"}
 

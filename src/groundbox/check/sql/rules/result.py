@@ -151,12 +151,12 @@ def tie(c: Context) -> Iterator[Finding]:
         if not (select is top or select.place == "subquery"):
             continue
         tree = select.node.copy()
-        keys = [ordered.this.copy() for ordered in tree.args["order"].expressions]
         names = {each.alias: each.unalias() for each in tree.expressions if each.alias}
-        keys = [
-            names[key.name].copy() if isinstance(key, exp.Column) and not key.table and key.name in names else key
-            for key in keys
-        ]
+        for ordered in tree.args["order"].expressions:  # names of projections, which are not shown here
+            key = ordered.this
+            if isinstance(key, exp.Column) and not key.table and key.name in names:
+                ordered.set("this", names[key.name].copy())
+        keys = [ordered.this.copy() for ordered in tree.args["order"].expressions]
         if tree.args.get("distinct"):
             continue
         tree.set("expressions", [exp.alias_(key, f"key_{i}", quoted=True) for i, key in enumerate(keys)])
