@@ -482,6 +482,40 @@ FIRES = [
         "SELECT c.name, o.total FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id",
         "SELECT o.order_id, i.amount FROM orders o LEFT JOIN item i ON o.order_id = i.order_id",
     ),
+    ("filter_repeats_sums", None, f"SELECT AVG(c.age) {JOINED}", f"SELECT AVG(o.total) {JOINED}"),
+    (
+        "outer_join_undone",
+        None,
+        "SELECT c.name, o.total FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "WHERE o.status = 'paid'",
+        "SELECT c.name, o.total FROM customer c LEFT JOIN orders o ON c.customer_id = o.customer_id "
+        "AND o.status = 'paid'",
+    ),
+    (
+        "negation_drops_null",
+        None,
+        "SELECT order_id FROM orders WHERE customer_id <> 1",
+        "SELECT order_id FROM orders WHERE status <> 'open'",
+    ),
+    (
+        "set_by_label",
+        None,
+        "SELECT name FROM customer WHERE age > 30 INTERSECT SELECT name FROM customer WHERE age < 30",
+        "SELECT city FROM customer WHERE age > 30 INTERSECT SELECT city FROM customer WHERE age < 30",
+    ),
+    (
+        "union_drops_rows",
+        None,
+        "SELECT SUM(n) FROM (SELECT age AS n FROM customer UNION SELECT amount FROM item) AS counted",
+        "SELECT SUM(n) FROM (SELECT age AS n FROM customer UNION ALL SELECT amount FROM item) AS counted",
+    ),
+    (
+        "extreme_of_others",
+        None,
+        "SELECT name FROM customer WHERE city = 'Paris' AND age = (SELECT MAX(age) FROM customer)",
+        "SELECT name FROM customer WHERE city = 'Paris' AND age = (SELECT MAX(age) FROM customer WHERE city = 'Paris')",
+    ),
+    ("recomputed_differs", None, "SELECT MAX(stock) FROM product", "SELECT MAX(price) FROM product"),
 ]
 
 

@@ -55,6 +55,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "duplicates_by_join",
         "fan_out",
         "fan_out_count",
+        "filter_repeats_sums",
         "group_by_label",
         "group_of_one",
         "key_repeated",
@@ -109,7 +110,16 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
         "than_any",
         "total_missing",
     ),
-    "variants": ("inner_join_drops", "outer_join_matters"),
+    "variants": (
+        "extreme_of_others",
+        "inner_join_drops",
+        "negation_drops_null",
+        "outer_join_matters",
+        "outer_join_undone",
+        "set_by_label",
+        "union_drops_rows",
+    ),
+    "recomputed": ("recomputed_differs",),
     "candidates": ("candidates_disagree", "candidates_outvote"),
 }
 FAMILY_OF: Final[Mapping[str, str]] = {f"sql.{code}": family for family, codes in FAMILIES.items() for code in codes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from groundbox.check.sql.budget import Budget
 from groundbox.check.sql.probes import Probes
@@ -13,6 +13,8 @@ from groundbox.check.sql.query import Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.schema import Schema
 from groundbox.check.sql.source import Rows
+
+_SLOW: Final = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,16 @@ class Context:
     @cached_property
     def rows(self) -> Rows | None:
         """What the query gives; None when it fails or was not run."""
-        return self.budget.ask(self.query.text.rstrip().rstrip(";"), "the result of the query")
+        return self.budget.ask(self._sent, "the result of the query")
+
+    @property
+    def _sent(self) -> str:
+        return self.query.text.rstrip().rstrip(";")
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the query took so long that other forms of it would take all the time there is."""
+        return self.rows is not None and self.budget.share(self._sent) > _SLOW
 
     @cached_property
     def probes(self) -> Probes:

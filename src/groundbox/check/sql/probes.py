@@ -108,6 +108,12 @@ class Probes:
         )
         return bool(row and _whole(row[0]) and _whole(row[1]) == 0)
 
+    def holds_text(self, table: str, column: str) -> bool:
+        """Whether a column of SQLite, where any column may, holds a text."""
+        sql = f"SELECT 1 FROM {self.name(table)} WHERE typeof({self.name(column)}) = 'text'"
+        answer = self._budget.ask(sql, f"texts in {table}.{column}", max_rows=1)
+        return bool(answer is not None and answer.rows)
+
     def size_of(self, sql: str, purpose: str) -> int | None:
         """How many rows a query gives."""
         found = self._budget.value(f"SELECT COUNT(*) FROM ({sql}) AS counted", purpose)

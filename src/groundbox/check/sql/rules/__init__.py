@@ -7,7 +7,20 @@ from groundbox.check.sql.finding import Rule
 
 def all_rules() -> tuple[Rule, ...]:
     """Every rule."""
-    from groundbox.check.sql.rules import conditions, joins, repeats, result, values, variants, wording, wording_columns
+    from groundbox.check.sql.rules import (
+        conditions,
+        joins,
+        mutations,
+        recomputed,
+        repeats,
+        result,
+        rewritings,
+        values,
+        variants,
+        wording,
+        wording_columns,
+    )
 
-    modules = (values, joins, conditions, repeats, result, wording_columns, wording, variants)
+    asked = (values, joins, conditions, repeats, result, wording_columns, wording, variants)
+    modules = (*asked, rewritings, mutations, recomputed)  # those that ask the most come last
     return tuple(rule for module in modules for rule in module.RULES)

@@ -9,6 +9,7 @@ from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
 from groundbox.check.sql.parts import Select, own, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.rules.rewritings import with_exists
 
 
 def fan_out(c: Context) -> Iterator[Finding]:
@@ -107,13 +108,23 @@ def duplicate_rows(c: Context) -> Iterator[Finding]:
     if count == 0:
         return
     joined, key = _repeated_by_a_join(c, top), _shown_key(c, top)
+    others, form = (with_exists(c) if not top.aggregates() else None) or ([], None)
+    evidence = {"rows": len(rows.rows), "repetitions": count}
+    told = ", and a join may have made them" if joined else ""
+    if form is not None:
+        evidence |= {"with_exists": len(form.rows)}
+        told = (
+            f": the join with {' and '.join(others)} only chooses rows, and repeats them; with EXISTS in its place "
+            f"there are {len(form.rows)} rows"
+        )
     yield Finding(
         code="sql.key_repeated" if key else "sql.duplicates_by_join" if joined else "sql.duplicate_rows",
-        message=f"{count} of {len(rows.rows)} rows of the result are repetitions"
-        + (", and a join may have made them" if joined else "")
+        message=f"{count} of {len(rows.rows)} rows of the result are repetitions{told}"
         + (f": the same {key} is told more than once" if key else ""),
-        hint="Add DISTINCT where each is meant once; else select what tells them apart.",
-        evidence={"rows": len(rows.rows), "repetitions": count},
+        hint=f"Write WHERE EXISTS (SELECT 1 FROM {others[0]} …) or IN, unless each pair is meant."
+        if others
+        else "Add DISTINCT where each is meant once; else select what tells them apart.",
+        evidence=evidence,
     )
 
 
