@@ -76,7 +76,8 @@ PAIRS = [
         "union_drops_rows",
         "SELECT SUM(n) FROM (SELECT members AS n FROM band UNION SELECT sold FROM concert) AS counted",
         "SELECT SUM(n) FROM (SELECT members AS n FROM band UNION ALL SELECT sold FROM concert) AS counted",
-        "SELECT SUM(n) FROM (SELECT founded AS n FROM band UNION SELECT sold FROM concert) AS counted",
+        "SELECT MAX(n) FROM (SELECT members AS n FROM band UNION SELECT sold FROM concert) AS counted",
+        "SELECT COUNT(*) FROM (SELECT members AS n FROM band UNION SELECT sold FROM concert) AS counted",
         "SELECT members FROM band UNION SELECT sold FROM concert",
     ),
     (
@@ -103,6 +104,8 @@ PAIRS = [
         "SELECT name FROM band WHERE city = 'Rome' AND members = (SELECT MAX(members) FROM band WHERE city = 'Rome')",
         "SELECT name FROM band WHERE city = 'Rome' AND founded = (SELECT MIN(founded) FROM band)",
         "SELECT name FROM band WHERE city = 'Rome' AND members < (SELECT MAX(members) FROM band)",
+        "SELECT b.name FROM band b LEFT JOIN concert c ON c.band_id = b.band_id AND b.city = 'Rome' "
+        "WHERE b.members = (SELECT MAX(members) FROM band)",
     ),
     (
         "extreme_of_others",
@@ -235,6 +238,15 @@ def test_rows_that_a_join_repeats_are_counted_without_it(music):
 )
 def test_a_join_is_made_exists_where_that_is_safe(music, sql, rows):
     assert found(music, sql)["sql.duplicates_by_join"].evidence.get("with_exists") == rows
+
+
+def test_a_set_that_keeps_repetitions_is_not_compared_by_key(music):
+    if music.dialect == "sqlite":
+        pytest.skip("SQLite has no EXCEPT ALL")
+
+    told = found(music, "SELECT name FROM band EXCEPT ALL SELECT name FROM band WHERE founded = 2001")
+
+    assert "sql.set_by_label" not in told
 
 
 def test_both_results_are_told(music):

@@ -64,6 +64,8 @@ def _without_excluded(c: Context, one: Select, other: Select) -> tuple[Any, str,
     """The tree in which `other` reads only the rows that conditions of `one` on the same table leave in."""
     if not all(each.tables and len(each.tables) == len(each.sources) for each in (one, other)):
         return None
+    if any(join.side for join in one.node.args.get("joins") or ()):
+        return None  # a condition in ON of an outer join leaves no row out
     for alias, table in one.tables.items():
         kept = [part for part in conditions(one.node) if _is_of(part, alias)]
         same = [name for name, also in other.tables.items() if also is table]

@@ -168,13 +168,16 @@ def _is_nullable(c: Context, ref: Ref) -> bool:
 
 
 def union_drops(c: Context) -> Iterator[Finding]:
-    """UNION below an aggregate: it adds up different rows only, where UNION ALL would add up all."""
+    """UNION below SUM or AVG: different rows are added up, where UNION ALL would add up all.
+
+    Below COUNT it is what is asked for: how many are in the one or the other.
+    """
     exp = sqlglot_module("expressions")
     tree, found = copied(c), False
     for union in tree.find_all(exp.Union):
         select = union.find_ancestor(exp.Select)
         holder = union.find_ancestor(exp.CTE, exp.Subquery)
-        added = select is not None and holder is not None and any(own(select, (exp.Sum, exp.Count, exp.Avg)))
+        added = select is not None and holder is not None and any(own(select, (exp.Sum, exp.Avg)))
         in_from = holder is not None and isinstance(holder.parent, (exp.From, exp.Join, exp.With))
         if union.args.get("distinct") and in_from and added:
             union.set("distinct", False)
@@ -209,7 +212,7 @@ def by_label(c: Context) -> Iterator[Finding]:
 def _set_by_key(c: Context) -> Iterator[tuple[tuple[Table, str], Any]]:
     exp = sqlglot_module("expressions")
     whole = c.query.qualified
-    if not isinstance(whole, (exp.Intersect, exp.Except)):
+    if not isinstance(whole, (exp.Intersect, exp.Except)) or not whole.args.get("distinct"):
         return
     sides = [
         next((each for each in c.query.results if each.node is node), None) for node in (whole.this, whole.expression)
