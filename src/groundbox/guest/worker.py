@@ -138,9 +138,9 @@ class Worker:
     def _run_cell(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._cells.environment_packages = order.get("packages", {})
         tracing = _tracing(order, descriptors)
-        watch = self._watch(order)
         if self._sql is not None:
             self._sql.variables.settle()
+        watch = self._watch(order)
         try:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
