@@ -96,8 +96,8 @@ def test_the_third_of_a_kind_runs_in_a_process_that_waited(commands):
 def test_where_runs_follow_at_once_one_is_started_before_the_result_is_told(commands, monkeypatch):
     ask = Asked(commands)
     waited = []
-    for last_told_at in (math.inf, math.inf, math.inf, -math.inf, math.inf):
-        monkeypatch.setattr(commands, "_told_at", last_told_at)
+    for idle_since in (math.inf, math.inf, math.inf, -math.inf, math.inf):
+        monkeypatch.setattr(commands, "_idle_since", idle_since)
         ask()
         waited.append((ask.waited_early, ask.waiting is not None))
 

@@ -38,7 +38,7 @@ class Commands:
         self._children = children
         self._send = send
         self._order: dict[str, Any] = {}
-        self._told_at = float("-inf")
+        self._idle_since = float("-inf")
         self._pause_s = float("inf")
 
     def run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class Commands:
             keep: Whether what it leaves running lives on.
             ahead: How another process for such an order can be started before its program is there (spares.py).
         """
-        self._pause_s = time.monotonic() - self._told_at
+        self._pause_s = time.monotonic() - self._idle_since
         self._order = {**order, "file": {**order["file"], "text": ""}} if "file" in order else order
         environ = {**os.environ, **order.get("environ", {})}
         spare = self._spare(order, environ, descriptors)
@@ -76,8 +76,8 @@ class Commands:
 
     def was_told(self) -> None:
         """The end of a run is told; there is time to start a process for the next one."""
-        self._told_at = time.monotonic()
         self._start_spare()
+        self._idle_since = time.monotonic()
 
     def _start_spare(self) -> None:
         """Start a process for the next run where it is likely to be like the last two."""
