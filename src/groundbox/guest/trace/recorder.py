@@ -10,11 +10,7 @@ it. The parent of a frame is the nearest frame outside it that has a state.
 looks at the objects of the line that the parent is on, unless that line calls `.sort`, or is in a class body that has
 inlined comprehensions (3.12 writes the variables of a namespace that was looked at then back into the frame).
 
-**Objects.** By the line's effects (`plan.Line.effects`, `effects.touched`): each touched object is checked, in their
-order; if anything may have changed, the heap is walked from: the values of the line's roots in their order, then the
-objects that names which the line stores were last told to hold, then what user code returned to this line.
-
-**Names.** See `names`: the names that the line may store, in their order.
+Which objects and names are looked at, and in which order, says `looking`; what runs without records, `folding`.
 
 **Lines.** `n` of every record but `call` is the line last told of the frame (of a call: the first line of its code
 object).
@@ -30,58 +26,29 @@ import threading
 import types
 from typing import Any
 
-from .bytecode import FREE, GLOBAL, SPACE
-from .classes import ATOMS, Kinds, json_text, type_qualname
-from .effects import Resolver, has_value, namespace, value_of
-from .folding import Fold
-from .frames import Rest, State
-from .heap import Heap
+from .classes import ATOMS, json_text
+from .folding import NEVER, ROOM, Folds
+from .frames import State
 from .memory import Full, Memory
-from .names import Names
 from .own import protect
-from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Line, Loop, Name, Program
-from .printing import Printed
-from .values import Values, take_standard
+from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Program
 
 protect(globals())
 
-_ROOM = 80
-_NEVER = 2**30
-"""Stands for the resumes of a generator whose values cannot be held."""
 _get_ident, _getrecursionlimit = threading.get_ident, sys.getrecursionlimit
 
 
-class Recorder:
+class Recorder(Folds):
     """Turns events into records."""
 
     def __init__(self, program: Program, memory: Memory, *, soft_events: int) -> None:
-        self.states: dict[int, State] = {}
-        self.fold: Fold | None = None
-        self.resting: Fold | None = None
-        """A fold that goes on if the next event is that of its frame."""
-        self.codes = program.codes
-        self._program = program
-        self._memory = memory
-        self._parts = memory.parts
-        self._soft_events = soft_events
-        self._holds = program.facts.holds
-        self._kinds = Kinds()
-        self._values = Values(self._kinds)
-        take_standard(self._values, program.facts.imports)
-        self._heap = Heap(self._values, memory.add, holds=self._holds)
-        self._resolver = Resolver(program.codes, self._kinds)
-        self._names = Names(self._values, memory, holds=self._holds)
-        self._printed = Printed(memory)
-        self._frames = 0
-        self._folds = 0
-        self._recorded: dict[int, int] = {}
-        self._main_thread = _get_ident()
+        super().__init__(program, memory, soft_events=soft_events)
         self.lock = threading.RLock()
-        self.own_limit = 0
-        """The program's recursion limit while the core has raised it, else 0."""
         self.tight = False
         """Little room is left below the recursion limit where the program is."""
-        self._threaded = False
+        self._parts = memory.parts
+        self._frames = 0
+        self._main_thread = _get_ident()
 
     def called(self, frame: types.FrameType) -> State:
         """A frame of user code is entered for the first time."""
@@ -243,79 +210,12 @@ class Recorder:
             pass
         self.seal()
 
-    def end_fold(self, frame: types.FrameType, state: State) -> None:
-        """The loop or body that ran unrecorded is over, or waits: tell it, and the difference it made."""
-        fold = self.fold
-        assert fold is not None
-        self.fold = None
-        self._tell_fold(fold, frame, None)
-        self._look_outside(frame.f_back)
-        state.line = (fold.waits and state.code.lines.get(fold.at)) or state.code.blank
-        if fold.exception is not None:
-            self._memory.add(self._raise_record(state, fold.exception))
-        self._memory.commit()
-
     def gives(self, frame: types.FrameType, state: State, value: Any) -> None:
         """The generator whose loop runs unrecorded gives `value` and waits: the fold rests, or is over."""
-        fold = self.fold
-        assert fold is not None
-        fold.gives()
-        rest = self._names.keep(state, frame) if self._names.is_kept(value) else None
-        if rest is None:
+        if not self._can_rest(frame, state, value):
             self.end_fold(frame, state)
             self.yielded(frame, state, value)
-            state.resumes = _NEVER
-        else:
-            fold.rest, fold.value = rest, value
-            self.fold, self.resting = None, fold
-
-    def _leave_fold(self, frame: types.FrameType | None) -> None:
-        """The fold that rests is over, since `frame` goes on, or nobody does."""
-        fold = self.resting
-        assert fold is not None
-        assert fold.rest is not None
-        self.resting = None
-        state = fold.state
-        self._tell_fold(fold, fold.rest, state.parent)
-        state.line = state.code.lines.get(fold.at) or state.code.blank
-        self._memory.add(f'{{"k":"yield","f":{state.f},"n":{state.n},"v":{self._text(fold.value)}}}\n')
-        self._look_outside(frame)
-        self._memory.commit()
-
-    def _tell_fold(self, fold: Fold, frame: types.FrameType | Rest, driver: State | None) -> None:
-        """The record of a fold of `frame`, and the difference that it made, less the names that `driver` has stored."""
-        state = fold.state
-        self._folds += 1
-        state.folds = self._folds
-        self._begin()
-        self._memory.add(fold.record())
-        self._heap.check_all()
-        names = state.code.variables if fold.rest is None else tuple(fold.rest.names)
-        if fold.is_call:
-            names = tuple(name for name in names if name.where in (FREE, GLOBAL))
-        if isinstance(frame, types.FrameType) and not self._holds:
-            self._heap.walk(self._values_of((*names, *self._program.globals), frame))
-        self._names.look(state, frame, names)
-        stored = {name.name for name in driver.line.names if name.where in (GLOBAL, SPACE)} if driver else ()
-        self._names.look(state, frame, tuple(name for name in self._program.globals if name.name not in stored))
-        state.n = fold.at
-
-    def _begin(self) -> None:
-        self._printed.flush()
-        self._heap.begin()
-
-    def _look(self, state: State, frame: types.FrameType) -> None:
-        """What the frame's present line did."""
-        line = state.line
-        if line.effects is None or line.effects:
-            self._look_at_objects(state, frame)
-        if line.names:
-            self._names.look(state, frame, line.names)
-
-    def _look_in_the_middle(self, state: State, frame: types.FrameType) -> None:
-        unsafe = state.line.sorts or (state.code.kind == CLASS and state.code.hides)
-        if (state.line.effects is None or state.line.effects) and not unsafe:
-            self._look_at_objects(state, frame)
+            state.resumes = NEVER
 
     def _leave(self, frame: types.FrameType, state: State) -> None:
         if self.resting is not None:
@@ -331,41 +231,6 @@ class Recorder:
             state.parent.child = None
         self.tight = state.parent is not None and state.parent.tight
 
-    def _look_at_objects(self, state: State, frame: types.FrameType) -> None:
-        line = state.line
-        if line.effects is not None:
-            touched = self._resolver.touched(line.effects, frame)
-            if touched is not None:
-                self._check(touched, line, frame)
-                return
-        roots = self._values_of(line.roots, frame)
-        for name in line.names:
-            told = self._names.told(state, name).get(name.name)
-            if told is not None:
-                roots.append(self._heap.labelled(told[1]))
-        self._heap.walk(roots + (state.back or []))
-
-    def _check(self, touched: list[Any], line: Line, frame: types.FrameType) -> None:
-        heap, quick = self._heap, line.quick
-        if quick is None or self._threaded or len(touched) != 1:
-            for value in touched:
-                heap.check(value)
-        elif quick == "item":
-            assert line.effects
-            heap.check_item(touched[0], self._resolver.key(line.effects[0], frame))
-        elif quick == "end":
-            heap.check_end(touched[0])
-        else:
-            heap.check_add(touched[0])
-
-    def _values_of(self, names: tuple[Name, ...], frame: types.FrameType) -> list[Any]:
-        space = namespace(frame)
-        values = [value_of(name, frame, space) for name in names]
-        return [value for value in values if has_value(value)]
-
-    def _text(self, value: Any) -> str:
-        return self._values.text(value)
-
     def _call_record(self, state: State, frame: types.FrameType) -> str:
         code = state.code
         rest = ""
@@ -380,79 +245,14 @@ class Recorder:
         name = json_text(code.name)
         return f'{{"k":"call","f":{state.f},"p":{parent},"name":{name},"n":{state.n}{rest}}}\n'
 
-    def _raise_record(self, state: State, exception: BaseException) -> str:
-        args = self._values.several(self._values.exception_args(exception))
-        state.exception = id(exception)
-        source = ""
-        if state.left is not None and state.left[1] == id(exception):
-            source = f',"from":{state.left[0]}'
-        state.left = None
-        name = json_text(type_qualname(type(exception)))
-        return f'{{"k":"raise","f":{state.f},"n":{state.n},"type":{name},"args":[{args}]{source}}}\n'
-
-    def _parent(self, frame: types.FrameType) -> tuple[State, types.FrameType, int] | None:
-        """The nearest user frame outside, and how many frames away it is."""
-        outside, distance = frame.f_back, 1
-        while outside is not None:
-            state = self.states.get(id(outside))
-            if state is not None and state.code.code is outside.f_code:
-                return state, outside, distance
-            outside, distance = outside.f_back, distance + 1
-        return None
-
-    def depth(self, frame: types.FrameType) -> int:
-        """How many frames there are on the stack, this one included."""
-        parent = self._parent(frame)
-        if parent is not None:
-            return parent[0].depth + parent[2]
-        depth, outside = 0, _or_none(frame)
-        while outside is not None:
-            depth, outside = depth + 1, outside.f_back
-        return depth
-
     def _measure(self, state: State, parent: tuple[State, types.FrameType, int] | None, frame: types.FrameType) -> None:
         state.depth = self.depth(frame) if parent is None else parent[0].depth + parent[2]
-        self.tight = state.tight = state.depth + _ROOM > (self.own_limit or _getrecursionlimit())
-
-    def _room(self, state: State) -> int:
-        """How many more frames there may be before it gets tight."""
-        return (self.own_limit or _getrecursionlimit()) - _ROOM - state.depth
-
-    def _look_outside(self, outside: types.FrameType | None) -> None:
-        """Variables of the frames from there on that functions in them rebind."""
-        while outside is not None:
-            state = self.states.get(id(outside))
-            if state is not None and state.code.code is outside.f_code and state.code.shared:
-                self._names.look(state, outside, state.code.shared)
-            outside = outside.f_back
+        self.tight = state.tight = state.depth + ROOM > (self.own_limit or _getrecursionlimit())
 
     def _name_module(self, frame: types.FrameType) -> None:
         name = dict.get(frame.f_globals, "__name__")
         if type(name) is str:
             self._kinds.module_name = name
-
-    def _fold_loop(self, state: State, frame: types.FrameType, number: int, loop: Loop) -> bool:
-        """Count a visit to a loop's header; whether the loop runs unrecorded from here."""
-        visits = state.visits[number] = state.visits.get(number, 0) + 1
-        if visits <= 2 or self._memory.count < self._soft_events or self._threaded:
-            return False
-        if loop.gives and not 2 <= state.resumes < _NEVER:
-            return False
-        self._memory.commit()
-        self.fold = Fold(frame, state, self._room(state), number, loop)
-        return True
-
-    def _fold_body(self, state: State, frame: types.FrameType) -> None:
-        code = state.code
-        recorded = self._recorded.get(id(code.code), 0)
-        if recorded >= 2 and code.folds and self._memory.count >= self._soft_events and not self._threaded:
-            self.fold = Fold(frame, state, self._room(state), state.n)
-        else:
-            self._recorded[id(code.code)] = recorded + 1
-
-
-def _or_none(frame: types.FrameType) -> types.FrameType | None:
-    return frame
 
 
 def _thread_name() -> str:
