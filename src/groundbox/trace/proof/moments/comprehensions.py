@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 from groundbox.trace.proof.claims import Claim, Mapped, Passed
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
@@ -17,6 +18,9 @@ from groundbox.trace.proof.values.likeness import is_written, same
 from groundbox.trace.proof.values.operators import truth
 from groundbox.trace.structure import Step
 
+_FEW: Final = 3
+"""Steps with such a comprehension that are looked at."""
+
 
 def mapped(search: Search, claim: Mapped, low: int, now: int, after: int) -> Hit | None:
     """What became of the items of a comprehension, worked out again."""
@@ -28,7 +32,7 @@ def mapped(search: Search, claim: Mapped, low: int, now: int, after: int) -> Hit
         pairs = zip(claim.values, made, strict=True)
         return all(is_written(node, one) or same(search.item(node, step.step), one) for node, one in pairs)
 
-    return _in_a_comprehension(search, claim, holds, low, now)
+    return _in_a_comprehension(search, claim, claim.code, holds, low, now)
 
 
 def passed(search: Search, claim: Passed, low: int, now: int, after: int) -> Hit | None:
@@ -44,18 +48,22 @@ def passed(search: Search, claim: Passed, low: int, now: int, after: int) -> Hit
         said = through if claim.items is None else [search.item(node, step.step) for node in claim.items]
         return same(list(said), kept)
 
-    return _in_a_comprehension(search, claim, holds, low, now)
+    test = claim.test
+    first = test.values[0] if isinstance(test, ast.BoolOp) else test
+    return _in_a_comprehension(search, claim, first, holds, low, now)
 
 
 def _in_a_comprehension(
     search: Search,
     claim: Claim,
+    code: ast.expr,
     holds: Callable[[Comprehension, ast.comprehension, Step], bool | None],
     low: int,
     now: int,
 ) -> Hit | None:
+    """Where what is said of `code`, a part of a comprehension, holds."""
     unknown = ""
-    for step in search.ledger.course.steps if claim.recap else search.told_now(low, now):
+    for step in search.ledger.course.steps if claim.recap else _told_now(search, code, low, now):
         for holder, clause in found_in(step.statement):
             try:
                 if holds(holder, clause, step):
@@ -65,6 +73,13 @@ def _in_a_comprehension(
     if unknown:
         raise Uncheckable(unknown)
     return None
+
+
+def _told_now(search: Search, code: ast.expr, low: int, now: int) -> Iterator[Step]:
+    """The steps that a sentence may tell, and the next ones with such a comprehension, past the steps of generators."""
+    yield from search.told_now(low, now)
+    for t in dict.fromkeys((low, now)):
+        yield from itertools.islice(search.code.working_out(code, t, far=False), _FEW)
 
 
 def _for_item(search: Search, code: ast.expr, clause: ast.comprehension, item: Any, step: Step) -> Any:

@@ -152,10 +152,20 @@ def _with_givens(claims: Sequence[Claim]) -> Sequence[Claim]:
         elif isinstance(claim, Iterated | Span | Returned):
             said.clear()  # a loop or a call may have changed anything
         if isinstance(claim, Truth) and claim.test is not None and not claim.reason:
-            given = tuple(said[name] for name in sorted(names_in(claim.test)) if name in said)
+            given = tuple(
+                said[name] for name in sorted(names_in(claim.test)) if name in said and _stands(said[name], claim)
+            )
             claim = dataclasses.replace(claim, given=(*claim.given, *given))
         found.append(claim)
     return found
+
+
+def _stands(said: Has, claim: Truth) -> bool:
+    """Whether a value that a sentence gave before may still be meant: what was None may be an object's name by now."""
+    if not isinstance(claim.test, ast.Compare) or not isinstance(claim.test.ops[0], ast.Is):
+        return True
+    names_objects = not isinstance(claim.test.comparators[0], ast.Constant)
+    return not (names_objects and isinstance(said.value, ast.Constant))
 
 
 def cells(phrase: Phrase) -> Iterator[tuple[int, int]]:

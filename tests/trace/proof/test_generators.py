@@ -1,0 +1,91 @@
+"""Claims about programs that search by generators: each is found where it is true, and its false neighbour is not."""
+
+import pytest
+
+from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.proof.prover import prove
+from groundbox.trace.proof.verdicts import Status
+
+FIRST = """\
+def main(lists):
+    first = None
+    for each in lists:
+        if first is None:
+            first = each
+        other = [0]
+    return first
+"""
+_FIRST = "For `each` = [1, 2]: `first` is None, so now `first` is the same list as "
+
+
+@pytest.mark.parametrize(
+    ("said", "faithful"), [("`each`, [1, 2].", True), ("`other`, [1, 2].", False), ("`each`, [1, 3].", False)]
+)
+def test_what_was_none_is_the_same_object_once_it_is_assigned(recorded, said, faithful):
+    assert prove(_FIRST + said, recorded(FIRST, "main", [[1, 2], [3]])).faithful is faithful
+
+
+COLORS = """\
+def colors(nodes, done):
+    if not nodes:
+        yield dict(done)
+        return
+    for color in "rg":
+        done[nodes[0]] = color
+        yield from colors(nodes[1:], done)
+        del done[nodes[0]]
+
+def main(nodes):
+    ways = 0
+    for way in colors(nodes, {}):
+        ways += 1
+    return any(color == "r" for color in way.values())
+"""
+_COLORS = "`ways` goes from 7 to 8. "
+
+
+@pytest.mark.parametrize(
+    ("said", "faithful"),
+    [
+        ("`color == 'r'` gives False, False, False for the items 'g', 'g', 'g'.", True),
+        ("`color == 'r'` gives False, True, False for the items 'g', 'g', 'g'.", False),
+        ("`color == 'g'` gives True, True, True for the items 'g', 'g', 'g'.", False),
+    ],
+)
+def test_items_of_a_comprehension_are_found_after_the_last_steps_of_generators(recorded, said, faithful):
+    assert prove(_COLORS + said, recorded(COLORS, "main", ["a", "b", "c"])).faithful is faithful
+
+
+QUEENS = """\
+def conflict(state, col):
+    row = len(state)
+    return any(abs(c - col) in (0, row - r) for r, c in enumerate(state))
+
+def queens(n, state):
+    if len(state) == n:
+        yield state
+        return
+    for col in range(n):
+        if not conflict(state, col):
+            yield from queens(n, state + [col])
+
+def main(n):
+    count = 0
+    first = None
+    for solution in queens(n, []):
+        if first is None:
+            first = solution
+        count += 1
+    return count, first, any(c == 0 for c in solution)
+"""
+
+
+@pytest.mark.parametrize("style", ["prose", "steps", "backward"])
+@pytest.mark.parametrize("detail", ["brief", "normal"])
+def test_a_search_by_generators_is_told_and_proven(recorded, style, detail):
+    trace = recorded(QUEENS, "main", 4)
+
+    for seed in range(3):
+        proof = prove(narrate(trace, style=style, detail=detail, seed=seed).text, trace)
+
+        assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
