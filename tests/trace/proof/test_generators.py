@@ -89,3 +89,49 @@ def test_a_search_by_generators_is_told_and_proven(recorded, style, detail):
         proof = prove(narrate(trace, style=style, detail=detail, seed=seed).text, trace)
 
         assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
+
+
+KNAPSACK = """\
+def choose(items, room):
+    if not items:
+        yield 0, []
+        return
+    (weight, value), rest = items[0], items[1:]
+    yield from choose(rest, room)
+    if weight <= room:
+        for others, picked in choose(rest, room - weight):
+            yield others + value, [weight] + picked
+
+def main(items, room):
+    total = 0
+    for value, picked in choose(items, room):
+        total += value
+    return total
+"""
+_ITEMS = [[2, 3], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("said", "faithful"),
+    [
+        ("3 ran without a record, after which `total` is 7", True),
+        ("3 ran without a record, after which `total` is 6", False),
+    ],
+)
+def test_one_iteration_without_records_is_found_looking_back(recorded, said, faithful):
+    trace = recorded(KNAPSACK, "main", _ITEMS, 4, soft_events=10)
+
+    proof = prove(f"Earlier, iteration {said}. So main returns 7.", trace)
+
+    assert proof.faithful is faithful
+    assert Status.UNCHECKABLE not in {each.status for each in proof.verdicts}
+
+
+@pytest.mark.parametrize("soft_events", [10, 40])
+def test_a_folded_search_by_generators_is_told_backward_and_proven(recorded, soft_events):
+    trace = recorded(KNAPSACK, "main", _ITEMS, 4, soft_events=soft_events)
+
+    for seed in range(3):
+        proof = prove(narrate(trace, style="backward", detail="brief", seed=seed).text, trace)
+
+        assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []

@@ -64,6 +64,9 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
     for t, number in search.ledger.course.iterations[at:]:
         if number == claim.number and t > after:
             return Hit(t, t)
+    if claim.recap:  # it ran without records
+        begun = next((t for run in search.ledger.course.loops if (t := begin_of(run, claim.number)) is not None), None)
+        return Hit(begun, begun) if begun is not None else None
     return _around_iteration(search, claim.number, now)
 
 
