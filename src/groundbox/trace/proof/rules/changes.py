@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import Changed, Goes, Grows, Has, How
-from groundbox.trace.proof.rules.chains import one_chain
+from groundbox.trace.proof.rules.chains import chain_of, one_chain
 from groundbox.trace.proof.rules.operands import acceptable, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import PREPOSITIONS, give, has_value, one
@@ -36,6 +36,8 @@ _WHOLE: Final = vocabulary(
     total altogether eventually gradually overall runs loops ranges iterates counts steadily
     """
 )
+
+_LONGEST_AMOUNT: Final = 40
 
 
 def becomes(draft: Draft, at: int) -> bool:
@@ -144,12 +146,10 @@ def from_to(draft: Draft, left: int, node: ast.expr, at: int) -> bool:
 def _amount(draft: Draft, left: int, end: int) -> tuple[ast.expr | None, int, int]:
     """By how much: `adding 5 takes x from 3 to 8`, `x grows from 3 to 8, as 5 is added`, `x goes up by 5, ...`."""
     phrase = draft.phrase
-    for begin in range(left - 1, max(-1, left - 9), -1):
-        if phrase.low(begin) in ("adding", "subtracting") and phrase.low(left - 1) == "takes":
-            value = phrase.right(begin + 1, bare=False)
-            if value is not None:
-                node, _ = one_chain(draft, begin, value)
-                return node, 1 if phrase.low(begin) == "adding" else -1, end
+    begin = _added(draft, left - 1) if phrase.low(left - 1) == "takes" else None
+    if begin is not None and (value := phrase.right(begin + 1, bare=False)) is not None:
+        node, _ = one_chain(draft, begin, value)
+        return node, 1 if phrase.low(begin) == "adding" else -1, end
     for begin in range(left + 1, min(left + 4, end)):
         if phrase.low(begin) == "by" and (value := phrase.right(begin + 1, bare=False)) is not None:
             node, _ = one_chain(draft, begin, value)
@@ -164,6 +164,17 @@ def _amount(draft: Draft, left: int, end: int) -> tuple[ast.expr | None, int, in
         if phrase.low(after) == "is" and word in ("added", "subtracted", "appended"):
             return node, -1 if word == "subtracted" else 1, after + 2
     return None, 1, end
+
+
+def _added(draft: Draft, takes: int) -> int | None:
+    """Where `adding 5` begins before `takes`; farther before it if all between the two is one chain, as of a choice."""
+    phrase = draft.phrase
+    for begin in range(takes - 1, max(-1, takes - _LONGEST_AMOUNT), -1):
+        if phrase.low(begin) in ("adding", "subtracting"):
+            value = phrase.right(begin + 1, bare=False)
+            chain = chain_of(draft, value) if value is not None else None
+            return begin if takes - begin < 9 or (chain is not None and chain[1] == takes) else None
+    return None
 
 
 def _transitive(draft: Draft, at: int) -> bool:

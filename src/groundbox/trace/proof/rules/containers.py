@@ -53,7 +53,7 @@ def changes(draft: Draft, at: int) -> bool:
     if low in ("popping", "pops", "pop") and phrase.low(begin + 1) in ("", ".") and is_place(item):
         return False
     end = begin + 1
-    if low in ("adding", "subtracting") and "takes" in phrase.lows[end : end + 6]:
+    if low in ("adding", "subtracting") and _is_amount(phrase.lows[end : end + 40]):
         return True  # `adding 5 takes x from 3 to 8` is told with its verb
     if phrase.low(end) == "=":
         value = phrase.right(end + 1, bare=False)
@@ -61,6 +61,14 @@ def changes(draft: Draft, at: int) -> bool:
             draft.add(Equal, begin, value.end - 1, parts=(item, value.node))
             item, end = value.node, value.end
     return change_of(draft, begin, end - 1, action, item, at)
+
+
+def _is_amount(following: Sequence[str]) -> bool:
+    """Whether what is added is said to take something from one value to another: `takes` follows, past a choice."""
+    between = following[: following.index("takes")] if "takes" in following else None
+    if between is None or len(between) < 6:
+        return between is not None
+    return "if" in between and "else" in between and not {",", ";", ".", "to"} & set(between)
 
 
 def change_of(draft: Draft, index: int, after: int, action: str, item: ast.expr | None, first: int) -> bool:

@@ -110,10 +110,12 @@ Rule = Callable[[Draft, int], bool]
 
 def _guards(phrase: Phrase) -> list[bool]:
     """For every item whether a word before it makes it a supposition."""
-    guarded, now = [], False
+    guarded, now, chosen = [], False, False
     for at, low in enumerate(phrase.lows):
-        if now and (low in _ENDS_GUARD or phrase.items[at].kind == "break"):
-            now = False
+        chosen = now and (chosen or low == "else")
+        is_over = chosen and (low == "takes" or (low == "is" and phrase.low(at + 1) in ("added", "subtracted")))
+        if now and (low in _ENDS_GUARD or phrase.items[at].kind == "break" or is_over):
+            now = False  # `adding 2 if True else 1 = 2 takes x from 3 to 5` supposes nothing of x
         elif low in _GUARDS and phrase.node(at) is None:
             now = phrase.low(at + 1) not in _UNGUARDED
         guarded.append(now)
