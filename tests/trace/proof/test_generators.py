@@ -135,3 +135,44 @@ def test_a_folded_search_by_generators_is_told_backward_and_proven(recorded, sof
         proof = prove(narrate(trace, style="backward", detail="brief", seed=seed).text, trace)
 
         assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
+
+
+TAKEN = """\
+def rows(n):
+    for row in range(n):
+        yield [row]
+
+def main(n):
+    found = rows(n)
+    first = next(found, None)
+    second = next(found)
+    return first, second
+"""
+_TAKEN = "The generator `rows` yields [0], and `first` is set to `next(found, None)` = {}. `rows` gives [1]; `second` becomes {}."
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "faithful"),
+    [
+        ("[0]", "`next(found)` = [1]", True),
+        ("[1]", "`next(found)` = [1]", False),
+        ("None", "`next(found)` = [1]", False),
+        ("[0]", "`next(found)` = [0]", False),
+        ("[0]", "`next(found)` = [2]", False),
+    ],
+)
+def test_what_is_taken_from_a_generator_that_has_more_is_found_after_what_it_yielded(recorded, first, second, faithful):
+    proof = prove(_TAKEN.format(first, second), recorded(TAKEN, "main", 3))
+
+    assert proof.faithful is faithful
+    assert Status.UNCHECKABLE not in {each.status for each in proof.verdicts}
+
+
+@pytest.mark.parametrize("style", ["prose", "steps", "backward"])
+def test_what_is_taken_from_a_generator_is_told_and_proven(recorded, style):
+    trace = recorded(TAKEN, "main", 3)
+
+    for seed in range(3):
+        proof = prove(narrate(trace, style=style, detail="brief", seed=seed).text, trace)
+
+        assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []

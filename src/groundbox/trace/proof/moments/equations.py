@@ -46,7 +46,7 @@ class Equations:
         if any(not _alike(values[0], value, about=about) for value in values[1:]):
             return ()
         known = False
-        going_on = self.ledger.course.open_steps(low)
+        going_on = [step for t in sorted({low, now}) for step in self.ledger.course.open_steps(t)]
         # a call that lies behind may have more steps than are looked at from `low` on
         working_out = [self.code.working_out(parts[0], t, far=far) for t in sorted({low, now})]
         for step in itertools.chain(going_on, (None,), *working_out):
