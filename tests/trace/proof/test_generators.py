@@ -176,3 +176,14 @@ def test_what_is_taken_from_a_generator_is_told_and_proven(recorded, style):
         proof = prove(narrate(trace, style=style, detail="brief", seed=seed).text, trace)
 
         assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_a_solution_taken_from_a_search_that_goes_on_is_found(recorded, second):
+    source = QUEENS.partition("def main")[0] + (
+        "def main(n):\n    found = queens(n, [])\n    first = next(found)\n    second = next(found)\n    return first\n"
+    )
+    said = "[0, 3, 1, 4, 2]" if second else "[0, 3, 1, 2, 4]"
+    text = f"`queens` yields [0, 2, 4, 1, 3], and `first` is set to `next(found)` = [0, 2, 4, 1, 3]. `queens` gives {said}."
+
+    assert prove(text, recorded(source, "main", 5)).faithful is second

@@ -96,7 +96,7 @@ class Course:
                 found.append(step)
             if frame == 0:
                 break
-            frame = self._frames.parent(frame)
+            frame = self._frames.parent(frame, t)
         return found
 
     def line_of(self, t: int) -> int | None:

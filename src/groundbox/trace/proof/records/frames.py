@@ -57,6 +57,8 @@ class Frames:
         self.attrs: dict[str, list[int]] = {}
         self.switches: list[int] = []
         self._running: list[int] = []
+        self._resumed: dict[int, list[tuple[int, int]]] = {}
+        self._first: dict[int, int] = {}
         self._index()
 
     def _index(self) -> None:
@@ -112,12 +114,18 @@ class Frames:
 
     def _resume(self, t: int, record: schema.Resume) -> None:
         if record.f in self._names:
+            self._first.setdefault(record.f, self._names[record.f].parent)
             self._names[record.f].parent = record.p
+            self._resumed.setdefault(record.f, []).append((t, record.p))
         self._switch(t, record.f)
 
-    def parent(self, number: int) -> int:
-        """The frame that waits for this one; 0 for none."""
-        return self._names[number].parent if number in self._names else 0
+    def parent(self, number: int, t: int | None = None) -> int:
+        """The frame that waits for this one, at `t` if that is given: a generator may go on for another; 0 for none."""
+        resumed = self._resumed.get(number, ()) if t is not None else ()
+        at = bisect.bisect_right(resumed, t, key=lambda each: each[0]) - 1 if t is not None else -1
+        if resumed and at < 0:
+            return self._first[number]
+        return resumed[at][1] if resumed else self._names[number].parent if number in self._names else 0
 
     def _switch(self, t: int, frame: int) -> None:
         self.switches.append(t)
@@ -149,7 +157,7 @@ class Frames:
             value = self.raw(name, number, t)
             if value is not MISSING or number == 0:
                 return value
-            number = self.parent(number)
+            number = self.parent(number, t)
         return MISSING
 
     def last_owner(self, attribute: str, t: int) -> int | None:
