@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -94,12 +95,15 @@ def _on_server(dialect, script, name, request):
     from groundbox.check.sql.servers import ServerDatabase
 
     server = request.getfixturevalue("postgres" if dialect == "postgres" else "mariadb")
+    role = "reader" if dialect == "postgres" else f"{name}_reader"  # who has nothing to do with other tests
     server.execute(f"CREATE DATABASE {name}")
     for statement in statements(script, dialect):
         server.execute(statement, name)
     if dialect == "postgres":
         server.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", name)
     else:
-        server.execute(f"GRANT SELECT ON {name}.* TO reader@localhost")
-    url = server.url("reader").replace("/shop?", f"/{name}?")
+        password = unquote(urlsplit(server.url(role)).password)
+        server.execute(f"CREATE USER {role}@localhost IDENTIFIED BY '{password}'")
+        server.execute(f"GRANT SELECT ON {name}.* TO {role}@localhost")
+    url = server.url(role).replace("/shop?", f"/{name}?")
     return ServerDatabase(Database(url=url, allow_powerful=True), dialect)
