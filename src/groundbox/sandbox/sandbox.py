@@ -286,6 +286,8 @@ class AsyncSandbox:
         loan, self._loan = self._loan, None
         if loan is not None:
             await self._let_go(loan)
+            if not self._lock.locked():  # a run that is under way collects from it
+                loan.worker.leave_workdir()
 
     async def worker(self) -> Worker:
         """The process behind this sandbox, taken from the pool if there is none yet.

@@ -63,6 +63,7 @@ class Worker:
         self._streams = streams
         self._pidfd = -1
         self._doomed = False
+        self._is_left = False
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._frames = wire.FrameReader()
@@ -117,6 +118,17 @@ class Worker:
             if not future.done():
                 future.set_result(None)
         self._on_end(self)
+        if self._is_left:
+            self.workdir = None
+
+    def leave_workdir(self) -> None:
+        """Hold the workdir no longer than this worker lives: then what still reads it keeps it.
+
+        Without this it would stay until a collection of garbage, since a worker is part of a cycle.
+        """
+        self._is_left = True
+        if self.ended is not None:
+            self.workdir = None
 
     async def ready(self) -> None:
         """Wait until the jail stands.
