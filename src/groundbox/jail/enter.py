@@ -209,12 +209,12 @@ WORKER: Final = (
     Step("workdir", _make_folder, frozenset({LANDLOCK, BARE})),
     Step("proc", _mount_proc),
     Step("network", _network),
-    Step("rlimits", _limits, ALL),
     Step("uid", _become, WALLED),
     Step("workdir", _make_folders),
     Step("parent", _own_process, ALL),
     Step("capabilities", _drop_capabilities, WALLED),
     Step("landlock", _landlock, WALLED),
+    Step("rlimits", _limits, ALL),  # after Landlock, which needs a descriptor more than a template of many workers has
     Step("descriptors", _descriptors, ALL),
     Step("seccomp", _seccomp, WALLED),
 )
