@@ -126,8 +126,6 @@ def test_many_runs_leave_nothing_behind():
     _run(LONG)
 
 
-@pytest.mark.soak
-@pytest.mark.timeout(1800)
 def test_a_thousand_sandboxes_are_alive_at_once():
     async def scenario():
         boxes = [AsyncSandbox(profile="bare") for _ in range(1000)]
