@@ -135,6 +135,7 @@ def test_a_program_that_breaks_pandas_keeps_its_session(box, sql):
     cell(box, "pandas.DataFrame.__init__ = kept")
 
     assert missing.error.type == "NameError"
+    assert "result: the last SQL result could not be made a DataFrame: TypeError" in missing.stderr
     sql("SELECT 2 AS a")
     assert cell(box, "int(result.a[0])").value["text/plain"] == "2"
 

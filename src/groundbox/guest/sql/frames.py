@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -47,13 +46,15 @@ class Variables:
     def settle(self) -> None:
         """Make what is owed. Before a Python cell, which looks at its variables in ways of its own.
 
-        Where a program has changed pandas so that it fails, the names mean nothing.
+        Where that fails, as when a program has changed pandas, the names mean nothing, and the cell's stderr says so.
         """
         while self._owed:
             name, result = self._owed.popitem()
             self._namespace().pop(name, None)
-            with contextlib.suppress(Exception):
+            try:
                 self._namespace()[name] = result.frame
+            except Exception as error:
+                print(f"{name}: the last SQL result could not be made a DataFrame: {error!r}", file=sys.stderr)
 
 
 def is_frame(value: Any) -> bool:
