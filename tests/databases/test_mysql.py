@@ -229,10 +229,17 @@ def test_a_lost_connection_is_told(ask, mariadb):
         ask("SELECT SLEEP(9)")
 
 
-def test_a_server_that_refuses_a_bound_is_not_asked(mariadb, monkeypatch):
+def test_a_server_without_a_clock_is_not_asked(mariadb, monkeypatch):
     monkeypatch.setattr(mysql, "_clock", lambda line, time_s: "no_such_clock = 1")
 
-    with pytest.raises(DatabaseUnavailable, match=r"it refuses what bounds a session, .* \(error 1193\)"):
+    with pytest.raises(DatabaseUnavailable, match="it has no time-out for statements; MySQL has one since"):
+        asyncio.run(mysql.ask("shop", Database(url=mariadb.url("reader")), "SELECT 1"))
+
+
+def test_a_server_that_refuses_a_bound_is_not_asked(mariadb, monkeypatch):
+    monkeypatch.setattr(mysql, "_clock", lambda line, time_s: "max_statement_time = 'long'")
+
+    with pytest.raises(DatabaseUnavailable, match=r"it refuses what bounds a session, .* \(error 1232\)"):
         asyncio.run(mysql.ask("shop", Database(url=mariadb.url("reader")), "SELECT 1"))
 
 

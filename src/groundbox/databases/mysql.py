@@ -74,6 +74,8 @@ _CONNECTING: Final = {
     1203: _FULL,
     1226: _FULL,
 }
+_UNKNOWN_VARIABLE: Final = 1193
+_UNBOUNDED: Final = "it has no time-out for statements; MySQL has one since 5.7.8, MariaDB since 10.1.1"
 _LOST_CODES: Final = frozenset({1053, 1927})
 """Shutdown, and a connection that was ended."""
 _BROKEN: Final = (RuntimeError, ValueError, IndexError, AssertionError, TypeError, struct.error, OSError)
@@ -119,6 +121,8 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
         reason = f"the connection was lost ({type(error).__name__})"
         if code := _code(error):
             reason = f"it refuses what bounds a session, or to tell the role's grants (error {code})"
+            if code == _UNKNOWN_VARIABLE:
+                reason = _UNBOUNDED
     finally:
         await asyncio.shield(_end(line))
     raise DatabaseUnavailable(name, reason)
