@@ -10,7 +10,7 @@ def test_a_path_that_the_sandboxs_own_folders_cover_is_refused(path, monkeypatch
     monkeypatch.setattr(rootfs.kernel, "mount", lambda *_: pytest.fail("something was mounted"))
 
     with pytest.raises(OSError, match=f"{path} cannot be shown"):
-        rootfs.build(["/usr/lib", path], uid=1000)
+        rootfs.build(["/usr/lib", path], uids=[1000])
 
 
 def test_a_path_beside_them_is_not(monkeypatch):
@@ -23,4 +23,4 @@ def test_a_path_beside_them_is_not(monkeypatch):
     monkeypatch.setattr(rootfs.kernel, "mount", mount)
 
     with pytest.raises(Mounted):
-        rootfs.build(["/tmpfs", "/workshop", "/var/lib"], uid=1000)
+        rootfs.build(["/tmpfs", "/workshop", "/var/lib"], uids=[1000])

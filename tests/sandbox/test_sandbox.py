@@ -219,6 +219,12 @@ def test_an_ordinary_users_result_claims_no_host_id_of_its_own():
     assert "uid" not in enter.standing_layers(plan)
 
 
+def test_every_guest_has_a_name():
+    program = "import grp, os, pwd\nprint(pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name)"
+    with Sandbox(profile="bare") as first, Sandbox(profile="bare") as second:
+        assert [box.run(program).stdout for box in (first, second)] == ["guest guest\n"] * 2
+
+
 @pytest.mark.parametrize("name", sorted(enter.STRUCTURAL))
 def test_what_is_no_layer_cannot_be_waived(name):
     with pytest.raises(InvalidArgument):

@@ -12,6 +12,8 @@ from . import kernel
 
 INSIDE_UID: Final = 1000
 RANGE: Final = 65536
+GUESTS: Final = 60_000
+"""So many ids from INSIDE_UID on are taken by the sandboxes of a template, one after the other."""
 
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_PDEATHSIG: Final = 1

@@ -38,13 +38,16 @@ _FONT_CACHE: Final = "/var/cache/fontconfig"
 """What fontconfig knows of the fonts in /usr; without it each program that draws text looks at all of them."""
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 _WRITTEN_ETC: Final = {
-    "passwd": "root:x:0:0:root:/:/usr/sbin/nologin\nguest:x:{uid}:{uid}:guest:/tmp:/bin/bash\n",
-    "group": "root:x:0:\nguest:x:{uid}:\n",
     "hosts": "127.0.0.1 localhost groundbox\n::1 localhost\n",
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "resolv.conf": "",
     "hostname": "groundbox\n",
 }
+_NAMES: Final = {
+    "passwd": ("root:x:0:0:root:/:/usr/sbin/nologin\n", "guest:x:{0}:{0}::/tmp:/bin/bash\n"),
+    "group": ("root:x:0:\n", "guest:x:{0}:\n"),
+}
+"""The first line, and that of each guest. They share a root, so all ids of theirs are in it under one name."""
 _COVERED: Final = ("/tmp", "/work", BOX, "/proc", "/dev")
 _HOMES: Final = ("/mnt", "/media", "/srv", "/opt", "/run", "/tmp")
 
@@ -54,24 +57,27 @@ def make_private() -> None:
     kernel.mount(None, "/", None, _REC | _PRIVATE)
 
 
-def build(readable: Sequence[str], *, uid: int) -> str:
+def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
     """Build the new root and return the folder that it is mounted on.
 
     Args:
         readable: Absolute host paths to show at the same place, read-only.
-        uid: The guest's user id as it sees it, for /etc/passwd.
+        uids: The guests' user ids as they see them, for /etc/passwd.
 
     Raises:
         OSError: A path lies where the sandbox has something of its own, or the kernel refuses a step.
     """
     _refuse_what_is_covered(readable)
     base = _mount_point(readable)
-    kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=4m,nr_inodes=2k,mode=755")
+    kernel.mount("tmpfs", base, "tmpfs", _NOSUID | _NODEV, "size=8m,nr_inodes=2k,mode=755")
     for path in (*_SYSTEM, *_PUBLIC_ETC, _FONT_CACHE, *readable):
         _show(base, path)
     _devices(base)
     for name, text in _WRITTEN_ETC.items():
-        _write(f"{base}/etc/{name}", text.format(uid=uid))
+        _write(f"{base}/etc/{name}", text)
+    guests = list(uids)
+    for name, (first, each) in _NAMES.items():
+        _write(f"{base}/etc/{name}", first + "".join(map(each.format, guests)))
     for folder in (BOX, "/proc"):
         os.mkdir(base + folder, 0o755)
     os.symlink("box/tmp", f"{base}/tmp")

@@ -32,8 +32,6 @@ OWN_PACKAGES: Final = "/tmp/packages"
 """Where a guest's `pip install` goes: inside its own box, gone with it."""
 _USUAL: Final = Limits()
 _FOLDERS: Final = itertools.count(1)
-_IDS: Final = 60_000
-"""How many user ids of its range a template gives to workers."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -243,14 +241,14 @@ class Template:
             return credentials.INSIDE_UID
         if "uid" in self.plan.waive:
             return 0
-        inside = credentials.INSIDE_UID + self._next % _IDS
+        inside = credentials.INSIDE_UID + self._next % credentials.GUESTS
         outside = "user_ns" in self.plan.waive or self.plan.backend != enter.NAMESPACES
         return self.plan.uid_base + inside if outside else inside
 
     def _free_number(self) -> int:
-        """The next number whose user id nobody alive has: the ids begin anew after _IDS workers."""
-        taken = {number % _IDS for number in self._workers} if self._next >= _IDS else set()
-        return next(number for number in itertools.count(self._next + 1) if number % _IDS not in taken)
+        """The next number whose user id nobody alive has: the ids begin anew after GUESTS workers."""
+        taken = {number % credentials.GUESTS for number in self._workers} if self._next >= credentials.GUESTS else set()
+        return next(number for number in itertools.count(self._next + 1) if number % credentials.GUESTS not in taken)
 
     def _folder(self) -> str:
         if self.plan.backend == enter.NAMESPACES:

@@ -71,7 +71,8 @@ def _enter_namespaces(plan: enter.Plan) -> None:
     with _layer("mount_ns"):
         namespaces.unshare(namespaces.NEWNS)
         rootfs.make_private()
-        base = rootfs.build(plan.readable, uid=credentials.INSIDE_UID)
+        first = credentials.INSIDE_UID
+        base = rootfs.build(plan.readable, uids=range(first, first + credentials.GUESTS if root else first + 1))
         if "mount_ns" in plan.waive:
             rootfs.show_host(base)
     with _layer("pid_ns"):
