@@ -172,6 +172,22 @@ line.append((1, [2], {"k": None}))
 made, letters = outer()
 first = next(letters)
 big = [10 ** 20, 1e300, float("nan"), True, b"bytes", range(3), len, "long " * 200]
+numbers = [3 - 4j, 2j, complex(-0.0, float("inf")), -10 ** 500, frozenset(), frozenset({1}), range(10, 0, -2), 0.1 + 0j]
+texts = ["\\x00\\x7f\\xa0\\u200b\\u202e\\ud800 \\U000e0001 \\u00e9 'both\\""]
+raw = [b"\\x00'\\n\\\\ff\\xff", bytes(300), bytearray(b"a'b")]
+
+class Stack(list):
+    pass
+
+class Empty(dict):
+    pass
+
+stack = Stack([1])
+stack.limit = 2
+empty, odd = Empty(), type("odd\\u202e\\n", (), {})()
+setattr(odd, "an\\tattribute", 1)
+wide = type("Wide", (), {})()
+wide.__dict__.update((f"name_{n}", n) for n in range(230))
 """
 CHECK = """
 const player = new Player(data.records);

@@ -4,7 +4,8 @@ const FIRST_ITERATIONS = 2, MORE_AT_ONCE = 200;
 const element = (name, className, text) => {
   const made = document.createElement(name);
   if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = visible(text);
+  if (name === "button") made.type = "button";
   return made;
 };
 
@@ -15,12 +16,22 @@ function reveal(box, row) {
   else if (inner.bottom > outer.bottom) box.scrollTop += inner.bottom - outer.bottom + 20;
 }
 
+// The record with which a step or a loop begins; null for a loop of which nothing is known.
+function startOf([kind, ...rest]) {
+  if (kind === "step") return rest[0];
+  const [, , , , iterations, folds, closing] = rest;
+  if (iterations.length && iterations[0][1].length) return startOf(iterations[0][1][0]);
+  return folds.length ? folds[0][0] : closing ? startOf(closing) : null;
+}
+
 class Outline {
   constructor(data, place, go) {
     this.data = data;
     this.go = go;
     this.here = null;
     this.leaves = new Map();
+    this.starts = [];
+    this.t = -1;
     for (const root of data.roots) place.append(this.activation(root, true));
   }
 
@@ -36,7 +47,7 @@ class Outline {
     details.append(summary, inner);
     let made = false;
     const make = () => { if (details.open && !made) { made = true; fill(inner); } };
-    details.addEventListener("toggle", make);
+    details.addEventListener("toggle", () => { make(); this.mark(); });
     summary.addEventListener("click", () => { if (t !== null) this.go(t); });
     details.open = open;
     if (t !== null) this.leaves.set(t, summary);
@@ -52,12 +63,13 @@ class Outline {
 
   nodes(place, body, from = 0) {
     for (const node of body.slice(from, from + MORE_AT_ONCE)) place.append(node[0] === "step" ? this.step(node) : this.loop(node));
-    if (body.length > from + MORE_AT_ONCE) this.rest(place, body.length - from - MORE_AT_ONCE, "steps", () => this.nodes(place, body, from + MORE_AT_ONCE));
+    if (body.length > from + MORE_AT_ONCE) this.rest(place, body.length - from - MORE_AT_ONCE, "steps", startOf(body[from + MORE_AT_ONCE]), () => this.nodes(place, body, from + MORE_AT_ONCE));
   }
 
-  rest(place, count, what, fill) {
-    const button = element("div", "leaf skipped", `… ${count} more ${what} …`);
+  rest(place, count, what, t, fill) {
+    const button = element("button", "leaf skipped", `… ${count} more ${what} …`);
     button.addEventListener("click", () => { button.remove(); fill(); });
+    if (t !== null) this.leaves.set(t, button);
     place.append(button);
   }
 
@@ -71,7 +83,7 @@ class Outline {
     if (calls.length) {
       return this.branch(this.title(line, truth), "", (inner) => { for (const frame of calls) inner.append(this.activation(frame)); }, t);
     }
-    const leaf = element("div", "leaf");
+    const leaf = element("button", "leaf");
     leaf.append(...this.title(line, truth));
     leaf.addEventListener("click", () => this.go(t));
     this.leaves.set(t, leaf);
@@ -84,36 +96,59 @@ class Outline {
     const fill = (inner) => {
       this.iterations(inner, iterations.slice(0, FIRST_ITERATIONS));
       const middle = iterations.slice(FIRST_ITERATIONS, -1);
-      if (middle.length) this.rest(inner, middle.length, "iterations", () => inner.replaceChildren(...this.all(iterations, closing)));
-      for (const [record, , number] of folds) {
-        const row = element("div", "leaf skipped", `… ${number} iterations were not recorded …`);
-        row.addEventListener("click", () => this.go(record));
-        inner.append(row);
-      }
-      if (iterations.length > FIRST_ITERATIONS) this.iterations(inner, iterations.slice(-1));
-      if (closing) inner.append(this.step(closing));
+      if (middle.length) this.rest(inner, middle.length, "iterations", startOf(["loop", 0, 0, 0, 0, middle, [], null]), () => inner.replaceChildren(...this.all(iterations, folds, closing)));
+      this.end(inner, iterations.length > FIRST_ITERATIONS ? iterations.slice(-1) : [], folds, closing);
     };
-    return this.branch(title, "", fill, null);
+    const branch = this.branch(title, "", fill, null);
+    const start = startOf(["loop", line, 0, 0, count, iterations, folds, closing]);
+    if (start !== null) this.leaves.set(start, branch.firstChild);
+    return branch;
   }
 
-  all(iterations, closing) {
+  all(iterations, folds, closing) {
     const place = element("div");
     this.iterations(place, iterations);
-    if (closing) place.append(this.step(closing));
+    this.end(place, [], folds, closing);
     return [place];
+  }
+
+  end(place, iterations, folds, closing) {
+    for (const [record, , number] of folds) {
+      const row = element("button", "leaf skipped", `… ${number} iterations were not recorded …`);
+      row.addEventListener("click", () => this.go(record));
+      place.append(row);
+    }
+    this.iterations(place, iterations);
+    if (closing) place.append(this.step(closing));
   }
 
   iterations(place, iterations, from = 0) {
     for (const [number, body] of iterations.slice(from, from + MORE_AT_ONCE)) {
-      const first = body.length && body[0][0] === "step" ? body[0][1] : null;
+      const first = body.length ? startOf(body[0]) : null;
       place.append(this.branch([element("span", "", `iteration ${number}`)], "", (inner) => this.nodes(inner, body), first));
     }
-    if (iterations.length > from + MORE_AT_ONCE) this.rest(place, iterations.length - from - MORE_AT_ONCE, "iterations", () => this.iterations(place, iterations, from + MORE_AT_ONCE));
+    if (iterations.length > from + MORE_AT_ONCE) this.rest(place, iterations.length - from - MORE_AT_ONCE, "iterations", startOf(["loop", 0, 0, 0, 0, iterations.slice(from + MORE_AT_ONCE), [], null]), () => this.iterations(place, iterations, from + MORE_AT_ONCE));
   }
 
+  // Marks the last thing that began, as far as branches are open; what is inside a closed one is marked at its title.
   mark(t) {
-    if (this.here) this.here.classList.remove("here");
-    this.here = this.leaves.get(t) || null;
-    if (this.here) { this.here.classList.add("here"); reveal(document.getElementById("outline"), this.here); }
+    if (t !== undefined) this.t = t;
+    if (this.here) { this.here.classList.remove("here"); this.here.removeAttribute("aria-current"); }
+    this.here = this.beginning(this.t);
+    if (!this.here) return;
+    for (let at = this.here.closest("details:not([open])"); at; at = at.parentElement.closest("details:not([open])")) this.here = at.firstChild;
+    this.here.classList.add("here");
+    this.here.setAttribute("aria-current", "step");
+    if (t !== undefined) reveal(document.getElementById("outline"), this.here);
+  }
+
+  beginning(t) {
+    if (this.starts.length !== this.leaves.size) this.starts = [...this.leaves.keys()].sort((a, b) => a - b);
+    let low = 0, high = this.starts.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.starts[middle] <= t) low = middle + 1; else high = middle;
+    }
+    return low ? this.leaves.get(this.starts[low - 1]) : null;
   }
 }

@@ -2,7 +2,7 @@
 const data = JSON.parse(document.getElementById("trace").textContent);
 const get = (id) => document.getElementById(id);
 const player = new Player(data.records);
-const MOST_OUTPUT = 20000, MOST_FRAMES = 12;
+const MOST_OUTPUT = 20000, MOST_FRAMES = 12, MOST_VALUE = 400;
 
 const view = { stops: [], index: 0, folded: new Set(data.spans.map((_, number) => number)), position: null };
 
@@ -93,31 +93,47 @@ function show() {
   get("slider").max = view.stops.length - 1;
   get("slider").value = view.index;
   get("count").textContent = `${view.index + 1} / ${view.stops.length}`;
-  get("where").textContent = whereText(stop, state);
+  const where = visible(whereText(stop, state));
+  get("where").textContent = get("where").title = where;
+  get("slider").setAttribute("aria-valuetext", `${view.index + 1} of ${view.stops.length}: ${where}`);
   showNotice(stop);
   showSource(stop, before, state, changes);
   const frames = shownFrames(stop, state);
   showStack(frames, stop, state, changes);
-  const picture = new Graph(state, changes).draw(frames);
-  get("graph").replaceChildren(picture || element("div", "none", "none"));
+  get("graph").replaceChildren(...new Graph(state, changes).draw(frames));
   showOutput(stop.t);
   view.outline.mark(stop.t);
 }
 
 function whereText(stop, state) {
-  if (stop.kind === "end") return data.outcome === "ok" ? "the program has ended" : `the program has ended: ${data.outcome}`;
-  if (stop.kind === "gap") return "";
+  if (stop.kind === "end") return `the program has ended${endText(state)}`;
+  if (stop.kind === "gap") return stop.text;
   const frame = state.frames.get(stop.frame);
   const record = data.records[stop.t];
-  const name = frame.name.split(".<locals>.").pop();
+  const name = nameText(frame);
   const value = () => shortened(valueText(state, record.v === undefined ? null : record.v), 120);
   switch (stop.kind) {
     case "return": return `${name} returns ${value()}`;
     case "yield": return `${name} yields ${value()}`;
     case "unwind": return `an exception leaves ${name}`;
-    case "raise": return `${record.type}(${(record.args || []).map((arg) => valueText(state, arg)).join(", ")})`;
+    case "raise": return raisedText(record, state);
     default: return `line ${stop.line} of ${name} is about to run`;
   }
+}
+
+const nameText = (frame) => word(frame.name.split(".<locals>.").pop());
+const raisedText = (record, state) => shortened(`${word(record.type)}(${(record.args || []).map((arg) => valueText(state, arg)).join(", ")})`, 200);
+
+// The exception that ended the program: the last one that came up by itself, if frames were left by it until the end.
+const failure = (() => {
+  const left = data.records.findLast((record) => ["return", "yield", "unwind", "line"].includes(record.k));
+  if (data.outcome !== "error" || !left || left.k !== "unwind") return null;
+  return data.records.findLast((record) => record.k === "raise" && (record.from === undefined || record.from === null)) || null;
+})();
+
+function endText(state) {
+  if (data.outcome === "ok") return "";
+  return failure ? `: ${raisedText(failure, state)} at line ${failure.n}` : `: ${data.outcome}`;
 }
 
 function showNotice(stop) {
@@ -127,23 +143,40 @@ function showNotice(stop) {
   notice.className = incomplete ? "bad" : "";
   notice.replaceChildren();
   if (stop.kind === "gap") {
-    notice.append(stop.text);
+    notice.append(visible(stop.text));
     const button = element("button", "", "unfold");
-    button.addEventListener("click", () => { view.folded.delete(stop.number); findStops(); goTo(nearestStop(data.spans[stop.number][0])); });
+    button.title = "Go into them (u)";
+    button.addEventListener("click", unfold);
     notice.append(button);
   } else if (incomplete) {
-    notice.append(`This trace is not complete: ${data.reasons.join("; ")}`);
+    notice.append(incompleteText());
   }
+}
+
+const incompleteText = () => `This trace is not complete: ${visible(data.reasons.join("; "))}.` + (data.outcome === "ok" ? "" : ` The program ended with: ${data.outcome}.`);
+
+function unfold() {
+  const stop = view.stops[view.index];
+  if (!stop || stop.kind !== "gap") return;
+  view.folded.delete(stop.number);
+  findStops();
+  goTo(nearestStop(data.spans[stop.number][0]));
 }
 
 function makeSource() {
   const ran = new Map();
-  for (const [t, , line, kind] of data.positions) if (kind === "line") { if (!ran.has(line)) ran.set(line, []); ran.get(line).push(t); }
+  // A class body begins with the line of its class, which ran once all the same.
+  const bodies = new Set(data.records.filter((record) => record.k === "call" && record.body).map((record) => record.f));
+  for (const [t, frame, line, kind] of data.positions) {
+    if (kind !== "line" || bodies.delete(frame)) continue;
+    if (!ran.has(line)) ran.set(line, []);
+    ran.get(line).push(t);
+  }
   data.lines.forEach((text, index) => {
     const line = index + 1, times = ran.get(line) || [];
     const row = element("div", times.length ? "row runs" : "row never");
     row.append(element("span", "hits", times.length > 1 ? `${times.length}×` : ""), element("span", "number", String(line)), element("span", "text", text || " "), element("span", "note"));
-    if (!text.trim() || /^\s*#/.test(text)) row.classList.remove("never");
+    if (!text.trim() || /^\s*(#|(else|finally|try)\s*:|(global|nonlocal)\b)/.test(text)) row.classList.remove("never");
     if (times.length) row.addEventListener("click", () => goToRecord(times.find((t) => t > view.stops[view.index].t) || times[0]));
     get("source").append(row);
   });
@@ -151,17 +184,21 @@ function makeSource() {
 
 function showSource(stop, before, state, changes) {
   const rows = get("source").children;
-  for (const row of get("source").querySelectorAll(".now, .was, .failed")) { row.classList.remove("now", "was", "failed"); row.lastChild.textContent = ""; }
+  const note = (row, text) => { row.lastChild.textContent = shortened(visible(text), 400); row.lastChild.title = row.lastChild.textContent; };
+  for (const row of get("source").querySelectorAll(".now, .was, .failed")) { row.classList.remove("now", "was", "failed"); row.removeAttribute("aria-current"); note(row, ""); }
   if (before && rows[before.line - 1] && before.kind === "line") {
     const row = rows[before.line - 1];
     row.classList.add("was");
-    if (stop.kind !== "gap") row.lastChild.textContent = shortened(noteText(before, stop, state, changes), 90);
+    if (stop.kind !== "gap") note(row, noteText(before, stop, state, changes));
   }
-  const row = rows[stop.line - 1];
+  const failed = stop.kind === "end" && failure ? failure : null;
+  const row = rows[(failed ? failed.n : stop.line) - 1];
   if (!row) return;
   row.classList.remove("was");
-  row.classList.add(stop.kind === "raise" || stop.kind === "unwind" ? "failed" : "now");
-  if (stop.kind === "raise" || stop.kind === "return" || stop.kind === "yield") row.lastChild.textContent = shortened(whereText(stop, state), 90);
+  row.classList.add(failed || stop.kind === "raise" || stop.kind === "unwind" ? "failed" : "now");
+  row.setAttribute("aria-current", "step");
+  if (failed) note(row, raisedText(failed, state));
+  else if (stop.kind === "raise" || stop.kind === "return" || stop.kind === "yield") note(row, whereText(stop, state));
   reveal(get("code"), row);
 }
 
@@ -169,8 +206,8 @@ function noteText(before, stop, state, changes) {
   const said = [];
   for (let t = before.t + 1; t <= stop.t; t += 1) {
     const record = data.records[t];
-    if (record.k === "set" && record.f === before.frame) said.push(`${record.name} = ${valueText(state, record.v, 2)}`);
-    else if (record.k === "del" && record.f === before.frame) said.push(`del ${record.name}`);
+    if (record.k === "set" && record.f === before.frame) said.push(`${word(record.name)} = ${valueText(state, record.v, 2)}`);
+    else if (record.k === "del" && record.f === before.frame) said.push(`del ${word(record.name)}`);
   }
   if (changes.printed.length) said.push(`prints ${quoted(changes.printed.join(""))}`);
   return said.join("; ");
@@ -199,7 +236,7 @@ function frameCard(frame, top, state, changes) {
   const card = element("div", `frame${top ? " top" : ""}${frame.status === "waits" ? " waits" : ""}`);
   const head = element("div", "head");
   const waits = frame.status === "waits" ? " (waits)" : "";
-  head.append(element("span", "", frame.name.split(".<locals>.").pop() + waits), element("span", "at", frame.line ? `line ${frame.line}` : ""));
+  head.append(element("span", "", nameText(frame) + waits), element("span", "at", frame.line ? `line ${frame.line}` : ""));
   card.append(head);
   const table = element("table");
   const plain = [], definitions = [];
@@ -211,42 +248,61 @@ function frameCard(frame, top, state, changes) {
   const isNew = ([name]) => changes.names.has(`${frame.number}:${name}`);
   for (const [name, value] of [...plain, ...definitions.filter(isNew)]) {
     const row = element("tr", changes.names.has(`${frame.number}:${name}`) || (isRef(value) && changes.objects.has(value.ref)) ? "changed" : "");
-    row.append(element("td", "name", name), element("td", "value", shortened(valueText(state, value), 400)));
+    row.append(nameCell(name), valueCell(valueText(state, value)));
     table.append(row);
   }
-  const quiet = definitions.filter((entry) => !isNew(entry)).map(([name]) => name);
+  const quiet = definitions.filter((entry) => !isNew(entry)).map(([name]) => word(name));
   if (quiet.length) {
     const row = element("tr", "defined");
-    row.append(element("td", "name", "defined"), element("td", "value", shortened(quiet.join(", "), 400)));
+    row.append(element("td", "name", "defined"), valueCell(quiet.join(", ")));
     table.append(row);
   }
-  card.append(table.children.length ? table : element("div", "none", "no names yet"));
+  card.append(table.children.length ? table : element("div", "none", frame.status === "ended" ? "no names" : "no names yet"));
   return card;
+}
+
+function nameCell(name) {
+  const cell = element("td", "name", word(name));
+  cell.title = cell.textContent;
+  return cell;
+}
+
+// A long value is shown by its beginning, with the rest one click away.
+function valueCell(text) {
+  if (text.length <= MOST_VALUE) return element("td", "value", text);
+  const cell = element("td", "value", shortened(text, MOST_VALUE));
+  const button = element("button", "rest", `${(text.length - MOST_VALUE + 1).toLocaleString("en")} more characters`);
+  button.addEventListener("click", () => { cell.textContent = visible(text); });
+  cell.append(button);
+  return cell;
 }
 
 const outputs = data.records.map((record, t) => ({ record, t })).filter(({ record }) => record.k === "out");
 
 function showOutput(t) {
   const parts = [];
-  let size = 0;
-  for (let index = outputs.length - 1; index >= 0 && size < MOST_OUTPUT; index -= 1) {
+  let size = 0, earlier = 0;
+  for (let index = outputs.length - 1; index >= 0; index -= 1) {
     const { record, t: at } = outputs[index];
     if (at > t) continue;
+    if (size >= MOST_OUTPUT) { earlier += record.text.length + (record.elided || 0) + (record.tail || "").length; continue; }
     const piece = element("span", record.s === 2 ? "err" : "", record.text);
-    if (record.elided) piece.append(element("span", "more", more(record.elided)), record.tail || "");
+    if (record.elided) piece.append(element("span", "more", more(record.elided)), element("span", "", record.tail || ""));
     parts.unshift(piece);
     size += record.text.length;
   }
-  get("output").replaceChildren(...parts);
+  if (earlier) parts.unshift(element("span", "more", `… ${earlier} characters before …\n`));
+  get("output").replaceChildren(...(parts.length ? parts : [element("span", "more", "nothing yet")]));
   get("output").scrollTop = get("output").scrollHeight;
 }
 
 function listen() {
   const actions = { first: () => goTo(0), back: () => goTo(view.index - 1), on: () => goTo(view.index + 1), last: () => goTo(view.stops.length - 1), over: () => stepOver(1), "over-back": () => stepOver(-1) };
   for (const [id, action] of Object.entries(actions)) get(id).addEventListener("click", action);
-  const keys = { ArrowRight: "on", ArrowLeft: "back", ArrowDown: "over", ArrowUp: "over-back", Home: "first", End: "last" };
+  const keys = { ArrowRight: "on", ArrowLeft: "back", ArrowDown: "over", ArrowUp: "over-back", Home: "first", End: "last", u: "unfold" };
+  actions.unfold = unfold;
   document.addEventListener("keydown", (event) => {
-    if (event.key in keys && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); actions[keys[event.key]](); }
+    if (Object.hasOwn(keys, event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey) { event.preventDefault(); actions[keys[event.key]](); }
   });
   get("slider").addEventListener("input", () => goTo(Number(get("slider").value)));
   get("fold").addEventListener("change", () => {
@@ -255,25 +311,41 @@ function listen() {
     findStops();
     goTo(nearestStop(t));
   });
-  get("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-}
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
+  get("theme").addEventListener("click", () => {
+    const chosen = document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    document.documentElement.dataset.theme = chosen === "dark" ? "light" : "dark";
+  });
+  addEventListener("hashchange", goToHash);
 }
 
 // #120 in the address is a record to begin at, #120-dark the same in the dark.
-function begin() {
+function goToHash() {
   const [t, theme] = location.hash.slice(1).split("-");
-  setTheme(theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-  get("title").textContent = data.filename;
-  get("where").textContent = "";
+  if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+  if (/^[0-9]+$/.test(t)) goToRecord(Number(t)); else goTo(0);
+}
+
+function begin() {
+  for (const part of document.querySelectorAll("header, main")) part.hidden = false;
+  get("title").textContent = visible(data.filename);
+  get("incomplete").hidden = data.complete;
+  get("incomplete").title = data.complete ? "" : incompleteText();
   makeSource();
   findStops();
   view.outline = new Outline(data, get("outline"), goToRecord);
+  if (!view.stops.length) return beginWithNothing();
   listen();
-  if (!view.stops.length) { get("where").textContent = "nothing was recorded"; return; }
-  if (/^[0-9]+$/.test(t)) goToRecord(Number(t)); else goTo(0);
+  goToHash();
+}
+
+function beginWithNothing() {
+  get("where").textContent = "nothing was recorded" + (data.outcome === "ok" ? "" : `, the program ended with: ${data.outcome}`);
+  for (const control of document.querySelectorAll(".steps button, #slider, #fold")) control.disabled = true;
+  for (const place of ["stack", "graph", "outline"]) get(place).replaceChildren(element("div", "none", "none"));
+  showOutput(data.records.length);
+  get("notice").hidden = data.complete;
+  get("notice").className = "bad";
+  get("notice").textContent = data.complete ? "" : incompleteText();
 }
 
 begin();
