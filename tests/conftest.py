@@ -43,6 +43,17 @@ def mariadb():
         yield running
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A browser without a window, whose `page(path)` opens a file (tests/browser.py)."""
+    browser = _beside("browser")
+    program = browser.program()
+    if program is None:
+        pytest.skip("no browser is installed: apt-get install chromium")
+    with browser.running(program, tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
 def _beside(name):
     """A module beside this one."""
     spec = importlib.util.spec_from_file_location(f"{name}_for_tests", Path(__file__).with_name(f"{name}.py"))
