@@ -22,7 +22,7 @@ OPTIONS = (
     "--disable-background-networking", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage",
     "--remote-debugging-pipe",
 )  # fmt: skip
-DEADLINE_S = 120
+DEADLINE_S = 60
 _EXEC = """
 import os, sys
 for end, number in zip(sys.argv[1:3], (3, 4)):

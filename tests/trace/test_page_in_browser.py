@@ -190,18 +190,17 @@ def test_the_policy_keeps_the_page_from_reaching_anything(browser, tmp_path):
     path = tmp_path / "trace.html"
     path.write_text(page_of(written()), encoding="utf-8")
     tried = """
-        new Promise((done) => {
+        (async () => {
           const refused = [];
-          addEventListener("securitypolicyviolation", (event) => {
-            refused.push(event.effectiveDirective);
-            if (refused.length === 4) done(refused.sort());
-          });
+          addEventListener("securitypolicyviolation", (event) => refused.push(event.effectiveDirective));
           const add = (name, values) => document.body.append(Object.assign(document.createElement(name), values));
-          add("img", { src: "https://example.org/x" });
           add("script", { textContent: "document.title = 'lost'" });
           add("style", { textContent: "* { display: none }" });
-          fetch("https://example.org/x").catch(() => {});
-        })"""
+          await new Promise((done) => add("img", { src: "https://example.org/x", onerror: done, onload: done }));
+          await fetch("https://example.org/x").catch(() => {});
+          await new Promise((done) => setTimeout(done));
+          return refused.sort();
+        })()"""
 
     with browser.page(path) as page:
         assert page.evaluate(tried) == ["connect-src", "img-src", "script-src-elem", "style-src-elem"]
