@@ -69,8 +69,8 @@ def expected(trace, t, frame):
     return shown
 
 
-def test_each_step_shows_the_names_that_the_trace_has_there(opened, traced):
-    trace = traced(PROGRAM)
+def test_each_step_shows_the_names_that_the_trace_has_there(opened, recorded):
+    trace = recorded(PROGRAM)
     page = opened(trace)
     stops = [stop for stop in page.evaluate(f"{DATA}.positions") if stop[3] != "end"]
 
@@ -86,8 +86,8 @@ def test_each_step_shows_the_names_that_the_trace_has_there(opened, traced):
     assert page.evaluate("document.getElementById('output').textContent") == "length 2\n"
 
 
-def test_keys_buttons_lines_and_the_slider_lead_to_steps(opened, traced):
-    page = opened(traced("def f(n):\n    return n\n\nf(1)\nf(2)\nx = 3\n"))
+def test_keys_buttons_lines_and_the_slider_lead_to_steps(opened, recorded):
+    page = opened(recorded("def f(n):\n    return n\n\nf(1)\nf(2)\nx = 3\n"))
     seen = []
 
     def after(act, *arguments):
@@ -107,8 +107,8 @@ def test_keys_buttons_lines_and_the_slider_lead_to_steps(opened, traced):
     assert seen == ["10", "9", "1", "2", "5", "2", "10", "1", "2", "5", "2", "1", "8", "7", "1"]
 
 
-def test_folded_loops_unfold(opened, traced):
-    page = opened(traced(LOOPS))
+def test_folded_loops_unfold(opened, recorded):
+    page = opened(recorded(LOOPS))
     few = int(page.evaluate(COUNT).split()[-1])
 
     for _ in range(few):
@@ -127,8 +127,8 @@ def test_folded_loops_unfold(opened, traced):
     assert few < some < all_steps == 1 + 41 + 40 * (10 + 9) + 1 + 2
 
 
-def test_the_tree_of_the_run_marks_where_its_reader_is(opened, traced):
-    page, here = opened(traced(LOOPS)), "document.querySelector('#outline .here').textContent"
+def test_the_tree_of_the_run_marks_where_its_reader_is(opened, recorded):
+    page, here = opened(recorded(LOOPS)), "document.querySelector('#outline .here').textContent"
 
     seen = [page.evaluate(here)]
     page.evaluate("document.querySelector('#on').focus()")
@@ -143,9 +143,9 @@ def test_the_tree_of_the_run_marks_where_its_reader_is(opened, traced):
     assert seen == ["1total = 0", "2for i in range(40):   40×, exhausted", "iteration 1", "5print(total)"]
 
 
-def test_what_is_left_out_is_counted(opened, traced):
+def test_what_is_left_out_is_counted(opened, recorded):
     chain = "chain = None\nfor n in range(80):\n    chain = [n, chain]\n"
-    page = opened(traced(chain + "word = 'ab' * 199\nwords = [word] * 3\n"))
+    page = opened(recorded(chain + "word = 'ab' * 199\nwords = [word] * 3\n"))
 
     page.press("End")
     cut = page.evaluate("[...document.querySelectorAll('.value')].at(-1).innerText")
@@ -208,8 +208,8 @@ def test_the_policy_keeps_the_page_from_reaching_anything(browser, tmp_path):
 
 
 @pytest.mark.parametrize("width", [400, 1600])
-def test_nothing_is_out_of_reach_in_a_window_of_any_width(opened, traced, width):
-    page = opened(traced(LOOPS + f"words = {'long ' * 60!r}\n"))
+def test_nothing_is_out_of_reach_in_a_window_of_any_width(opened, recorded, width):
+    page = opened(recorded(LOOPS + f"words = {'long ' * 60!r}\n"))
 
     page.resize(width)
     page.press("End")
@@ -228,8 +228,8 @@ def test_light_and_dark_are_those_of_the_reader_until_the_button_chooses(opened)
     assert seen == ["rgb(22, 24, 27)", "rgb(251, 251, 249)"]
 
 
-def test_every_control_has_a_name_in_words(opened, traced):
-    page = opened(traced(LOOPS))
+def test_every_control_has_a_name_in_words(opened, recorded):
+    page = opened(recorded(LOOPS))
 
     nodes = page.call("Accessibility.getFullAXTree")["nodes"]
 
