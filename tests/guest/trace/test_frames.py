@@ -71,6 +71,11 @@ def test_frames_are_told(trace, name):
     assert traced.short == f"{{1 <module> {expected} ->null}} end"
 
 
+@pytest.mark.parametrize("source", ["# nothing but this\n", "\n\n"])
+def test_a_program_without_a_statement_is_told(trace, source):
+    assert trace(source).short == "{1 <module> ->null} end"
+
+
 def test_output_is_what_it_is_without_a_tracer(trace):
     source = "import sys\nprint('a', end='')\nprint('é\\u20ac', file=sys.stderr)\nsys.stdout.buffer.write(b'b\\n')\n"
 

@@ -417,7 +417,7 @@ class _Reader:
         offsets = {offset for offset, line in self._line_at.items() if line == number}
         inside = offsets & self._hidden
         if not inside:
-            return False
+            return number < 1  # a module without a statement returns from line 0
         return True if inside == offsets else frozenset(inside)
 
 

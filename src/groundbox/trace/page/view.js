@@ -94,7 +94,7 @@ function show() {
   get("slider").value = view.index;
   get("count").textContent = `${view.index + 1} / ${view.stops.length}`;
   const where = visible(whereText(stop, state));
-  get("where").textContent = get("where").title = where;
+  get("where").textContent = get("where").title = stop.kind === "gap" ? "" : where;
   get("slider").setAttribute("aria-valuetext", `${view.index + 1} of ${view.stops.length}: ${where}`);
   showNotice(stop);
   showSource(stop, before, state, changes);
