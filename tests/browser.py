@@ -147,8 +147,9 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
 
     def click(self, selector):
-        """A click with the mouse in the middle of what the selector finds, which must be in sight there."""
+        """A click with the mouse in the middle of what the selector finds, scrolled to, which nothing may cover."""
         found = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"{found}.scrollIntoView({{block: 'nearest'}})")
         middle = "({x, y, width, height}) => [x + width / 2, y + height / 2]"
         x, y = self.evaluate(f"({middle})({found}.getBoundingClientRect())")
         assert self.evaluate(f"{found}.contains(document.elementFromPoint({x}, {y}))"), f"something covers {selector}"

@@ -1,5 +1,7 @@
 """What people read: the numbers, the page, the card, the line of progress."""
 
+import base64
+import hashlib
 import io
 import json
 import re
@@ -59,6 +61,33 @@ def test_the_page_stands_alone_and_shows_texts_as_texts(hostile_words):
     assert tags.fetched == []
     assert tags.svgs >= 12
     assert "&lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(18, 22, 29)")])
+def test_the_page_can_be_read_in_a_browser(hostile_words, browser, scheme, paper):
+    path = hostile_words / "report.html"
+
+    with browser.page(path, prefers_color_scheme=scheme) as page:
+        page.resize(400)
+        shown = page.evaluate("document.querySelector('svg text').getBoundingClientRect().height")
+        page.click("summary")
+
+        assert page.evaluate("document.querySelector('details pre').checkVisibility()")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert shown > 10
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
+        assert page.evaluate("[document.title, document.images.length]") == ["Dataset report", 0]
+        assert (page.complaints, page.requests) == ([], [path.as_uri()])
+
+
+def test_the_pages_policy_allows_its_style_alone(hostile_words):
+    page = (hostile_words / "report.html").read_text()
+    (policy,) = re.findall(r'Policy" content="([^"]+)"', page)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    allowed = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert policy == allowed
 
 
 def test_the_card_names_every_source_licence_and_task(hostile_words):

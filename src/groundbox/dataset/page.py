@@ -1,7 +1,12 @@
-"""report.html: the report for people, in one file that needs nothing else."""
+"""report.html: the report for people, in one file that needs nothing else.
+
+Texts of programs are escaped; the policy in its head allows the one style sheet besides, no script and no connection.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
@@ -42,8 +47,8 @@ _RATES: Final = {
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --line: #d9dee7; --paper: #fff; --card: #f6f8fb;
   --main: #3567b5; --bad: #b4533c; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #313a48; --paper: #12161d;
-  --card: #1a2029; --main: #6d9be0; --bad: #de8468; } }
+@media screen and (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #313a48;
+  --paper: #12161d; --card: #1a2029; --main: #6d9be0; --bad: #de8468; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 1360px; margin: 0 auto; padding: 28px 24px 60px; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px; }
@@ -56,17 +61,19 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px;
   gap: 18px; align-items: start; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; min-width: 0; }
 section p { color: var(--soft); margin: 0 0 10px; font-size: 13px; }
-svg { width: 100%; height: auto; display: block; }
+.plot { overflow-x: auto; } svg { width: 100%; min-width: 520px; height: auto; display: block; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; } .start { text-anchor: start; }
 .main { fill: var(--main); } .bad { fill: var(--bad); } .axis { stroke: var(--line); }
 .mark { stroke: var(--bad); stroke-width: 2; stroke-dasharray: 4 3; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-td { padding: 3px 0; border-bottom: 1px solid var(--line); font-size: 13px; } td:last-child { text-align: right; }
+td { padding: 3px 0; border-bottom: 1px solid var(--line); font-size: 13px; }
+td:last-child { text-align: right; padding-left: 12px; white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; margin: 0 0 10px; }
 summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12.5px; }
 .who { color: var(--soft); font-weight: 600; margin: 10px 0 0; }
 .examples { margin-top: 28px; }
+@media print { :root { color-scheme: light; print-color-adjust: exact; } section { break-inside: avoid; } }
 """
 
 
@@ -75,15 +82,21 @@ def page(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> str:
     sections = "".join(_sections(facts, tally, verdicts))
     examples = "".join(map(_example, tally.examples.values()))
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Dataset report</title>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}"><title>Dataset report</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style><main><h1>Dataset report</h1>"
+        f"<style>{_STYLE}</style></head><body><main><h1>Dataset report</h1>"
         '<p class="lead">Every sample comes from a run in a sandbox. Every claim in it was checked against the trace '
         "of that run, and none failed; those that are not proven speak of what a trace does not hold.</p>"
         f"{_numbers(facts)}"
         f'<div class="plots">{sections}</div>'
-        f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div></main></html>\n'
+        f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div></main></body></html>\n'
     )
+
+
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
 def _numbers(facts: Mapping[str, Any]) -> str:
@@ -151,7 +164,7 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
         _section(
             "Contamination",
             "How many problems have which share of a benchmark's program or text, the largest of each; "
-            f"dropped from {verdicts.containment} on. Nothing is compared without `--benchmark`.",
+            f"dropped from {verdicts.containment} on. Nothing is compared without --benchmark.",
             histogram(findings, "share", mark=verdicts.containment, least=0),
         ),
         _section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),

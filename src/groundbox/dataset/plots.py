@@ -89,7 +89,7 @@ def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, 
 
 
 def _svg(height: int, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg>'
+    return f'<div class="plot"><svg viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg></div>'
 
 
 def _nothing() -> str:
