@@ -20,6 +20,8 @@ from groundbox.dataset.progress import Line, line
 from groundbox.dataset.tokenizer import Tokenizer, from_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
+HEIGHT = "(text) => text.getBoundingClientRect().height"
+CUT = "(text) => text.getBoundingClientRect().right > text.closest('.plot').getBoundingClientRect().right"
 VOID = {"meta", "rect", "line"}
 
 
@@ -69,12 +71,15 @@ def test_the_page_can_be_read_in_a_browser(hostile_words, browser, scheme, paper
 
     with browser.page(path, prefers_color_scheme=scheme) as page:
         page.resize(400)
-        shown = page.evaluate("document.querySelector('svg text').getBoundingClientRect().height")
+        shown = page.evaluate(
+            "Math.min(...[...document.querySelectorAll('svg text')].map(HEIGHT))".replace("HEIGHT", HEIGHT)
+        )
+        cut = page.evaluate("[...document.querySelectorAll('.number')].filter(CUT).length".replace("CUT", CUT))
         page.click("summary")
 
         assert page.evaluate("document.querySelector('details pre').checkVisibility()")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        assert shown > 10
+        assert (shown > 10, cut) == (True, 0)
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
         assert page.evaluate("[document.title, document.images.length]") == ["Dataset report", 0]
         assert (page.complaints, page.requests) == ([], [path.as_uri()])

@@ -61,7 +61,7 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px;
   gap: 18px; align-items: start; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; min-width: 0; }
 section p { color: var(--soft); margin: 0 0 10px; font-size: 13px; }
-.plot { overflow-x: auto; } svg { width: 100%; min-width: 520px; height: auto; display: block; }
+.plot { overflow-x: auto; } svg { width: 100%; height: auto; display: block; } svg.bars { min-width: 520px; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; } .start { text-anchor: start; }
 .main { fill: var(--main); } .bad { fill: var(--bad); } .axis { stroke: var(--line); }
@@ -72,6 +72,7 @@ td:last-child { text-align: right; padding-left: 12px; white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; margin: 0 0 10px; }
 summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12.5px; }
 .who { color: var(--soft); font-weight: 600; margin: 10px 0 0; }
+@media (max-width: 520px) { svg.histogram text { font-size: 20px; } main { padding: 20px 14px 40px; } }
 .examples { margin-top: 28px; }
 @media print { :root { color-scheme: light; print-color-adjust: exact; } section { break-inside: avoid; } }
 """

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 _WIDTH: Final = 640
 _ROW: Final = 24
 _LABEL: Final = 240
-_NUMBER: Final = 84
+_NUMBER: Final = 72
 _PLOT: Final = 170
 _BINS: Final = 30
 
@@ -25,22 +25,22 @@ class Bar(NamedTuple):
 
 
 def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
-    """Bars side by side, each with its label and number."""
+    """Bars below each other, each after its label and number, so that a narrow window cuts none of these off."""
     if not rows:
         return _nothing()
     most = max(row.value for row in rows) or 1
-    room = _WIDTH - _LABEL - _NUMBER - (90 if any(row.note for row in rows) else 0)
+    start = _LABEL + _NUMBER + (90 if any(row.note for row in rows) else 0)
     parts = []
     for number, row in enumerate(rows):
         y = number * _ROW
-        width = max(1.0 if row.value else 0.0, room * row.value / most)
+        width = max(1.0 if row.value else 0.0, (_WIDTH - start) * row.value / most)
         words = f"{_number(row.value)} {row.note}".strip()
         parts.append(
             f'<text x="{_LABEL - 8}" y="{y + 16}" class="label end">{_named(row.label)}</text>'
-            f'<rect x="{_LABEL}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 7}" rx="2" class="{kind}"/>'
-            f'<text x="{_LABEL + width + 6:.1f}" y="{y + 16}" class="number">{escape(words)}</text>'
+            f'<text x="{_LABEL}" y="{y + 16}" class="number">{escape(words)}</text>'
+            f'<rect x="{start}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 7}" rx="2" class="{kind}"/>'
         )
-    return _svg(_ROW * len(rows) + 4, parts)
+    return _svg("bars", _ROW * len(rows) + 4, parts)
 
 
 def histogram(values: Sequence[float], unit: str, *, mark: float | None = None, least: float | None = None) -> str:
@@ -55,7 +55,7 @@ def histogram(values: Sequence[float], unit: str, *, mark: float | None = None, 
     bins = [0] * count
     for value in values:
         bins[min(count - 1, int((value - start) / step + 1e-9))] += 1
-    return _svg(_PLOT + 56, _histogram_parts(bins, start, step, unit, mark))
+    return _svg("histogram", _PLOT + 56, _histogram_parts(bins, start, step, unit, mark))
 
 
 def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, mark: float | None) -> list[str]:
@@ -88,8 +88,8 @@ def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, 
     return parts
 
 
-def _svg(height: int, parts: Sequence[str]) -> str:
-    return f'<div class="plot"><svg viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg></div>'
+def _svg(kind: str, height: int, parts: Sequence[str]) -> str:
+    return f'<div class="plot"><svg class="{kind}" viewBox="0 0 {_WIDTH} {height}">{"".join(parts)}</svg></div>'
 
 
 def _nothing() -> str:
