@@ -72,7 +72,8 @@ td:last-child { text-align: right; padding-left: 12px; white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; margin: 0 0 10px; }
 summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 12.5px; }
 .who { color: var(--soft); font-weight: 600; margin: 10px 0 0; }
-@media (max-width: 520px) { svg.histogram text { font-size: 20px; } main { padding: 20px 14px 40px; } }
+@media (max-width: 520px) { svg.histogram text { font-size: 20px; transform: translateY(5px); }
+  main { padding: 20px 14px 40px; } }
 .examples { margin-top: 28px; }
 @media print { :root { color-scheme: light; print-color-adjust: exact; } section { break-inside: avoid; } }
 """

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 _WIDTH: Final = 640
 _ROW: Final = 24
 _LABEL: Final = 240
-_NUMBER: Final = 72
+_GAP: Final = 10
 _PLOT: Final = 170
 _BINS: Final = 30
 
@@ -29,12 +29,12 @@ def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
     if not rows:
         return _nothing()
     most = max(row.value for row in rows) or 1
-    start = _LABEL + _NUMBER + (90 if any(row.note for row in rows) else 0)
+    numbers = [f"{_number(row.value)} {row.note}".strip() for row in rows]
+    start = _LABEL + _GAP + max(sum(map(_width, words)) for words in numbers)
     parts = []
-    for number, row in enumerate(rows):
+    for number, (row, words) in enumerate(zip(rows, numbers, strict=True)):
         y = number * _ROW
         width = max(1.0 if row.value else 0.0, (_WIDTH - start) * row.value / most)
-        words = f"{_number(row.value)} {row.note}".strip()
         parts.append(
             f'<text x="{_LABEL - 8}" y="{y + 16}" class="label end">{_named(row.label)}</text>'
             f'<text x="{_LABEL}" y="{y + 16}" class="number">{escape(words)}</text>'
@@ -76,7 +76,7 @@ def _histogram_parts(bins: Sequence[int], start: float, step: float, unit: str, 
             f'class="main"><title>{escape(words)}</title></rect>'
         )
     every = max(1, len(bins) // 4)
-    ticks = [tick for tick in range(0, len(bins), every) if len(bins) - tick >= every / 2] + [len(bins)]
+    ticks = [tick for tick in range(0, len(bins), every) if len(bins) - tick >= 0.8 * every] + [len(bins)]
     for tick in ticks:
         anchor = "end" if tick == len(bins) else "start" if tick == 0 else "middle"
         x, words = left + tick * width, _number(start + tick * step)
