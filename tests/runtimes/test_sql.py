@@ -72,6 +72,42 @@ def test_the_result_is_a_dataframe_for_the_next_cell_and_back(box, sql, dialect)
     assert back.value[TABLE]["data"] == [{"most": 240.0}]
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("datetime.datetime(2024, 1, 2, 3, 4)", "2024-01-02 03:04:00"),
+        ("datetime.date(2024, 1, 2)", "2024-01-02"),
+        ("datetime.time(3, 4)", "03:04:00"),
+        ("datetime.timedelta(hours=30, microseconds=5)", "1 day, 6:00:00.000005"),
+        ("-(2**53)", -(2**53)),
+        ("2**63", 2.0**63),
+    ],
+)
+@pytest.mark.parametrize("more", ["", ", 'x'", ", None"])
+def test_sqlite_holds_times_as_texts_and_large_numbers_as_floating_ones(box, sql, value, told, more):
+    box.run(f"import datetime, pandas; made = pandas.DataFrame({{'v': pandas.Series([{value}{more}], dtype=object)}})")
+    plain = box.run(f"plain = pandas.DataFrame({{'v': [{value}]}})")
+
+    rows = sql("SELECT v FROM made", dialect="sqlite").value[TABLE]["data"]
+
+    assert rows[0] == {"v": told}
+    assert plain.ok
+    assert sql("SELECT v FROM plain", dialect="sqlite").value[TABLE]["data"] == [{"v": told}]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_columns_whose_names_are_one_in_sql_are_told_apart(box, sql, dialect):
+    box.run("import pandas; wide = pandas.DataFrame([[1, 2, 3, 4, 5]], columns=['a', 'A', 'b', 'A_1', 'a'])")
+
+    execution = sql("SELECT * FROM wide", dialect=dialect)
+
+    assert execution.ok, execution.error
+    names = [field["name"] for field in execution.value[TABLE]["schema"]["fields"]]
+    assert len({name.casefold() for name in names}) == 5
+    assert names[:3] == ["a", "A_1", "b"]
+    assert list(execution.value[TABLE]["data"][0].values()) == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_dataframe_that_is_changed_or_gone_is_so_in_the_next_query(box, sql, dialect):
     box.run("import pandas as pd; df = pd.DataFrame({'a': [1]})")

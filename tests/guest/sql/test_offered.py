@@ -189,11 +189,11 @@ def test_sqlite_copies_nothing_within_a_transaction(box, ask):
 
 
 def test_a_copy_that_fails_leaves_no_empty_table(box, ask):
-    box.run("sales = pd.DataFrame({'v': [1, 2**70]})")
+    box.run("sales = pd.DataFrame({'v': [1, 10**400]})")
 
     failures = [ask("SELECT * FROM sales", "sqlite") for _ in range(2)]
 
-    assert failures == ["Python int too large to convert to SQLite INTEGER"] * 2
+    assert failures == ["int too large to convert to float"] * 2
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

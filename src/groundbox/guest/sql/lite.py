@@ -11,10 +11,11 @@ tables of that name.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import importlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from .frames import Variables, is_frame
@@ -244,7 +245,7 @@ class SQLite:
         """All of it or nothing: a table that is left empty would be taken for the program's own."""
         frame = _read(offer.source[0]) if isinstance(offer.source, tuple) else offer.source
         table = f"temp.{quoted(offer.name)}"
-        columns = ", ".join(quoted(str(column)) for column in frame.columns)
+        columns = ", ".join(map(quoted, _distinct(map(str, frame.columns))))
         places = ", ".join("?" * frame.shape[1])
         series = (map(_plain, frame.iloc[:, i].tolist()) for i in range(frame.shape[1]))
         self.connection.execute("BEGIN")
@@ -270,14 +271,32 @@ def _read(path: str) -> Any:
 
 
 def _plain(item: Any) -> Any:
-    """As SQLite holds it: numbers, texts, bytes and NULL."""
-    if item is None or isinstance(item, (bool, int, str, bytes)):
+    """As SQLite holds it: numbers, texts, bytes and NULL; of whole numbers, those of 64 bits."""
+    if isinstance(item, int):
+        return item if item.bit_length() < 64 else float(item)
+    if item is None or isinstance(item, (str, bytes)):
         return item
     if isinstance(item, float):
         return None if item != item else item
     if type(item).__name__ in ("NaTType", "NAType"):
         return None
-    return item.isoformat(sep=" ") if hasattr(item, "isoformat") else str(item)
+    if isinstance(item, datetime.datetime):
+        return item.isoformat(sep=" ")
+    if isinstance(item, datetime.timedelta):  # pandas' own has other words for the same
+        return str(datetime.timedelta(item.days, item.seconds, item.microseconds))
+    return str(item)
+
+
+def _distinct(names: Iterable[str]) -> Iterator[str]:
+    """Each name, with a number behind it where SQLite would take it for an earlier one, as DuckDB does."""
+    counts: dict[str, int] = {}
+    for name in names:
+        given = name
+        while folded(given) in counts:
+            counts[folded(name)] += 1
+            given = f"{name}_{counts[folded(name)]}"
+        counts[folded(given)] = 0
+        yield given
 
 
 def _result(cursor: sqlite3.Cursor) -> Result:
