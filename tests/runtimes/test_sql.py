@@ -337,6 +337,48 @@ def test_a_file_in_another_encoding_can_be_read(box, sql):
     assert execution.value[TABLE]["data"] == [{"name": "Müller"}]
 
 
+def test_a_file_in_another_encoding_is_for_python_where_sqlite_is_the_engine(box, sql):
+    box.files.write("latin.csv", "name\nZoë\n".encode("latin-1"))
+
+    failure = sql("SELECT name FROM 'latin.csv'", dialect="sqlite").error
+
+    assert failure.hints == (
+        "The file is not UTF-8. A Python cell can read it into a DataFrame, which SQL can query by its name: "
+        "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'.",
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", ["old.xls", "Open.ods", "macros.XLSM"])
+def test_a_file_that_only_python_can_read_is_said_to_be_one(box, sql, dialect, name):
+    box.files.write(name, b"PK")
+
+    there = sql(f"SELECT * FROM '{name}'", dialect=dialect).error.hints
+    missing = sql(f"SELECT * FROM 'not{name}'", dialect=dialect).error.hints
+
+    assert there[0] == (
+        f"{name} is there, and no file that SQL reads: those are CSV, TSV, JSON, Parquet and XLSX. "
+        "A Python cell can read it into a DataFrame, which SQL can query by its name."
+    )
+    assert "is there" not in " ".join(missing)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_ending_in_capitals_is_that_of_a_file_of_data(box, sql, dialect):
+    box.run("import pandas; pandas.DataFrame({'n': [1]}).to_excel('made.xlsx', index=False)")
+    box.files.write("CODES.CSV", "code\nx\n")
+    box.run("import os; os.rename('made.xlsx', 'BOOK.XLSX')")
+
+    card = sql("DESCRIBE ALL", dialect=dialect).text
+
+    assert [line.partition(" (")[0] for line in card.splitlines() if "(" in line] == [
+        "'BOOK.XLSX'",
+        "'CODES.CSV'",
+        "'sales.csv'",
+    ]
+    assert "cannot be read" not in card
+
+
 def test_ragged_lines_are_a_failure_that_says_how_to_read_them(box, sql):
     box.files.write("ragged.csv", "a,b\n" + "1,2\n" * 30000 + "1,2,3,4\n")
 

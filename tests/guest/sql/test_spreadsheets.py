@@ -1,5 +1,8 @@
 """Sheets of XLSX files as tables, in a real sandbox, for both engines."""
 
+import io
+import zipfile
+
 import pytest
 
 import groundbox as gb
@@ -7,6 +10,7 @@ import groundbox as gb
 TABLE = "application/vnd.dataresource+json"
 DIALECTS = ("duckdb", "sqlite")
 QUOTED = 'O\'Neil "x" #1'
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000)
 MAKE = """
 import openpyxl
 
@@ -19,6 +23,18 @@ def book(path, **sheets):
             sheet.append(row)
     made.save(path)
 """
+
+
+def _opened():
+    """A zip that begins with its media type, as LibreOffice writes it."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as book:
+        book.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        book.writestr("content.xml", "<content/>")
+    return file.getvalue()
+
+
+ODS = _opened()
 
 
 @pytest.fixture
@@ -205,3 +221,136 @@ def test_a_sheet_outside_of_the_workdir_is_refused(box, dialect):
     error = box.run("SELECT * FROM '/etc/x.xlsx#a'", language="sql", dialect=dialect).error
 
     assert (error.type, error.message) == ("PermissionError", "'/etc/x.xlsx' is outside of the working directory")
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "expected"),
+    [
+        ("1, None, 3", "BIGINT", [1, None, 3]),
+        ("1, None, 2.5", "DOUBLE", [1.0, None, 2.5]),
+        ("1, None, 2**60", "BIGINT", [1, None, 2**60]),
+        ("1, None, 10**20", "DOUBLE", [1.0, None, 1e20]),
+        ("None, None", "DOUBLE", [None, None]),
+        ("True, False", "BOOLEAN", [True, False]),
+        ("True, None, False", "BOOLEAN", [True, None, False]),
+        ("'NA', None, 'null'", "VARCHAR", ["NA", None, "null"]),
+        ("1, 'N/A', None", "VARCHAR", ["1", "N/A", None]),
+        ("day, None, 7", "VARCHAR", ["2024-01-02 00:00:00", None, "7"]),
+        ("2.5, None, day", "VARCHAR", ["2.5", None, "2024-01-02 00:00:00"]),
+        ("clock, None, day", "VARCHAR", ["03:04:00", None, "2024-01-02 00:00:00"]),
+        ("True, clock", "VARCHAR", ["True", "03:04:00"]),
+        ("datetime.timedelta(hours=30), 1", "VARCHAR", ["1 day, 6:00:00", "1"]),
+        ("clock, None, clock", "TIME", ["03:04:00", None, "03:04:00"]),
+        ("day, None", "TIMESTAMP", ["2024-01-02T00:00:00", None]),
+    ],
+)
+def test_a_column_is_what_its_cells_have_in_common(box, cells, kind, expected):
+    times = "import datetime; day, clock = datetime.datetime(2024, 1, 2), datetime.time(3, 4)"
+    assert box.run(f"{times}\nbook('kinds.xlsx', A=[['v', 'n'], *([each, 1] for each in [{cells}])])").ok
+
+    execution = box.run("SELECT v FROM 'kinds.xlsx'", language="sql")
+
+    assert execution.ok, execution.error
+    assert [field["sql_type"] for field in execution.value[TABLE]["schema"]["fields"]] == [kind]
+    assert [row["v"] for row in execution.value[TABLE]["data"]] == expected
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_text_that_says_that_there_is_nothing_is_a_text_in_sheets_and_csv(box, rows, dialect):
+    box.files.write("codes.csv", "code,n\nNA,1\n,2\n")
+    box.run("book('codes.xlsx', A=[['code', 'n'], ['NA', 1], [None, 2]])")
+
+    assert rows("SELECT * FROM 'codes.csv'", dialect) == [["NA", 1], [None, 2]]
+    assert rows("SELECT * FROM 'codes.xlsx'", dialect) == [["NA", 1], [None, 2]]
+
+
+FAR = """
+made = openpyxl.Workbook()
+made.active.append(['a'])
+made.active.append([1])
+made.create_sheet('Far')['SZ1000000'] = 'end'
+made.save('far.xlsx')
+"""
+REACH = "far.xlsx: the cells of the sheet 'Far' reach to row 1000000 and column 520"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_cell_that_stands_far_off_is_no_end_of_the_session(box, rows, dialect):
+    box.run(FAR)
+
+    error = box.run("SELECT * FROM 'far.xlsx#Far'", language="sql", dialect=dialect).error
+    card = box.run("DESCRIBE ALL", language="sql", dialect=dialect).text
+
+    assert (error.type, error.message.partition(",")[0]) == ("SpreadsheetError", REACH)
+    assert f"'far.xlsx#Far' (sheet, cannot be read: {REACH}" in card
+    assert rows("SELECT * FROM 'far.xlsx'", dialect) == [[1]]
+
+
+@pytest.mark.parametrize(
+    "claimed", ['<dimension ref="A1:XFD1048576"/>', '<dimension ref="A1"/>', "", '<dimension ref="B2:B2"/>']
+)
+def test_the_size_that_a_sheet_claims_is_not_believed(box, rows, claimed):
+    box.run(f"""
+import zipfile
+book('plain.xlsx', A=[['a', 'b'], [1, None], [None, 'end']])
+with zipfile.ZipFile('plain.xlsx') as old, zipfile.ZipFile('claimed.xlsx', 'w') as new:
+    for name in old.namelist():
+        new.writestr(name, old.read(name).replace(b'<dimension ref="A1:B3" />', {claimed.encode()!r}))
+    assert name and b'<dimension ref="A1:B3" />' in old.read('xl/worksheets/sheet1.xml')
+""")
+
+    assert rows("SELECT * FROM 'claimed.xlsx'") == [[1, None], [None, "end"]]
+
+
+def test_a_workbook_that_is_large_unpacked_is_listed_and_not_read(box):
+    box.run("""
+import zipfile
+book('plain.xlsx', A=[['a'], [1]], B=[])
+with zipfile.ZipFile('plain.xlsx') as old, zipfile.ZipFile('book.xlsx', 'w', zipfile.ZIP_DEFLATED) as new:
+    for name in old.namelist():
+        blanks = b' ' * (65 << 20) if name == 'xl/theme/theme1.xml' else b''
+        new.writestr(name, old.read(name) + blanks)
+import os
+os.remove('plain.xlsx')
+""")
+
+    card = box.run("DESCRIBE ALL", language="sql").text
+
+    assert card.splitlines() == ["'book.xlsx' (sheet A, not read)", "'book.xlsx#B' (sheet, not read)"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (OLE, "it is a workbook of the older kind, XLS; save it as XLSX"),
+        (OLE + "EncryptedPackage".encode("utf-16-le"), "it is encrypted; save it without a password"),
+        (ODS, "it is an OpenDocument; save it as XLSX"),
+        (b"a,b\n1,2\n", "File is not a zip file"),
+    ],
+)
+def test_what_another_file_is_that_is_called_xlsx_is_told(box, dialect, content, told):
+    box.files.write("other.xlsx", content)
+
+    error = box.run("SELECT * FROM 'other.xlsx'", language="sql", dialect=dialect).error
+    named = box.run("SELECT * FROM 'other.xlsx#A'", language="sql", dialect=dialect).error
+    card = box.run("DESCRIBE ALL", language="sql", dialect=dialect).text
+
+    assert (error.type, error.message) == (named.type, named.message) == ("SpreadsheetError", f"other.xlsx: {told}")
+    assert f"'other.xlsx' (file, {len(content)} bytes, cannot be read: other.xlsx: {told})" in card
+
+
+def test_a_sheet_that_holds_a_chart_is_no_table(box, rows):
+    box.run("""
+import openpyxl.chart
+made = openpyxl.Workbook()
+made.active.append(['a'])
+made.active.append([1])
+chart = openpyxl.chart.BarChart()
+chart.add_data(openpyxl.chart.Reference(made.active, 1, 1, 1, 2))
+made.create_chartsheet('Chart', 0).add_chart(chart)
+made.save('chart.xlsx')
+""")
+
+    assert rows("SELECT * FROM 'chart.xlsx'") == rows("SELECT * FROM 'chart.xlsx#Sheet'") == [[1]]
+    assert "Chart" not in box.run("DESCRIBE ALL", language="sql").text

@@ -41,17 +41,21 @@ def _sheets(engine: Any, file: str) -> Iterator[TableCard]:
     except spreadsheets.SpreadsheetError as error:
         yield _broken(engine, file, error)
         return
+    is_read = engine.reads(file)
     for position, sheet in enumerate(names[:_MOST_SHEETS]):
         name = spreadsheets.name_of(file, sheet if position else None)
         kind = "sheet" if position else f"sheet {sheet}"
-        if not engine.reads(file):
-            yield TableCard(reference_to(name), kind, "not read", ())
-        elif not spreadsheets.read([reference_to(name)], engine.workdir):
-            yield TableCard(reference_to(name), kind, "empty", ())
-        else:
-            yield _file(engine, name, kind)
+        yield _sheet(engine, name, kind) if is_read else TableCard(reference_to(name), kind, "not read", ())
     if len(names) > _MOST_SHEETS:
         yield TableCard(reference_to(f"{file}#…"), "sheets", f"{len(names) - _MOST_SHEETS} more", ())
+
+
+def _sheet(engine: Any, name: str, kind: str) -> TableCard:
+    try:
+        there = spreadsheets.read([reference_to(name)], engine.workdir)
+    except spreadsheets.SpreadsheetError as error:
+        return _broken(engine, name, error, kind)
+    return _file(engine, name, kind) if there else TableCard(reference_to(name), kind, "empty", ())
 
 
 def _file(engine: Any, name: str, kind: str = "file") -> TableCard:

@@ -23,6 +23,7 @@ from .few import MOST, FewRows, takes
 from .frames import Variables, is_frame
 from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result, whole_numbers
+from .sheet import is_looked_at
 from .statement import Outcome, Statement, ends_transaction, quoted, unquoted
 
 _CONFIG: Final = {
@@ -198,7 +199,7 @@ class DuckDB:
     def reads(self, file: str) -> bool:
         """Whether a file is a table of its own; a database has to be attached."""
         if spreadsheets.is_name(file):
-            return os.path.getsize(os.path.join(self.workdir, file)) <= spreadsheets.LOOKED_AT_BYTES
+            return is_looked_at(os.path.join(self.workdir, file))
         return not file.casefold().endswith((".db", ".sqlite", ".gz"))
 
     def _offer(self, words: list[str]) -> None:

@@ -13,6 +13,7 @@ from .statement import Statement, unquoted
 
 HINT_COUNT: Final = 5
 _SHOWN: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".db", ".sqlite", ".gz")
+_ONLY_BY_PYTHON: Final = (".xls", ".xlsm", ".xlsb", ".ods", ".docx", ".odt", ".pptx", ".pdf", ".html", ".xml", ".txt")
 _MOST_FILES: Final = 200
 _MOST_TABLES: Final = 20
 
@@ -33,6 +34,11 @@ def _unknown_table(match: re.Match[str], engine: Any, statement: Statement) -> I
     if spreadsheets.is_name(match[1]):
         yield from _unknown_sheet(match[1], engine)
         return
+    if _is_only_for_python(match[1], engine.workdir):
+        yield (
+            f"{match[1]} is there, and no file that SQL reads: those are CSV, TSV, JSON, Parquet and XLSX. "
+            "A Python cell can read it into a DataFrame, which SQL can query by its name."
+        )
     name = match[1].rpartition(".")[2] if not match[1].endswith(_SHOWN) else match[1]
     tables, frames, files = list(engine.tables()), list(engine.frames()), files_of(engine.workdir)
     stems = {os.path.splitext(file)[0]: file for file in files}
@@ -45,6 +51,11 @@ def _unknown_table(match: re.Match[str], engine: Any, statement: Statement) -> I
     if name.casefold().endswith((".db", ".sqlite")) and engine.name == "DuckDB":
         yield "A file of SQLite is read with dialect=\"sqlite\": ATTACH 'file.db' AS f."
     yield from _what_there_is(tables, frames, files)
+
+
+def _is_only_for_python(name: str, workdir: str) -> bool:
+    ending = os.path.splitext(name)[1].casefold()
+    return ending in _ONLY_BY_PYTHON and os.path.isfile(os.path.join(workdir, name))
 
 
 def _unknown_sheet(name: str, engine: Any) -> Iterator[str]:
@@ -103,7 +114,13 @@ def _ambiguous(match: re.Match[str], engine: Any, statement: Statement) -> Itera
 
 
 def _encoding(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
-    yield "The file is not UTF-8. Try read_csv('file.csv', encoding = 'latin-1'), or 'utf-16'."
+    if engine.name == "DuckDB":
+        yield "The file is not UTF-8. Try read_csv('file.csv', encoding = 'latin-1'), or 'utf-16'."
+    else:
+        yield (
+            "The file is not UTF-8. A Python cell can read it into a DataFrame, which SQL can query by its name: "
+            "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'."
+        )
 
 
 def _broken_csv(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
@@ -183,7 +200,9 @@ def files_of(workdir: str) -> list[str]:
     found = []
     for folder, folders, files in os.walk(workdir):
         below = os.path.relpath(folder, workdir)
-        found += [os.path.normpath(os.path.join(below, file)) for file in sorted(files) if file.endswith(_SHOWN)]
+        found += [
+            os.path.normpath(os.path.join(below, file)) for file in sorted(files) if file.casefold().endswith(_SHOWN)
+        ]
         if below != "." or len(found) >= _MOST_FILES:
             folders.clear()
     return found[:_MOST_FILES]

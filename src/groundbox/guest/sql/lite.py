@@ -21,7 +21,8 @@ from typing import Any, Final
 from .frames import Variables, is_frame
 from .offered import Offer, folded, offers, same
 from .result import MOST_ROWS, Column, Result
-from .spreadsheets import LOOKED_AT_BYTES, frame_if_there, frame_of, inside, is_name, names_in
+from .sheet import LOOKED_AT_BYTES, is_looked_at
+from .spreadsheets import frame_if_there, frame_of, inside, is_name, names_in
 from .statement import Outcome, Statement, ends_transaction, quoted, split, unquoted, words_of
 
 _ACTION_NAMES: Final = """
@@ -60,6 +61,8 @@ _READERS: Final = {
     ".json": "read_json",
     ".parquet": "read_parquet",
 }
+_BLANKS: Final = {"keep_default_na": False, "na_values": [""]}
+"""As in DuckDB: a text such as NA is a text."""
 
 
 class InTransaction(Exception):
@@ -152,8 +155,8 @@ class SQLite:
 
     def reads(self, file: str) -> bool:
         """Whether a file is a table of its own, and small enough to be copied for a look."""
-        known = os.path.splitext(file)[1].casefold() in _READERS or is_name(file)
-        return known and os.path.getsize(os.path.join(self.workdir, file)) <= LOOKED_AT_BYTES
+        path = os.path.join(self.workdir, file)
+        return is_looked_at(path) if is_name(file) else _is_readable(file) and os.path.getsize(path) <= LOOKED_AT_BYTES
 
     def _judge(self, action: int, first: str | None, second: str | None, *_: object) -> int:
         return sqlite3.SQLITE_OK if self._allows(action, first, second) else sqlite3.SQLITE_DENY
@@ -267,7 +270,8 @@ def _names_file(word: str, name: str) -> bool:
 
 def _read(path: str) -> Any:
     pandas: Any = importlib.import_module("pandas")
-    return getattr(pandas, _READERS[os.path.splitext(path)[1].casefold()])(path)
+    reader = getattr(pandas, _READERS[ending := os.path.splitext(path)[1].casefold()])
+    return reader(path, **_BLANKS if ending in (".csv", ".tsv") else {})
 
 
 def _plain(item: Any) -> Any:

@@ -8,19 +8,17 @@ a table, and hints tell the sheets that there are.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from . import sheet as reading
 from .result import Result
 from .statement import unquoted
 
 MOST_ROWS: Final = 1_048_575
 """A sheet's rows below the names of its columns."""
-LOOKED_AT_BYTES: Final = 8 * 1024 * 1024
-"""A larger file is not read for a schema card."""
 READER: Final = "read_xlsx"
 """DuckDB's own function, whose calls are answered without its extension."""
 _SHEET: Final = re.compile(r"\.xlsx#", re.IGNORECASE)
@@ -148,9 +146,8 @@ def sheets(path: str) -> list[str]:
     stamp = _stamp(path)
     known = _NAMES.get(path)
     if known is None or known[0] != stamp:
-        pandas: Any = importlib.import_module("pandas")
-        with _telling(path), pandas.ExcelFile(path, engine="openpyxl") as book:
-            known = _NAMES[path] = stamp, [str(name) for name in book.sheet_names]
+        with _telling(path):
+            known = _NAMES[path] = stamp, reading.names(path)
     return known[1]
 
 
@@ -189,10 +186,8 @@ def _frame(path: str, sheet: str | None) -> Any:
     stamp = _stamp(path)
     known = _READ.get((path, sheet))
     if known is None or known[0] != stamp:
-        pandas: Any = importlib.import_module("pandas")
         with _telling(path):
-            wanted = 0 if sheet is None else sheet
-            known = _READ[path, sheet] = stamp, pandas.read_excel(path, sheet_name=wanted, engine="openpyxl")
+            known = _READ[path, sheet] = stamp, reading.frame(path, sheet)
     return known[1]
 
 
@@ -201,4 +196,4 @@ def _telling(path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # zipfile, openpyxl and pandas raise what they like at a broken file
-        raise SpreadsheetError(f"{os.path.basename(path)}: {error}") from error
+        raise SpreadsheetError(f"{os.path.basename(path)}: {reading.fault(path, error)}") from error
