@@ -19,7 +19,7 @@ def words(facts: Mapping[str, Any]) -> str:
         return f"{facts['width']} × {facts['height']} pixels"
     for name, one in (("sheets", "sheet"), ("tables", "table")):
         if isinstance(facts.get(name), list):
-            return _parts(facts[name], one)
+            return _parts(facts[name], one, facts.get("left_out"))
     return _counts(facts)
 
 
@@ -28,14 +28,17 @@ def _counts(facts: Mapping[str, Any]) -> str:
     return " × ".join(_count(facts[name], name.removesuffix("s")) for name in names)
 
 
-def _parts(parts: Sequence[Any], one: str) -> str:
+def _parts(parts: Sequence[Any], one: str, left_out: Any) -> str:
     named = [part for part in parts if isinstance(part, Mapping)]
-    told = [
-        f"{part.get('name')} ({_counts(part)})" if "rows" in part else str(part.get("name"))
-        for part in named[:_MOST_PARTS]
-    ]
-    more = [f"{len(named) - _MOST_PARTS} more"] if len(named) > _MOST_PARTS else []
-    return f"{_count(len(named), one)}{': ' if told else ''}{', '.join([*told, *more])}"
+    told = [_part(part) for part in named[:_MOST_PARTS]]
+    count = len(named) + (left_out if isinstance(left_out, int) else 0)
+    more = [f"{count - len(told)} more"] if count > len(told) else []
+    return f"{_count(count, one)}{': ' if told else ''}{', '.join([*told, *more])}"
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    about = [*(["hidden"] if part.get("hidden") else []), *([_counts(part)] if "rows" in part else [])]
+    return f"{part.get('name')} ({', '.join(about)})" if about else str(part.get("name"))
 
 
 def _count(number: Any, one: str) -> str:

@@ -155,7 +155,10 @@ def test_a_file_that_cannot_be_read_is_a_warning(box, name, content, problem):
             "größe\n1\n".encode("latin-1"),
             {"rows": 1, "columns": 1, "column_names": ["größe"], "encoding": "not UTF-8"},
         ),
-        ("a,b\n1,2\n".encode("utf-16"), {"rows": 1, "columns": 2, "column_names": ["a", "b"]}),
+        (
+            "a,b\n1,2\n".encode("utf-16"),
+            {"rows": 1, "columns": 2, "column_names": ["a", "b"], "encoding": "UTF-16"},
+        ),
     ],
 )
 def test_tables_as_text_are_read_as_they_are_written(box, content, facts):
@@ -283,6 +286,17 @@ def test_displays_that_are_no_base64_are_left_alone(box):
     assert execution.displays[0].preview is None
 
 
+def test_tables_that_are_not_listed_are_counted(box):
+    execution = box.run(
+        "import sqlite3\nwith sqlite3.connect('many.db') as made:\n"
+        "    for number in range(53):\n        made.execute(f'CREATE TABLE t{number:02} (a)')"
+    )
+
+    artifact = execution.artifacts["many.db"]
+    assert (len(artifact.facts["tables"]), artifact.facts["left_out"]) == (50, 3)
+    assert artifact.about == "53 tables: t00 (0 rows), t01 (0 rows), t02 (0 rows), 50 more"
+
+
 def test_nothing_is_looked_at_where_that_is_not_wanted():
     with gb.Sandbox(inspect=False) as box:
         artifact = box.run("open('t.csv', 'w').write('a\\n1\\n')").artifacts["t.csv"]
@@ -311,6 +325,8 @@ def test_a_single_run_tells_it_too():
             {"sheets": [{"name": "A", "rows": 1, "columns": 2}, {"name": "B"}, {"name": "C"}, {"name": "D"}]},
             "4 sheets: A (1 row × 2 columns), B, C, 1 more",
         ),
+        ({"sheets": [{"name": "A", "hidden": True}], "left_out": 1}, "2 sheets: A (hidden), 1 more"),
+        ({"tables": [{"name": "T", "hidden": True, "rows": 1}]}, "1 table: T (hidden, 1 row)"),
     ],
 )
 def test_facts_in_words(facts, told):

@@ -21,6 +21,7 @@ NAMES = " ".join(
         ("text", "text"),
         ("table", "table"),
         ("draw", "drawing"),
+        ("style", "style"),
         ("meta", "meta"),
         ("manifest", "manifest"),
     ]
@@ -82,9 +83,30 @@ def xlsx(*rows):
     return office("xl/workbook.xml", {"xl/workbook.xml": book, **parts})
 
 
-def opened(kind, body, **parts):
+def workbook(*names, first="visible", blanks=0):
+    """Sheets as LibreOffice writes them, all with the same cells."""
+    listed = "".join(
+        f'<sheet name="{name}" sheetId="{number + 1}" state="{"visible" if number else first}" r:id="rId{number + 3}"/>'
+        for number, name in enumerate(names)
+    )
+    cells = '<c r="A1" s="0" t="s"><v>0</v></c><c r="B1" s="0" t="b"><v>1</v></c><c r="C1" s="0"></c>'
+    row = f'<row r="1" customFormat="false" ht="12.8" hidden="false" outlineLevel="0">{cells}</row>'
+    sheet = (
+        f'<worksheet xmlns="{SHEETS}"><dimension ref="A1:C1"/><sheetData>{row}{" " * blanks}</sheetData></worksheet>'
+    )
+    parts = {
+        "xl/workbook.xml": f'<workbook xmlns="{SHEETS}" xmlns:r="{TYPES}"><sheets>{listed}</sheets></workbook>',
+        "xl/worksheets/sheet1.xml": sheet,
+        "xl/_rels/workbook.xml.rels": related(
+            **{f"rId{number + 3}": "worksheets/sheet1.xml" for number in range(len(names))}
+        ),
+    }
+    return office("xl/workbook.xml", parts)
+
+
+def opened(kind, body, styles="", **parts):
     media_type = f"application/vnd.oasis.opendocument.{kind}"
-    content = f"<office:document-content {NAMES}><office:body>{body}</office:body></office:document-content>"
+    content = f"<office:document-content {NAMES}>{styles}<office:body>{body}</office:body></office:document-content>"
     return zipped({"mimetype": media_type, "content.xml": content, **parts})
 
 
@@ -93,9 +115,17 @@ def odt(body, statistic=""):
     return opened("text", f"<office:text>{body}</office:text>", **({"meta.xml": meta} if statistic else {}))
 
 
-def ods(rows, name="Sheet 1"):
+def ods(rows, style="ta1"):
+    styles = "".join(
+        f'<style:style style:name="{name}" style:family="table"><style:table-properties table:display="{shown}"/>'
+        "</style:style>"
+        for name, shown in [("ta1", "true"), ("hid", "false")]
+    )
+    table = f'<table:table table:name="Sheet 1" table:style-name="{style}">{rows}</table:table>'
     return opened(
-        "spreadsheet", f'<office:spreadsheet><table:table table:name="{name}">{rows}</table:table></office:spreadsheet>'
+        "spreadsheet",
+        f"<office:spreadsheet>{table}</office:spreadsheet>",
+        f"<office:automatic-styles>{styles}</office:automatic-styles>",
     )
 
 
@@ -127,6 +157,10 @@ ODT = (
     "<text:tracked-changes><text:p>gone</text:p></text:tracked-changes><text:h>A title</text:h>"
     "<text:p>of<text:s/>four<text:note><text:p>not counted</text:p></text:note> "
     "<text:span>wo</text:span>rds</text:p><text:p/>"
+)
+FOOTNOTE = (
+    '<text:note text:note-class="footnote"><text:note-citation>1</text:note-citation>'
+    "<text:note-body><text:p>Eight words that stand below of the page</text:p></text:note-body></text:note>"
 )
 CELL = '<table:table-cell office:value-type="float"/>'
 ODS = (
@@ -162,6 +196,19 @@ ODS = (
             "2 pages, 2 paragraphs, 5 words",
         ),
         ("a.odt", odt(ODT, STATISTIC.format(50)), {"paragraphs": 2, "words": 5}, "2 paragraphs, 5 words"),
+        ("a.odt", odt("<text:p/>", STATISTIC.format(0)), {"paragraphs": 0, "words": 0}, "0 paragraphs, 0 words"),
+        (
+            "a.odt",
+            odt(f"<text:p>Short{FOOTNOTE}.</text:p>", STATISTIC.format(9)),
+            {"pages": 2, "paragraphs": 1, "words": 1},
+            "2 pages, 1 paragraph, 1 word",
+        ),
+        (
+            "a.docx",
+            docx(paragraph("日本語の文、\u3000ひとつ。") + paragraph("두 단어 和 words"), PAGES.format(14)),
+            {"pages": 4, "paragraphs": 2, "words": 14},
+            "4 pages, 2 paragraphs, 14 words",
+        ),
         ("a.pptx", pptx(3), {"slides": 3}, "3 slides"),
         ("a.pptx", pptx(0), {"slides": 0}, "0 slides"),
         (
@@ -181,6 +228,24 @@ ODS = (
             ods(""),
             {"sheets": [{"name": "Sheet 1", "rows": 0, "columns": 0}]},
             "1 sheet: Sheet 1 (0 rows × 0 columns)",
+        ),
+        (
+            "a.ods",
+            ods("", style="hid"),
+            {"sheets": [{"name": "Sheet 1", "rows": 0, "columns": 0, "hidden": True}]},
+            "1 sheet: Sheet 1 (hidden, 0 rows × 0 columns)",
+        ),
+        (
+            "a.xlsx",
+            workbook(*(f"s{number}" for number in range(60)), first="veryHidden"),
+            {
+                "sheets": [
+                    {"name": "s0", "rows": 1, "columns": 2, "hidden": True},
+                    *({"name": f"s{number}", "rows": 1, "columns": 2} for number in range(1, 50)),
+                ],
+                "left_out": 10,
+            },
+            "60 sheets: s0 (hidden, 1 row × 2 columns), s1 (1 row × 2 columns), s2 (1 row × 2 columns), 57 more",
         ),
         (
             "a.xlsx",
@@ -257,7 +322,10 @@ def of_the_directory(content, offset, value):
     ("name", "content", "facts", "problem"),
     [
         ("a.docx", BOMB, {}, ""),
-        ("a.ods", opened("spreadsheet", " " * (17 << 20)), {}, ""),
+        ("a.ods", opened("spreadsheet", " " * (65 << 20)), {}, ""),
+        ("a.odt", opened("text", " " * (17 << 20)), {}, ""),
+        ("a.xlsx", workbook("A", blanks=65 << 20), {"sheets": [{"name": "A"}]}, ""),
+        ("a.xlsx", xlsx("<a>" * 5000), {"sheets": [{"name": "A"}]}, ""),
         ("a.docx", docx("<w:p>" * 5000), {}, ""),
         ("a.docx", docx(TEXT, method=zipfile.ZIP_LZMA), {}, "packed in a way that documents are not"),
         ("a.docx", zipped({f"word/{n}": "" for n in range(100_000)}, zipfile.ZIP_STORED), {}, ""),
@@ -345,16 +413,23 @@ def test_what_is_too_large_is_not_unpacked(tmp_path, monkeypatch, content, touch
     assert packages.read(str(tmp_path / "file"), packages.READERS[kinds.DOCX]) == {}
 
 
-def test_all_parts_together_are_bounded(box):
-    sheets = "".join(f'<sheet name="{n}" r:id="rId{n}"/>' for n in range(9))
-    book = f'<workbook xmlns="{SHEETS}" xmlns:r="{TYPES}"><sheets>{sheets}</sheets></workbook>'
-    sheet = f'<worksheet xmlns="{SHEETS}"><row><c><v/></c></row>{" " * (15 << 20)}</worksheet>'
-    parts = {
-        "xl/workbook.xml": book,
-        "xl/_rels/workbook.xml.rels": related(**{f"rId{n}": "worksheets/a.xml" for n in range(9)}),
-    }
+def test_all_parts_together_are_bounded(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(workbook("A", "B", "C", "D", "E", blanks=31 << 20))
+    monkeypatch.setattr(packages, "_MOST_S", 1e9)
 
-    artifact, problems = looked_at(box, "a.xlsx", office("xl/workbook.xml", {**parts, "xl/worksheets/a.xml": sheet}))
+    facts = packages.read(str(tmp_path / "file"), packages.READERS[kinds.XLSX])
 
-    assert ["rows" in told for told in artifact.facts["sheets"]] == [True] * 4 + [False] * 5
-    assert problems == []
+    assert ["rows" in told for told in facts["sheets"]] == [True] * 4 + [False]
+
+
+def test_a_sheet_that_takes_too_long_is_told_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(workbook("A"))
+    listed, target = {"name": "A"}, "xl/worksheets/sheet1.xml"
+
+    quick = packages.read(str(tmp_path / "file"), lambda package: packages._sheet(package, listed, target))
+    monkeypatch.setattr(packages, "_MOST_S", 0.0)
+    slow = packages.read(str(tmp_path / "file"), lambda package: packages._sheet(package, listed, target))
+
+    assert quick == {"name": "A", "rows": 1, "columns": 2}
+    assert slow == {"name": "A"}
+    assert packages.read(str(tmp_path / "file"), packages.READERS[kinds.XLSX]) == {}

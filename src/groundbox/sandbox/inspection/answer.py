@@ -16,6 +16,7 @@ class Part(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     name: _Name
     rows: _Count | None = None
     columns: _Count | None = None
+    hidden: bool | None = None
 
 
 class Facts(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -36,6 +37,7 @@ class Facts(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     keys: _Count | None = None
     sheets: Annotated[list[Part], msgspec.Meta(max_length=50)] | None = None
     tables: Annotated[list[Part], msgspec.Meta(max_length=50)] | None = None
+    left_out: _Count | None = None
 
 
 class Answer(msgspec.Struct, forbid_unknown_fields=True):

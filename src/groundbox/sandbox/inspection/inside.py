@@ -70,7 +70,7 @@ def table(path: str, edge: int, delimiter: str = "") -> dict[str, Any]:
         data = file.read()
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
-        text, other = data.decode(encoding), {}
+        text, other = data.decode(encoding), {"encoding": "UTF-16"} if encoding == "utf-16" else {}
     except UnicodeDecodeError:
         text, other = data.decode("latin-1"), {"encoding": "not UTF-8"}
     csv.field_size_limit(1 << 30)
@@ -152,7 +152,8 @@ def database(path: str, edge: int) -> dict[str, Any]:
             tables.append({"name": name[:_MOST_NAME], "rows": rows})
     except sqlite3.DatabaseError as error:
         raise Broken(str(error)) from None
-    return {"tables": tables}
+    left_out = len(names) - len(tables)
+    return {"tables": tables, **({"left_out": left_out} if left_out else {})}
 
 
 def _columns(names: list[str]) -> dict[str, Any]:

@@ -6,11 +6,13 @@ within a bound, and their XML goes by without a tree. XML that declares entities
 Called like `inside.py`, and answers like it.
 """
 
+import functools
 import json
 import os
 import posixpath
 import re
 import sys
+import time
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,8 +22,12 @@ from xml.parsers import expat
 _MOST_NAMES: Final = 50
 _MOST_NAME: Final = 80
 _MOST_PART_BYTES: Final = 16 << 20
-_MOST_UNPACKED_BYTES: Final = 64 << 20
+_MOST_CELLS_BYTES: Final = 64 << 20
+"""Of a part whose cells are counted and not kept: LibreOffice writes 70 bytes for one."""
+_MOST_UNPACKED_BYTES: Final = 128 << 20
 """Of all parts together that are read of one document."""
+_MOST_S: Final = 3.0
+"""On the monotonic clock, after which what is counted is told."""
 _MOST_DIRECTORY_BYTES: Final = 4 << 20
 _MOST_DEPTH: Final = 500
 _MOST_DIGITS: Final = 9
@@ -35,9 +41,14 @@ _OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED: Final = "EncryptedPackage".encode("utf-16-le")
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
 _OPEN: Final = "application/vnd.oasis.opendocument."
-_UNCOUNTED: Final = frozenset({"Fallback", "annotation", "desc", "note", "title", "tracked-changes"})
+_UNCOUNTED: Final = frozenset({"Fallback", "annotation", "desc", "note-citation", "title", "tracked-changes"})
 """Elements whose text is not the document's own, or stands in it a second time."""
 _BLANKS: Final = frozenset({"tab", "br", "cr", "s", "line-break"})
+_ALONE: Final = re.compile(
+    "[\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]"
+)
+"""Characters of Chinese and Japanese, which stand without blanks: programs for documents count each as a word."""
+_HIDDEN: Final = frozenset({"hidden", "veryHidden"})
 _NAMESPACE: Final = re.compile(".* ", re.DOTALL)
 _NOT_NEEDED: Final = frozenset({"_rels/.rels", "docProps/app.xml", "meta.xml", "META-INF/manifest.xml"})
 _DAMAGED: Final = (zipfile.BadZipFile, zlib.error, expat.ExpatError, EOFError, OSError, NotImplementedError)
@@ -51,7 +62,7 @@ class Broken(Exception):
 
 
 class Ended(Exception):
-    """Nothing but these facts can be told: the document needs its password, or is larger than is looked at."""
+    """Nothing but these facts can be told: the document needs its password, or is more than is looked at."""
 
     def __init__(self, **facts: bool) -> None:
         super().__init__()
@@ -60,6 +71,8 @@ class Ended(Exception):
 
 class Visitor:
     """What a part's XML is told to. Elements go by their names without namespaces, of which each kind has several."""
+
+    most_bytes = _MOST_PART_BYTES
 
     def __init__(self) -> None:
         self.path: Final[list[str]] = []
@@ -87,10 +100,7 @@ class Package:
         self.names: Final = frozenset(book.namelist())
         self._book = book
         self._left_bytes = _MOST_UNPACKED_BYTES
-
-    def fits(self, name: str) -> bool:
-        """Whether a part can still be read. The zip's reader gives no more than the size that stands there."""
-        return self._book.getinfo(name).file_size <= min(_MOST_PART_BYTES, self._left_bytes)
+        self._ends_s = time.monotonic() + _MOST_S
 
     def walk(self, name: str, visitor: Visitor) -> None:
         part = self._book.getinfo(name)
@@ -98,17 +108,20 @@ class Package:
             raise Ended(encrypted=True)
         if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise Broken(f"{name[:_MOST_NAME]} is packed in a way that documents are not")
-        if not self.fits(name):
+        if part.file_size > min(visitor.most_bytes, self._left_bytes):  # the zip's reader gives no more than that
             raise Ended
         self._left_bytes -= part.file_size
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler = visitor.open
         parser.EndElementHandler = visitor.close
-        parser.CharacterDataHandler = visitor.text
+        if type(visitor).text is not Visitor.text:
+            parser.CharacterDataHandler = visitor.text
         parser.EntityDeclHandler = _refuse
         with self._book.open(part) as file:
             while chunk := file.read(_CHUNK_BYTES):
+                if time.monotonic() > self._ends_s:
+                    raise Ended
                 parser.Parse(chunk, False)
         parser.Parse(b"", True)
 
@@ -165,18 +178,23 @@ class Elements(Visitor):
 
 
 class Paragraphs(Visitor):
-    """How many paragraphs have words, and how many words these are; a paragraph may stand in another's picture."""
+    """How many paragraphs have words, and how many words these are; a paragraph may stand in another's picture.
+
+    Attributes:
+        noted: The words of footnotes and endnotes, where these stand in the text.
+    """
 
     def __init__(self, body: str, texts: frozenset[str]) -> None:
         super().__init__()
-        self.paragraphs = self.words = 0
+        self.paragraphs = self.words = self.noted = 0
         self._body = body
         self._texts = texts
-        self._skipped = 0
+        self._skipped = self._notes = 0
         self._open: list[list[str]] = []
 
     def start(self, name: str, attributes: Attributes) -> None:
         self._skipped += name in _UNCOUNTED
+        self._notes += name == "note"
         if name in ("p", "h"):
             self._open.append([])
         elif name in _BLANKS:
@@ -188,10 +206,14 @@ class Paragraphs(Visitor):
 
     def end(self, name: str) -> None:
         self._skipped -= name in _UNCOUNTED
+        self._notes -= name == "note"
         if name in ("p", "h"):
-            words = len("".join(self._open.pop()).split())
-            self.words += words
-            self.paragraphs += words > 0
+            words = len(_ALONE.sub(" . ", "".join(self._open.pop())).split())
+            if self._notes:
+                self.noted += words
+            else:
+                self.words += words
+                self.paragraphs += words > 0
 
     def _say(self, text: str) -> None:
         if self._open and not self._skipped and self._body in self.path:
@@ -199,39 +221,52 @@ class Paragraphs(Visitor):
 
 
 class Cells(Visitor):
-    """How far the cells of a sheet reach, in Office Open XML; one that holds nothing but a style is none."""
+    """How far the cells of a sheet reach, in Office Open XML; one that holds nothing but a style is none.
+
+    There are so many that it looks at elements itself, and keeps no path.
+    """
+
+    most_bytes = _MOST_CELLS_BYTES
 
     def __init__(self) -> None:
         super().__init__()
         self.rows = self.columns = 0
-        self._row = self._column = 0
+        self._row = self._column = self._depth = 0
 
-    def start(self, name: str, attributes: Attributes) -> None:
-        if name == "row":
-            self._row = _count(attributes["r"]) if "r" in attributes else self._row + 1
-            self._column = 0
-        elif name == "c":
+    def open(self, name: str, attributes: Attributes) -> None:
+        if self._depth >= _MOST_DEPTH:
+            raise Ended
+        self._depth += 1
+        name = name.rpartition(" ")[2]
+        if name == "c":
             letters = attributes.get("r", "").rstrip("0123456789")
             self._column = _number(letters) if letters else self._column + 1
+        elif name == "row":
+            self._row = _count(attributes["r"]) if "r" in attributes else self._row + 1
+            self._column = 0
         elif name in ("v", "is", "f"):
             self.rows, self.columns = max(self.rows, self._row), max(self.columns, self._column)
         if self._row > _LAST_CELL[0] or self._column > _LAST_CELL[1]:
             raise Broken(f"a sheet has no row {self._row} or no column {self._column}")
 
+    def close(self, _: str) -> None:
+        self._depth -= 1
+
 
 class Tables(Visitor):
     """How far the cells of each sheet reach, in OpenDocument, where what is repeated stands once."""
+
+    most_bytes = _MOST_CELLS_BYTES
 
     def __init__(self) -> None:
         super().__init__()
         self.found: Final[list[dict[str, Any]]] = []
         self._row = self._column = self._last = 0
+        self._hidden: set[str] = set()
+        self._style = ""
 
     def start(self, name: str, attributes: Attributes) -> None:
-        if name == "table" and self.path[:-1] == ["document-content", "body", "spreadsheet"]:
-            self._row = 0
-            self.found.append({"name": attributes.get(":name", "")[:_MOST_NAME], "rows": 0, "columns": 0})
-        elif name == "table-row":
+        if name == "table-row":
             self._row += _count(attributes.get(":number-rows-repeated", "1"))
             self._column = self._last = 0
         elif name in ("table-cell", "covered-table-cell"):
@@ -240,6 +275,14 @@ class Tables(Visitor):
                 self._last = self._column
         elif name == "p" and self.path[-2] == "table-cell":
             self._last = self._column
+        elif name == "table" and self.path[:-1] == ["document-content", "body", "spreadsheet"]:
+            self._row = 0
+            told = {"name": attributes.get(":name", "")[:_MOST_NAME], "rows": 0, "columns": 0}
+            self.found.append({**told, "hidden": True} if attributes.get(":style-name") in self._hidden else told)
+        elif name == "style":
+            self._style = attributes.get(":name", "")
+        elif name == "table-properties" and attributes.get(":display") == "false":
+            self._hidden.add(self._style)
 
     def end(self, name: str) -> None:
         if name == "table-row" and self._last and self.found:
@@ -266,11 +309,14 @@ def text(package: Package) -> dict[str, Any]:
 
 
 def _written(told: Paragraphs, pages: str, words: str) -> dict[str, Any]:
-    """Only who sets a text knows its pages; what it says of them is of this text if it counted about as many words."""
+    """Only who sets a text knows its pages; what it says of them is of this text if it counted about as many words.
+
+    A text without words fits every template. LibreOffice counts the words of footnotes, too.
+    """
     facts = {"paragraphs": told.paragraphs, "words": told.words}
-    if not (_is_count(pages) and _is_count(words) and int(pages)):
+    if not (_is_count(pages) and _is_count(words) and int(pages) and int(words)):
         return facts
-    fits = told.words <= 2 * int(words) and int(words) <= 2 * told.words
+    fits = told.words <= 2 * int(words) and int(words) <= 2 * (told.words + told.noted)
     return {"pages": int(pages), **facts} if fits else facts
 
 
@@ -279,17 +325,30 @@ def workbook(package: Package) -> dict[str, Any]:
     main = package.main("xl/workbook.xml")
     targets = package.related(main)
     listed = package.found(main, "workbook", "sheets", "sheet")
-    sheets = [(item.get("name", ""), targets.get(item.get(":id", ""), "")) for item in listed]
-    return {"sheets": [_sheet(package, name, target) for name, target in sheets[:_MOST_NAMES]]}
+    return _listed(
+        [_sheet(package, item, targets.get(item.get(":id", ""), "")) for item in listed[:_MOST_NAMES]], len(listed)
+    )
 
 
-def _sheet(package: Package, name: str, target: str) -> dict[str, Any]:
+def _listed(sheets: list[dict[str, Any]], count: int) -> dict[str, Any]:
+    left_out = count - _MOST_NAMES
+    return {"sheets": sheets[:_MOST_NAMES], **({"left_out": left_out} if left_out > 0 else {})}
+
+
+def _sheet(package: Package, item: Attributes, target: str) -> dict[str, Any]:
     """A sheet that is a chart has no cells."""
-    told: dict[str, Any] = {"name": name[:_MOST_NAME]}
-    if "worksheets/" not in target or not package.fits(target):
+    told: dict[str, Any] = {"name": item.get("name", "")[:_MOST_NAME]}
+    if item.get("state") in _HIDDEN:
+        told["hidden"] = True
+    if "worksheets/" not in target:
         return told
     cells = Cells()
-    package.walk(target, cells)
+    try:
+        package.walk(target, cells)
+    except Ended as ended:
+        if ended.facts:
+            raise
+        return told
     return {**told, "rows": cells.rows, "columns": cells.columns}
 
 
@@ -297,7 +356,7 @@ def tables(package: Package) -> dict[str, Any]:
     """ODS."""
     found = Tables()
     package.walk("content.xml", found)
-    return {"sheets": found.found[:_MOST_NAMES]}
+    return _listed(found.found, len(found.found))
 
 
 def slides(package: Package) -> dict[str, Any]:
@@ -317,6 +376,7 @@ def pages(package: Package) -> dict[str, Any]:
     return {"slides": len(package.found("content.xml", "document-content", "body", "presentation", "page"))}
 
 
+@functools.lru_cache(1024)
 def _number(letters: str) -> int:
     """A column's letters as its number from 1."""
     if len(letters) > 3 or not (letters.isascii() and letters.isupper()):
