@@ -337,6 +337,18 @@ def test_a_file_in_another_encoding_can_be_read(box, sql):
     assert execution.value[TABLE]["data"] == [{"name": "Müller"}]
 
 
+def test_a_file_of_windows_is_for_python(box, sql):
+    box.files.write("windows.csv", "price\n3 €\n".encode("cp1252"))
+
+    failure = sql("SELECT * FROM read_csv('windows.csv', encoding = 'latin-1')").error
+
+    assert failure.hints == (
+        "Files of Windows are in cp1252, which DuckDB does not read. "
+        "A Python cell can read it into a DataFrame, which SQL can query by its name: "
+        "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'.",
+    )
+
+
 def test_a_file_in_another_encoding_is_for_python_where_sqlite_is_the_engine(box, sql):
     box.files.write("latin.csv", "name\nZoë\n".encode("latin-1"))
 

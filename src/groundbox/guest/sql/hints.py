@@ -14,6 +14,10 @@ from .statement import Statement, unquoted
 HINT_COUNT: Final = 5
 _SHOWN: Final = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".xlsx", ".db", ".sqlite", ".gz")
 _ONLY_BY_PYTHON: Final = (".xls", ".xlsm", ".xlsb", ".ods", ".docx", ".odt", ".pptx", ".pdf", ".html", ".xml", ".txt")
+_IN_PYTHON: Final = (
+    "A Python cell can read it into a DataFrame, which SQL can query by its name: "
+    "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'."
+)
 _MOST_FILES: Final = 200
 _MOST_TABLES: Final = 20
 
@@ -117,10 +121,11 @@ def _encoding(match: re.Match[str], engine: Any, statement: Statement) -> Iterat
     if engine.name == "DuckDB":
         yield "The file is not UTF-8. Try read_csv('file.csv', encoding = 'latin-1'), or 'utf-16'."
     else:
-        yield (
-            "The file is not UTF-8. A Python cell can read it into a DataFrame, which SQL can query by its name: "
-            "pandas.read_csv('file.csv', encoding='cp1252'), or 'utf-16'."
-        )
+        yield f"The file is not UTF-8. {_IN_PYTHON}"
+
+
+def _not_latin(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
+    yield f"Files of Windows are in cp1252, which DuckDB does not read. {_IN_PYTHON}"
 
 
 def _broken_csv(match: re.Match[str], engine: Any, statement: Statement) -> Iterator[str]:
@@ -162,6 +167,7 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
     (r"Ambiguous reference to column name (\"?.+?\"?) \(", _ambiguous),
     (r"ambiguous column name: (.+)", _ambiguous),
     (r"not utf-8 encoded|Invalid unicode|codec can't decode", _encoding),
+    (r"File is not latin-1 encoded", _not_latin),
     (r"CSV Error|Error when sniffing file|Error tokenizing data", _broken_csv),
     (
         r"configuration has been locked|disabled (?:by|through) configuration|not authorized|authorization denied",
