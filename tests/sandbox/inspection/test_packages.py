@@ -76,9 +76,9 @@ def pptx(slides, missing=0):
     return office("ppt/presentation.xml", parts)
 
 
-def xlsx(*rows):
+def xlsx(*rows, more=""):
     book = f'<workbook xmlns="{SHEETS}" xmlns:r="{TYPES}"><sheets><sheet name="A" r:id="rId1"/></sheets></workbook>'
-    sheet = f'<worksheet xmlns="{SHEETS}"><sheetData>{"".join(rows)}</sheetData></worksheet>'
+    sheet = f'<worksheet xmlns="{SHEETS}"><sheetData>{"".join(rows)}</sheetData>{more}</worksheet>'
     parts = {"xl/_rels/workbook.xml.rels": related(rId1="/xl/worksheets/a.xml"), "xl/worksheets/a.xml": sheet}
     return office("xl/workbook.xml", {"xl/workbook.xml": book, **parts})
 
@@ -234,6 +234,15 @@ ODS = (
             ods("", style="hid"),
             {"sheets": [{"name": "Sheet 1", "rows": 0, "columns": 0, "hidden": True}]},
             "1 sheet: Sheet 1 (hidden, 0 rows × 0 columns)",
+        ),
+        (
+            "a.xlsx",
+            xlsx(
+                '<row r="1"><c r="A1"><v>1</v></c></row><row r="9"><c r="D9" s="1"/></row>',
+                more="<extLst><ext><cfs><cf><cfRule><xm:f xmlns:xm='xm'>A1</xm:f></cfRule></cf></cfs></ext></extLst>",
+            ),
+            {"sheets": [{"name": "A", "rows": 1, "columns": 1}]},
+            "1 sheet: A (1 row × 1 column)",
         ),
         (
             "a.xlsx",

@@ -32,6 +32,8 @@ _MOST_DIRECTORY_BYTES: Final = 4 << 20
 _MOST_DEPTH: Final = 500
 _MOST_DIGITS: Final = 9
 _LAST_CELL: Final = (1_048_576, 16_384)
+_ROW, _CELL, _VALUE = 3, 4, 5
+"""How deep they stand in a sheet; elements of these names elsewhere belong to its rules, controls and small charts."""
 _CHUNK_BYTES: Final = 1 << 16
 _END: Final = b"PK\x05\x06"
 _LARGE_END: Final = b"PK\x06\x07"
@@ -238,14 +240,16 @@ class Cells(Visitor):
             raise Ended
         self._depth += 1
         name = name.rpartition(" ")[2]
-        if name == "c":
+        if self._depth == _VALUE:
+            if name in ("v", "is", "f"):
+                self.rows, self.columns = max(self.rows, self._row), max(self.columns, self._column)
+            return
+        if self._depth == _CELL and name == "c":
             letters = attributes.get("r", "").rstrip("0123456789")
             self._column = _number(letters) if letters else self._column + 1
-        elif name == "row":
+        elif self._depth == _ROW and name == "row":
             self._row = _count(attributes["r"]) if "r" in attributes else self._row + 1
             self._column = 0
-        elif name in ("v", "is", "f"):
-            self.rows, self.columns = max(self.rows, self._row), max(self.columns, self._column)
         if self._row > _LAST_CELL[0] or self._column > _LAST_CELL[1]:
             raise Broken(f"a sheet has no row {self._row} or no column {self._column}")
 
