@@ -212,10 +212,11 @@ def test_the_override_says_so_in_every_result_and_still_writes_nothing(strong, p
         deleted = box.run("WITH x AS (DELETE FROM orders RETURNING 1) TABLE x", language="sql", database="shop")
         late = box.run("SELECT pg_sleep(60)", language="sql", database="shop")
         wide = box.run("SELECT repeat('x', 1000000)", language="sql", database="shop")
+        card = box.run("DESCRIBE ALL", language="sql", database="shop")
 
     assert read.ok
     assert (late.outcome, wide.error.type) == (gb.Outcome.TIMEOUT, "RowTooLarge")
-    for execution in (read, written, deleted, late, wide):
+    for execution in (read, written, deleted, late, wide, card):
         assert [warning.code for warning in execution.warnings] == ["sql.powerful_role"]
         assert execution.warnings[0].tier == "error"
         assert "is a superuser" in execution.warnings[0].message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from groundbox.databases.answer import Answer, DatabaseUnavailable
 from groundbox.databases.database import Database
@@ -21,7 +21,18 @@ _SHARE: Final = 0.25
 """Of the time of a description, for the values of one table."""
 
 
-async def describe(name: str, database: Database, *, wall_s: float | None = None) -> list[TableCard]:
+class Described(NamedTuple):
+    """What a card is made of.
+
+    Attributes:
+        powers: What the role could do beside reading; only with `allow_powerful`.
+    """
+
+    tables: Sequence[TableCard]
+    powers: Sequence[str]
+
+
+async def describe(name: str, database: Database, *, wall_s: float | None = None) -> Described:
     """Everything that the role may read. Sizes are the server's estimates.
 
     All of it takes no longer than one query may. When that time is over, what is still asked is ended on the server,
@@ -41,10 +52,10 @@ async def describe(name: str, database: Database, *, wall_s: float | None = None
         tables.setdefault(str(row[0]), []).append(row)
     cards: list[TableCard] = []
     cut = 0
-    for reference, rows in tables.items():
+    for table, rows in tables.items():
         samples: dict[str, list[str]] | None = {}
         if len(cards) < _MOST_SAMPLED:
-            samples = await _samples(name, database, reference, [str(row[4]) for row in rows], time_s, end)
+            samples = await _samples(name, database, table, [str(row[4]) for row in rows], time_s, end)
         cut += samples is None
         cards.append(_card(rows, samples or {}))
     if cut:
@@ -52,15 +63,14 @@ async def describe(name: str, database: Database, *, wall_s: float | None = None
         cards.append(TableCard("…", "values", f"those of {which} left out, because of the time of {time_s:g} s", ()))
     if not answer.complete:
         cards.append(TableCard("…", "tables", f"more than {_MOST_COLUMNS} columns in all, the rest left out", ()))
-    return cards
+    return Described(cards, answer.powers)
 
 
 async def _schema(name: str, database: Database, time_s: float) -> Answer:
-    server = server_of(database)
     room = dataclasses.replace(database, max_rows=_MOST_COLUMNS, max_bytes=max(database.max_bytes, _SCHEMA_BYTES))
     try:
         async with asyncio.timeout(time_s):
-            answer = await server.ask(name, room, server.SCHEMA, wall_s=time_s)
+            answer = await server_of(database).schema(name, room, wall_s=time_s)
     except TimeoutError:
         answer = Answer(timed_out=True)
     if answer.timed_out:
@@ -71,14 +81,16 @@ async def _schema(name: str, database: Database, time_s: float) -> Answer:
 
 
 async def _samples(
-    name: str, database: Database, reference: str, columns: Sequence[str], time_s: float, end: float
+    name: str, database: Database, table: str, columns: Sequence[str], time_s: float, end: float
 ) -> dict[str, list[str]] | None:
     """Some values of each column; None when time did not allow it. A view that takes long leaves time for others."""
     server = server_of(database)
     left_s = min(end - asyncio.get_running_loop().time(), _SHARE * time_s)
     if left_s <= 0:
         return None
-    sample = f"SELECT {', '.join(map(server.quoted, columns))} FROM {reference} LIMIT {_SAMPLE}"
+    sample = server.sample(database, table, columns, _SAMPLE)
+    if sample is None:
+        return {}
     try:
         async with asyncio.timeout(left_s):
             seen = await server.ask(name, database, sample, wall_s=left_s)

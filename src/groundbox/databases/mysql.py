@@ -32,7 +32,7 @@ from groundbox.databases.mysql_line import CONNECT_S, Line, TooWide, driver, lin
 from groundbox.databases.mysql_locks import lock_in
 from groundbox.databases.mysql_values import field_of, reader_of
 
-SCHEMA: Final = """
+_SCHEMA: Final = """
 SELECT concat('`', replace(c.table_schema, '`', '``'), '`.`', replace(c.table_name, '`', '``'), '`') AS reference,
        if(c.table_schema = database(), c.table_name, concat(c.table_schema, '.', c.table_name)),
        t.table_type LIKE '%VIEW', t.table_rows, c.column_name, c.column_type,
@@ -128,7 +128,17 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
     raise DatabaseUnavailable(name, reason)
 
 
-def quoted(name: str) -> str:
+async def schema(name: str, database: Database, *, wall_s: float | None = None) -> Answer:
+    """See `groundbox.databases.servers.Server`."""
+    return await ask(name, database, _SCHEMA, wall_s=wall_s)
+
+
+def sample(database: Database, table: str, columns: Sequence[str], count: int) -> str:
+    """See `groundbox.databases.servers.Server`."""
+    return f"SELECT {', '.join(map(_quoted, columns))} FROM {table} LIMIT {count}"
+
+
+def _quoted(name: str) -> str:
     """A name as an identifier."""
     return "`" + name.replace("`", "``") + "`"
 

@@ -6,7 +6,6 @@ larger than what a row may have is not taken in.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib
 import re
@@ -19,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.databases.database import Database
+from groundbox.databases.threads import in_thread
 
 CONNECT_S: Final = 10.0
 _READ_AHEAD_BYTES: Final = 1 << 20
@@ -57,7 +57,7 @@ class Line:
         """What a function gives in a thread of its own; when the caller is cancelled, the thread is left alone."""
         with self._lock:
             self._calls += 1
-        return await _in_thread(lambda: self._counted(work))
+        return await in_thread(lambda: self._counted(work), "groundbox-mysql")
 
     def _counted(self, work: Callable[[], Any]) -> Any:
         try:
@@ -86,32 +86,6 @@ class Line:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
             self._leave()
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Not in the loop's own threads, of which there are few, and a query may take all of its time."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def finish(result: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except Exception as raised:  # handed to whoever waits
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, result, error)
-
-    threading.Thread(target=run, name="groundbox-mysql", daemon=True).start()
-    return await done
 
 
 def line_to(name: str, database: Database, read_s: float) -> Line:

@@ -29,7 +29,7 @@ from groundbox.databases.failure import HEAD_CHARS, NO_WORD, failure_of
 from groundbox.databases.roles import POWERS
 
 CONNECT_S: Final = 10.0
-SCHEMA: Final = """
+_SCHEMA: Final = """
 SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(c.relname) AS reference,
        CASE WHEN n.nspname = ANY (pg_catalog.current_schemas(false)) THEN '' ELSE n.nspname || '.' END || c.relname,
        c.relkind IN ('v', 'm'), c.reltuples::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
@@ -102,7 +102,17 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
     raise DatabaseUnavailable(name, f"the connection was lost ({lost})")
 
 
-def quoted(name: str) -> str:
+async def schema(name: str, database: Database, *, wall_s: float | None = None) -> Answer:
+    """See `groundbox.databases.servers.Server`."""
+    return await ask(name, database, _SCHEMA, wall_s=wall_s)
+
+
+def sample(database: Database, table: str, columns: Sequence[str], count: int) -> str:
+    """See `groundbox.databases.servers.Server`."""
+    return f"SELECT {', '.join(map(_quoted, columns))} FROM {table} LIMIT {count}"
+
+
+def _quoted(name: str) -> str:
     """A name as an identifier."""
     return '"' + name.replace('"', '""') + '"'
 

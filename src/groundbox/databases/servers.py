@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from groundbox.databases.answer import Answer
@@ -16,19 +17,20 @@ class Server(Protocol):
     statement, a time after which the server ends it, no more rows and bytes than asked for, an end on the server when
     the caller goes away, and a look at what the role could do beside reading. A kind of server that has no such means
     is not served.
-
-    Attributes:
-        SCHEMA: A query for the columns that the role may read, in the order of their tables: how a query refers to the
-            table, its name for people, whether it is a view, about how many rows it has, the column, its type, its key.
     """
-
-    SCHEMA: str
 
     async def ask(self, name: str, database: Database, sql: str, *, wall_s: float | None = None) -> Answer:
         """Run one statement that reads; see `groundbox.databases.postgres.ask`."""
 
-    def quoted(self, name: str) -> str:
-        """A name as an identifier."""
+    async def schema(self, name: str, database: Database, *, wall_s: float | None = None) -> Answer:
+        """The columns that the role may read, in the order of their tables.
+
+        Each row has what `sample` calls the table, its name for people, whether it is a view, about how many rows it
+        has, the column, its type, its key.
+        """
+
+    def sample(self, database: Database, table: str, columns: Sequence[str], count: int) -> str | None:
+        """A query for so many rows of a table; None where there is no way to write one."""
 
 
 def server_of(database: Database) -> Server:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from groundbox.errors import InvalidArgument
@@ -79,22 +79,26 @@ async def ahead(program: Program, databases: Mapping[str, Database | None], wall
         raise InvalidArgument("database", f"{name!r} was not given to this sandbox; there is: {given}")
     asked = databases[name] or database.named(name)
     if asks_for_card(program.source):
-        tables = await describe(name, asked, wall_s=wall_s)
-        card = render(tables, program.options.get("max_tokens", MAX_TOKENS))
-        return Ahead(data=json.dumps({"text": card}).encode())
+        described = await describe(name, asked, wall_s=wall_s)
+        card = render(described.tables, program.options.get("max_tokens", MAX_TOKENS))
+        return Ahead(data=json.dumps({"text": card}).encode(), warnings=_powerful(name, described.powers))
     answer = await server_of(asked).ask(name, asked, program.source, wall_s=wall_s)
     return Ahead(
         data=await asyncio.to_thread(answer.encoded),
         outcome=Outcome.TIMEOUT if answer.timed_out else None,
-        warnings=[_powerful(name, answer.powers)] if answer.powers else (),
+        warnings=_powerful(name, answer.powers),
     )
 
 
-def _powerful(name: str, powers: Any) -> Warning:
-    return Warning(
+def _powerful(name: str, powers: Sequence[str]) -> Sequence[Warning]:
+    if not powers:
+        return ()
+    message = f"the role of database {name!r} {'; '.join(powers)}; it was asked because allow_powerful is set"
+    warning = Warning(
         code="sql.powerful_role",
         tier="error",
-        message=f"the role of database {name!r} {'; '.join(powers)}; it was asked because allow_powerful is set",
+        message=message,
         evidence={"powers": list(powers)},
-        hint="docs/sql.md has a script for a role that only reads.",
+        hint="docs/sql.md says how to make a role that only reads.",
     )
+    return (warning,)
