@@ -54,6 +54,19 @@ def browser(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(scope="session")
+def firebird():
+    """A Firebird server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
+    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'")
+    pytest.importorskip("sqlalchemy_firebird", reason="its dialect is not installed: pip install sqlalchemy-firebird")
+    server = _beside("firebird")
+    programs = server.programs()
+    if programs is None:
+        pytest.skip("no Firebird server is installed: apt-get install firebird3.0-server")
+    with server.running(programs, _role_script("sql firebird role", server.PASSWORD)) as running:
+        yield running
+
+
 def _beside(name):
     """A module beside this one."""
     spec = importlib.util.spec_from_file_location(f"{name}_for_tests", Path(__file__).with_name(f"{name}.py"))

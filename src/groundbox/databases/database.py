@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +18,17 @@ SCHEMES: Final = {"postgresql": "postgres", "postgres": "postgres", "mysql": "my
 _NOT_SERVED: Final = {
     "oracle": "SET TRANSACTION READ ONLY, ALTER SYSTEM CANCEL SQL, a resource plan with a time, DBA_SYS_PRIVS",
     "mssql": "a read-only transaction, which it has not, KILL, and a look at fn_my_permissions",
-    "sqlite": "nothing: ATTACH the file in the sandbox, with dialect='sqlite'",
-    "duckdb": "nothing: ATTACH the file in the sandbox",
 }
-"""Dialects of SQLAlchemy and others to what groundbox would need of them."""
+"""Dialects of SQLAlchemy to what groundbox would need of them for promises that their server keeps."""
+IN_PROCESS: Final = {
+    "sqlite": "ATTACH the file in the sandbox, with dialect='sqlite'",
+    "duckdb": "ATTACH the file in the sandbox",
+    **dict.fromkeys(
+        ("access", "chdb", "derby", "gpkg", "gsheets", "h2", "hsqldb", "shillelagh"), "hand the files to the sandbox"
+    ),
+}
+"""Dialects whose engine would meet the guest's statements within the host's process, to what is done instead."""
+_SCHEME: Final = re.compile(r"[a-z]\w*(?:\+\w+)?", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,12 +37,14 @@ class Database:
 
     Attributes:
         url: `postgresql://role:password@host:port/name`, or the same with `mysql` or `mariadb`; never printed, and in
-            no message.
+            no message. With `allow_powerful` also that of any server that SQLAlchemy has a dialect for.
         timeout_s: What the server gives one query; reached: outcome `timeout`.
         max_rows: Rows that are handed over; the result says when there were more.
         max_bytes: Bytes of text in them. One row that is larger ends the query with an error.
-        allow_powerful: Ask also as a role that could do more than read, or reach the server's files.
-            Every result then carries a warning.
+        allow_powerful: Ask also as a role that could do more than read, or reach the server's files, and servers whose
+            roles are not looked at. Every result then carries a warning.
+        setup: Statements that run first on each connection, such as SET TRANSACTION READ ONLY; only where SQLAlchemy
+            asks. Never printed.
     """
 
     url: str = dataclasses.field(repr=False)
@@ -41,26 +52,45 @@ class Database:
     max_rows: int = 100_000
     max_bytes: int = 16 * 1024 * 1024
     allow_powerful: bool = False
+    setup: Sequence[str] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         scheme = str(self.url).partition("://")[0]
-        if scheme not in SCHEMES:
-            raise InvalidArgument("url", _complaint(scheme))
+        if scheme not in SCHEMES and (complaint := _complaint(scheme, asked=self.allow_powerful)):
+            raise InvalidArgument("url", complaint)
+        if isinstance(self.setup, str) or any(type(each) is not str or not each.strip() for each in self.setup):
+            raise InvalidArgument("setup", "must be a list of statements")
+        if self.setup and scheme in SCHEMES:
+            raise InvalidArgument("setup", f"is for servers that SQLAlchemy asks; {scheme} is held without it")
+        object.__setattr__(self, "setup", tuple(self.setup))
         for name in ("timeout_s", "max_rows", "max_bytes"):
             value = getattr(self, name)
             if isinstance(value, bool) or not math.isfinite(value) or value <= 0:
                 raise InvalidArgument(name, f"must be above 0, not {value!r}")
 
 
-def _complaint(scheme: str) -> str:
-    """Names a scheme that is known only: what stands before :// may be anything, a password too."""
+def _complaint(scheme: str, *, asked: bool) -> str | None:
+    """Why a server is not asked.
+
+    It names a scheme that is known only: what stands before :// may be anything, a password too.
+
+    Args:
+        asked: Whether it is to be asked without a guard that the server keeps.
+    """
     kinds = ", ".join(f"{each}://" for each in SCHEMES)
-    dialect = scheme.partition("+")[0]
+    dialect = scheme.partition("+")[0].casefold()
     if dialect in SCHEMES:
         return f"must begin with {dialect}://, without a driver"
+    if dialect in IN_PROCESS:
+        return f"{dialect} is not asked, because there is no guard for it; it would need nothing: {IN_PROCESS[dialect]}"
+    if asked:
+        return None if _SCHEME.fullmatch(scheme) else f"must begin with one of {kinds}, or a dialect of SQLAlchemy"
+    all_the_same = "allow_powerful=True asks all the same, through SQLAlchemy, and every result then has a warning"
     if dialect not in _NOT_SERVED:
-        return f"must begin with one of {kinds}; no other server is asked, for want of a guard that the server keeps"
-    return f"{dialect} is not asked, because there is no guard for it; it would need {_NOT_SERVED[dialect]}"
+        guard = "no other server is asked, for want of a guard that the server keeps"
+        return f"must begin with one of {kinds}; {guard}; {all_the_same}"
+    needed = f"it would need {_NOT_SERVED[dialect]}"
+    return f"{dialect} is not asked, because there is no guard for it; {needed}; {all_the_same}"
 
 
 def named(name: str, *, file: Path | None = None) -> Database:

@@ -14,10 +14,14 @@ NO_WORD: Final = "the statement has no word in its first 64 KiB: put blanks and 
 _UNKNOWN_TABLE: Final = re.compile(
     r"""relation "(.+?)" does not exist|missing FROM-clause entry for table "(.+?)"|Table '(.+?)' doesn't exist"""
     r"|SELECT command denied for table `.+?`\.`(.+?)`"
+    r"""|Table unknown\s+-"?(\S+)|Invalid object name '(.+?)'|Object '(.+?)' does not exist"""
+    r"""|table or view "(.+)" does not exist"""
 )
 _UNKNOWN_COLUMN: Final = re.compile(
     r"""column "?([\w.]+?)"? does not exist|column (\S+) does not exist|Unknown column '(.+?)' in"""
+    r"""|Column unknown\s+-"?(\S+)|Invalid column name '(.+?)'|invalid identifier '(.+?)'|(\S+): invalid identifier"""
 )
+"""In the words of PostgreSQL, MySQL, Firebird, SQL Server, Snowflake and Oracle."""
 _AMBIGUOUS: Final = re.compile(r"""column reference "(.+?)" is ambiguous|Column '(.+?)' in .+? is ambiguous""")
 _WORD: Final = re.compile(r"\w+")
 _MESSAGE_CHARS: Final = 2000
@@ -65,7 +69,7 @@ def _hints(message: str, sql: str, known: Mapping[str, Sequence[str]]) -> Iterat
     words = set(_WORD.findall(sql[:_READ_CHARS].casefold()))
     named = {table: columns for table, columns in known.items() if _names(words, table)}
     if found := _UNKNOWN_TABLE.search(message):
-        close = nearest(_named(found).rpartition(".")[2], known)
+        close = nearest(_named(found).rpartition(".")[2].strip('"'), known)
         yield from [f"Did you mean {either(close)}?"] if close else []
         yield f"The tables are: {listing(known)}." if known else "The role may read no table."
     elif found := _UNKNOWN_COLUMN.search(message):

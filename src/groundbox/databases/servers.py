@@ -15,8 +15,8 @@ class Server(Protocol):
 
     It keeps the promises of docs/sql.md by means of the server, not by reading the query: a read-only transaction, one
     statement, a time after which the server ends it, no more rows and bytes than asked for, an end on the server when
-    the caller goes away, and a look at what the role could do beside reading. A kind of server that has no such means
-    is not served.
+    the caller goes away, and a look at what the role could do beside reading. What a module cannot keep, as that for
+    SQLAlchemy's dialects, it tells among the powers of each answer.
     """
 
     async def ask(self, name: str, database: Database, sql: str, *, wall_s: float | None = None) -> Answer:
@@ -36,4 +36,4 @@ class Server(Protocol):
 def server_of(database: Database) -> Server:
     """The module for a database's kind of server."""
     scheme = database.url.partition("://")[0]
-    return cast("Server", importlib.import_module(f"groundbox.databases.{SCHEMES[scheme]}"))
+    return cast("Server", importlib.import_module(f"groundbox.databases.{SCHEMES.get(scheme, 'alchemy')}"))

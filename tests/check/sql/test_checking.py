@@ -54,6 +54,15 @@ def codes(warnings):
     return {warning.code for warning in warnings}
 
 
+def test_a_server_that_sqlalchemy_asks_is_not_checked():
+    database = Database(url="oracle+oracledb://reader:hidden@h/shop", allow_powerful=True)
+
+    (note,) = check_sql("SELECT 1", database=database)
+
+    assert (note.code, note.tier) == ("sql.not_checked", "note")
+    assert note.message.endswith("checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy")
+
+
 def test_a_file_is_named_by_its_url(shop_file):
     sql = "SELECT name FROM customer WHERE city = 'paris'"
 

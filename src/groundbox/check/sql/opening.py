@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.check.sql.source import Database
+from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.databases.database import SCHEMES
 from groundbox.databases.database import Database as Server
 from groundbox.errors import InvalidArgument
@@ -61,4 +62,7 @@ def _path(rest: str) -> Path:
 def _server(server: Server) -> Database:
     from groundbox.check.sql.servers import ServerDatabase
 
-    return ServerDatabase(server, _DIALECTS[SCHEMES[server.url.partition("://")[0]]])
+    kind = SCHEMES.get(server.url.partition("://")[0])
+    if kind is None:
+        raise DatabaseUnavailable("database", "checks ask PostgreSQL, MySQL and MariaDB, and no server by SQLAlchemy")
+    return ServerDatabase(server, _DIALECTS[kind])
