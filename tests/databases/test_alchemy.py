@@ -440,7 +440,7 @@ def test_a_description_has_one_deadline(database, postgres):
         ),
         ("elsewhere+later://reader:hidden-word@h/shop", "its driver is for asynchronous programs; name another one"),
         ("nowhere://reader:hidden-word@h/shop", "SQLAlchemy has no dialect for its URL; install the package of one"),
-        ("mssql+pymssql://reader:hidden-word@h/shop", "the dialect of its URL needs pymssql, which is not installed"),
+        ("mssql+pymssql://reader:hidden-word@h/shop", "the dialect of its URL needs pymssql, which cannot be imported"),
     ],
 )
 def test_what_cannot_be_reached_is_told_without_its_address(url, postgres, address, reason):

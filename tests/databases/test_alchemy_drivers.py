@@ -317,6 +317,10 @@ def test_a_cancel_that_blocks_or_fails_holds_up_nobody(driver, monkeypatch):
         "SELECT 1 COMMIT DELETE FROM t",
         "SELECT 1\nROLLBACK DELETE FROM t",
         "SELECT 1 exec('x')",
+        "SELECT 1COMMIT DELETE FROM t",
+        "SELECT 1eROLLBACK DELETE FROM t",
+        "SELECT 0xKill 55",
+        "SELECT '\u00e9'COMMIT",
         "SELECT 1 WAITFOR DELAY '1:00'",
         "SELECT 'to commit'",
         "SELECT 1 /* truncate */",
@@ -329,7 +333,9 @@ def test_a_second_statement_with_nothing_before_it_is_refused(driver, query):
     assert driver.calls == []
 
 
-@pytest.mark.parametrize("query", ["SELECT committed, rollback_at FROM executions", "SELECT 1 AS xcommit"])
+@pytest.mark.parametrize(
+    "query", ["SELECT committed, rollback_at FROM executions", "SELECT 1 AS xcommit, x1kill, commit_"]
+)
 def test_a_name_with_such_a_word_in_it_is_asked(driver, query):
     driver.gives(["a"])
 

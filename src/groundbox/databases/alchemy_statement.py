@@ -20,8 +20,12 @@ _ENDING: Final = (
     "alter backup begin bulk commit create dbcc deny drop exec execute grant kill merge reconfigure restore revert "
     "revoke rollback save setuser shutdown truncate waitfor"
 )
-_ENDS: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_ENDING.split())})(?!\w)", re.IGNORECASE)
-"""What begins a statement of its own, behind another one without anything between them, and is no name in a query."""
+_ENDS: Final = re.compile(rf"(?<!\w)(?:\d\w*?)?({'|'.join(_ENDING.split())})(?!\w)", re.IGNORECASE | re.ASCII)
+"""What begins a statement of its own, behind another one without anything between them, and is no name in a query.
+
+It may also stand right behind a number: SQL Server reads `1COMMIT`, `1eCOMMIT` and `0xCOMMIT` as two words.
+"""
+_LOOKED_THROUGH_CHARS: Final = 1 << 20
 
 
 def first_word(sql: str) -> str:
@@ -56,9 +60,11 @@ def refusal_of(sql: str, *, batches: bool) -> str | None:
             "one statement is run at a time, and ; is refused also in a text or a comment, because servers differ in "
             "how they quote; in a text, write the character otherwise, such as CHR(59) or CHAR(59)"
         )
+    if batches and len(sql) > _LOOKED_THROUGH_CHARS:
+        return "a statement of more than 1 MiB is refused, because it is looked through for a second one"
     if batches and (found := _ENDS.search(sql)):
         return (
-            f"{found[0].upper()} may begin another statement here, and is refused also in a text, a name or a comment; "
+            f"{found[1].upper()} may begin another statement here, and is refused also in a text, a name or a comment; "
             "in a text, write it in two parts"
         )
     return None
