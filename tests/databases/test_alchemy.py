@@ -177,6 +177,8 @@ def test_what_reads_is_run(database, query, rows):
     [
         ("DELETE FROM orders", "not DELETE"),
         ("/* SELECT */ DELETE FROM orders", "not DELETE"),
+        ("/* /* */ SELECT */ DELETE FROM orders", "another one in it"),
+        ("/* /* */ EXPLAIN */ DELETE FROM orders", "another one in it"),
         ("COMMIT", "not COMMIT"),
         ("", "not this"),
         ("SELECT 1; COMMIT", "CHR(59)"),

@@ -333,6 +333,14 @@ def test_a_second_statement_with_nothing_before_it_is_refused(driver, query):
     assert driver.calls == []
 
 
+def test_a_statement_that_is_too_long_to_be_looked_through_is_refused(driver):
+    driver.gives(["a"])
+    most = "SELECT 1".ljust(1 << 20)
+
+    assert driver.ask(most).rows == [["a"]]
+    assert "more than 1 MiB" in driver.ask(f"{most} ").failure["message"]
+
+
 @pytest.mark.parametrize(
     "query", ["SELECT committed, rollback_at FROM executions", "SELECT 1 AS xcommit, x1kill, commit_"]
 )

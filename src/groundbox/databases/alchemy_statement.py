@@ -31,10 +31,14 @@ _LOOKED_THROUGH_CHARS: Final = 1 << 20
 def first_word(sql: str) -> str:
     """The first word behind blanks, comments and brackets, in lower case; "" where there is none."""
     head = sql[:HEAD_CHARS]
+    return blanks.word_at(head, _begin(head)).casefold()
+
+
+def _begin(head: str) -> int:
     at = blanks.after(head)
     while head.startswith("(", at):
         at = blanks.after(head, at + 1)
-    return blanks.word_at(head, at).casefold()
+    return at
 
 
 def refusal_of(sql: str, *, batches: bool) -> str | None:
@@ -55,6 +59,9 @@ def refusal_of(sql: str, *, batches: bool) -> str | None:
     if word not in _FIRST_WORDS:
         allowed = ", ".join(sorted(_FIRST_WORDS)).upper()
         return f"only statements that read are run here: {allowed}; not {word.upper() or 'this'}"
+    before = sql[: _begin(sql[:HEAD_CHARS])]
+    if before.count("/*") != before.count("*/"):
+        return "a comment before the first word has another one in it, which servers end in different places"
     if ";" in bare(sql):
         return (
             "one statement is run at a time, and ; is refused also in a text or a comment, because servers differ in "
