@@ -59,8 +59,8 @@ class Explanation:
 
         `3 + 5` for `total + x` when the result is `8`; None for `x`, whose value is all there is to say.
         """
-        if self.literal(node) != result or isinstance(node, ast.BoolOp):
-            return None  # `None or (5, 3)` in the middle of a sentence says two things
+        if self.literal(node) != result or isinstance(node, ast.BoolOp) or _asks_for_identity(node):
+            return None  # `None or (5, 3)` and `None is not None` in the middle of a sentence say two things
         text = self._with_values(node)
         return None if text in (None, result, ast.unparse(node)) or len(text or "") > MAX_TEXT else text
 
@@ -224,9 +224,17 @@ class _Values(ast.NodeTransformer):
                 return found
         whole = copy.deepcopy(node)
         if isinstance(node.func, ast.Attribute):
-            node.func.value = self.visit(node.func.value)
+            node.func.value = self._owner(node.func.value)
         node.args = [self.visit(argument) for argument in node.args]
         return node if len(ast.unparse(node)) <= MAX_INLINE else self._replaced(whole)
+
+    def _owner(self, node: ast.expr) -> ast.expr:
+        """What a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
+        found = self.visit(copy.deepcopy(node))
+        is_number = isinstance(found, ast.UnaryOp) or (
+            isinstance(found, ast.Constant) and isinstance(found.value, int | float | complex)
+        )
+        return node if is_number and not isinstance(node, ast.UnaryOp | ast.Constant) else found
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         return node
@@ -247,6 +255,11 @@ class _Values(ast.NodeTransformer):
         except Unknown:
             return node
         return ast.parse(text, mode="eval").body if len(text) <= MAX_INLINE else node
+
+
+def _asks_for_identity(node: ast.expr) -> bool:
+    compared = (part for part in ast.walk(node) if isinstance(part, ast.Compare))
+    return any(isinstance(op, ast.Is | ast.IsNot) for part in compared for op in part.ops)
 
 
 def _is_none(node: ast.expr) -> bool:

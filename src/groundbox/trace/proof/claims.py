@@ -325,10 +325,11 @@ class Row(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Printed(Claim):
-    """The program writes `text`; `whole`: that is all it writes."""
+    """The program writes `text`; `whole`: that is all it writes; `again`: it may be all it writes, told once more."""
 
     text: str
     whole: bool = False
+    again: bool = False
 
     @property
     def kind(self) -> Kind:

@@ -21,6 +21,8 @@ def printed(search: Search, claim: Printed, low: int, now: int, after: int) -> H
     if claim.whole:
         printed = [line.rstrip() for line in search.ledger.stdout.strip().splitlines()]
         return Hit(now, now) if printed == [line.rstrip() for line in claim.text.strip().splitlines()] else None
+    if claim.again and search.ledger.stdout.strip("\n") == said:
+        return Hit(now, now)
     for t in search.ledger.outs:
         record = search.ledger.records[t]
         assert isinstance(record, schema.Out)

@@ -11,16 +11,21 @@ from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.text.phrase import ADVERBS
 from groundbox.trace.proof.values.evaluation import literal
 
+_NOTHING: Final = frozenset({"nothing", "anything"})
+
 
 def prints(draft: Draft, at: int) -> bool:
-    """`it prints 5`, `the program prints 'a\\n'`, `prints Fizz`."""
+    """`it prints 5`, `the program prints 'a\\n'`, `prints Fizz`, `without printing anything`."""
     phrase = draft.phrase
+    if phrase.low(at + 1) in _NOTHING and (phrase.low(at + 1) == "nothing" or phrase.low(at - 1) == "without"):
+        draft.add(Printed, at, at + 1, text="", whole=True)
+        return True
     begin = phrase.skip(at + 1, ADVERBS | {"the", "string", "value", "text", "number", "out", "line", "word"}, 4)
     node = phrase.node(begin)
     if node is not None:
         known, value = literal(node)
         if known:
-            draft.add(Printed, at, begin, text=str(value))
+            draft.add(Printed, at, begin, text=str(value), again=_concludes(draft, at))
         elif is_place(node) and phrase.low(begin + 1) == "=" and (more := phrase.right(begin + 2)) is not None:
             known, value = literal(more.node)
             if known:
@@ -30,10 +35,16 @@ def prints(draft: Draft, at: int) -> bool:
         begin < len(phrase.items)
         and phrase.low(begin + 1) in ("", ".", ",", "and", ";")
         and phrase.items[begin].kind == "word"
+        and phrase.low(begin) != "and"
     ):
         draft.add(Printed, at, begin, text=phrase.sentence_text(begin))
         return True
     return False
+
+
+def _concludes(draft: Draft, at: int) -> bool:
+    """`So the program prints 5`: what was told is summed up."""
+    return at == 3 and draft.phrase.lows[:3] == ["so", "the", "program"]
 
 
 def answer(draft: Draft, at: int) -> bool:

@@ -392,5 +392,5 @@ def _call(function: ast.expr, nodes: list[ast.expr | ast.keyword]) -> ast.Call:
 
 
 def _string(text: str, at: int) -> Parsed | None:
-    constant = parse_source(text) if "\\" in text else ast.Constant(text[1:-1])
+    constant = parse_source(text) if "\\" in text or text[0] == "b" else ast.Constant(text[1:-1])
     return Parsed(constant, at + 1) if isinstance(constant, ast.Constant) else Parsed(ast.Constant(text[1:-1]), at + 1)

@@ -354,8 +354,10 @@ def _is_a_sign(tokens: Sequence[Token], at: int) -> bool:
     """Whether a minus or plus belongs to the number after it."""
     if tokens[at].low not in ("-", "+", "~") or at + 1 >= len(tokens) or tokens[at + 1].spaced:
         return False
-    if tokens[at].low == "~":  # `~11 & 255`, `~11 = -12`; but `~5.2` is about so much
-        return at + 2 < len(tokens) and tokens[at + 1].text.isdigit() and tokens[at + 2].low in _AFTER_BITS
+    if tokens[at].low == "~":  # `~11 & 255`, `~11 = -12`, `~(1 << 2)`; but `~5.2` is about so much
+        return tokens[at + 1].low == "(" or (
+            at + 2 < len(tokens) and tokens[at + 1].text.isdigit() and tokens[at + 2].low in _AFTER_BITS
+        )
     return tokens[at].spaced or at == 0 or tokens[at - 1].kind == SIGN
 
 

@@ -68,10 +68,11 @@ def tokenize(text: str, code: Sequence[tuple[int, int]] = ()) -> list[Token]:
         while span < len(code) and code[span][1] <= at:
             span += 1
         in_code = span < len(code) and code[span][0] <= at
-        if text[at] in _QUOTES and at >= hopeless[text[at]]:
-            ends, end = string_end(text, at, code[span][1] if in_code else length)
+        opening = _opening(text, at)
+        if opening is not None and opening >= hopeless[text[opening]]:
+            ends, end = string_end(text, opening, code[span][1] if in_code else length)
             if not ends:
-                hopeless[text[at]] = end
+                hopeless[text[opening]] = end
             else:
                 tokens.append(Token(STRING, text[at:end], text[at:end], at, end, spaced, in_code))
                 at, spaced = end, False
@@ -91,6 +92,14 @@ def tokenize(text: str, code: Sequence[tuple[int, int]] = ()) -> list[Token]:
         spaced = kind in ("space", BREAK)
         at = end
     return _without_emphasis(tokens)
+
+
+def _opening(text: str, at: int) -> int | None:
+    """Where the quote is that opens a string or bytes at `at`, if one may begin there."""
+    if text[at] in _QUOTES:
+        return at
+    is_prefix = text[at] == "b" and text[at + 1 : at + 2] in ("'", '"') and not text[at - 1 : at].isalnum()
+    return at + 1 if is_prefix else None
 
 
 def _without_emphasis(tokens: list[Token]) -> list[Token]:
@@ -115,7 +124,11 @@ def _is_emphasis(tokens: list[Token], at: int) -> bool:
 def string_end(text: str, start: int, limit: int) -> tuple[bool, int]:
     """Whether the string that begins here ends on its line, and where; or how far one need not look again."""
     quote = text[start]
-    if start and text[start - 1].isalnum():
+    if (
+        start
+        and text[start - 1].isalnum()
+        and not (text[start - 1] == "b" and not text[start - 2 : start - 1].isalnum())
+    ):
         return False, 0
     at, last = start + 1, min(limit, start + _LONGEST_STRING)
     while at < last:

@@ -203,7 +203,7 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if node.keywords or any(isinstance(each, ast.Constant) and _is_gap(each.value) for each in node.args):
         return _instance(node, name or getattr(node.func, "attr", ""), lookup, depth)
     function = BUILTINS.get(name)
-    if function is None and not node.args and name[:1].isupper():
+    if function is None and not node.args and _is_of_a_class(name):
         return Thing("object", name)
     if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
         try:
@@ -216,7 +216,7 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if function is None and lookup is no_names:
         if name == "array" and len(node.args) == 1:
             return Array(evaluate(node.args[0], lookup, depth))
-        if last[:1].isupper() or ast.unparse(node.func).startswith(_SHOWN_WITH_MODULE):
+        if _is_of_a_class(last) or ast.unparse(node.func).startswith(_SHOWN_WITH_MODULE):
             return Written(last, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
     if isinstance(node.func, ast.Attribute):
         return _of_math(node, lookup, depth) if _is_math(node.func.value, lookup) else _method(node, lookup, depth)
@@ -259,12 +259,19 @@ def _receiver(function: ast.expr, lookup: Lookup, depth: int) -> Sequence[Any]:
 def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
     """`Account(owner='Ada')` as a text writes an instance."""
     arguments: list[ast.expr] = node.args
+    if lookup is no_names and ast.unparse(node.func).startswith(_SHOWN_WITH_MODULE):
+        return Written(name, (), ast.unparse(node))
     given = [each for each in arguments if not (isinstance(each, ast.Constant) and _is_gap(each.value))]
-    if given and not node.keywords and name[:1].isupper():
+    if given and not node.keywords and _is_of_a_class(name):
         return Written(name, tuple(_items(node.args, lookup, depth)), name)
     if given or not name or name in BUILTINS:
         raise Unknowable("keywords")
     return Thing("object", name, {word.arg: evaluate(word.value, lookup, depth) for word in node.keywords})
+
+
+def _is_of_a_class(name: str) -> bool:
+    """Whether a name is written as names of classes are."""
+    return name.lstrip("_")[:1].isupper()
 
 
 def _is_gap(value: object) -> bool:
