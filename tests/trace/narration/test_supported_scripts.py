@@ -99,8 +99,135 @@ def gather(parts):
 
 print(gather([b'ab', b"it's", b'']))
 """
+BODIES_IN_LINE = """\
+def drain(n, words):
+    found = {}
+    for word in words: found[word] = n
+    while n > 0: n -= 10
+    for word in words: print(word, end="")
+    while words: last = words.pop()
+    if len(words) == 0: n += 1
+    return n, last, found
+
+print(drain(95, ["a", "b"]))
+"""
+SHARED_LINES = """\
+class Node:
+    def __init__(self, value):
+        self.value = value
+        self.next = None
+
+def build(n):
+    a, a.next = Node(n), Node(n + 1)
+    xs = [n]; xs.append(a.next.value); size = len(xs)
+    return a.next.value, xs, size
+
+print(build(3))
+"""
+LONG_PRINT = """\
+words = ["word" + str(k) for k in range(40)]
+print(" ".join(words))
+print("it's", words[0])
+"""
+OWN_CONTAINERS = """\
+class Stack(list):
+    pass
+
+class Table(dict):
+    pass
+
+class Bag(set):
+    pass
+
+def fill(n):
+    stack = Stack([n])
+    stack.append(n + 1)
+    table = Table({"a": n})
+    table["b"] = stack[-1]
+    bag = Bag([n])
+    bag.add("x")
+    return stack, table, len(bag)
+
+print(len(fill(2)))
+"""
+LOWER_CASE = """\
+from collections import namedtuple
+
+point = namedtuple("point", "x y")
+
+class box:
+    def __init__(self, held):
+        self.held = held
+
+def pack(n):
+    items = [point(n, 2)]
+    items.append(point(3, n))
+    last = items.pop()
+    packed = box(last)
+    items.append(packed)
+    return packed, items
+
+print(len(pack(1)))
+"""
+FUNCTIONS_FOR_NONE = """\
+def pick(items, key=None):
+    if key is None:
+        key = lambda item: -item
+    assert callable(key)
+    return sorted(items, key=key)
+
+print(pick([1, 3, 2]))
+"""
+EMPTINESS = """\
+def empty(stacks):
+    stack = []
+    for each in stacks:
+        stack.extend(each)
+        while stack and stack[-1] > 1:
+            stack.pop()
+        while stack:
+            stack.pop()
+        if len(stack) == 0:
+            break
+    return stack
+
+print(empty([[1, 2], [3]]))
+"""
+HANDLERS = """\
+class Worse(ValueError):
+    pass
+
+def read(text):
+    try:
+        return int(text)
+    except Worse:
+        return -2
+    except ValueError as error:
+        return len(error.args)
+
+print(read("x"))
+"""
+OCTETS = """\
+def sieve(n):
+    flags = bytearray(b"\\x01") * n
+    for k in range(2, n):
+        if flags[k]:
+            flags[k] = k
+    return flags
+
+print(len(sieve(5)))
+"""
 PROGRAMS = {
     "one print": ONE_PRINT,
+    "bodies in line": BODIES_IN_LINE,
+    "shared lines": SHARED_LINES,
+    "long print": LONG_PRINT,
+    "own containers": OWN_CONTAINERS,
+    "lower case": LOWER_CASE,
+    "functions for None": FUNCTIONS_FOR_NONE,
+    "emptiness": EMPTINESS,
+    "handlers": HANDLERS,
+    "octets": OCTETS,
     "no print": NO_PRINT,
     "prints and more": PRINTS_AND_MORE,
     "inverted": INVERTED,
@@ -139,6 +266,18 @@ FALSE = [
     (MOMENTS, "`pair` becomes (datetime.date(2024, 2, 28), datetime.timedelta(seconds=7201))."),
     (BYTES, "`mark` becomes b'-'. b'abc' is appended to `kept`, which is now [b'abc']."),
     (BYTES, "`mark` becomes 'b'."),
+    (BODIES_IN_LINE, "`n` becomes 5. `n` becomes -5. So 5 <= 0, which ends the loop."),
+    (BODIES_IN_LINE, "`n` changes from 5 to -5. Then -5 <= 0, which ends the loop after 9 iterations."),
+    (LONG_PRINT, "'word0 word1' … 40 more … 'word39\\n' is printed."),
+    (LONG_PRINT, f"'word0 word1' … {sum(len(f'word{k} ') for k in range(40)) - 18} more … 'word38\\n' is printed."),
+    (OWN_CONTAINERS, "`stack` becomes Bag([2])."),
+    (OWN_CONTAINERS, "`stack` becomes Stack([3])."),
+    (LOWER_CASE, "`last` becomes point(3, 2)."),
+    (LOWER_CASE, "`last` becomes box(held=3)."),
+    (LOWER_CASE, "point(4, 1) is appended to `items`."),
+    (EMPTINESS, "`empty` returns []. `stack` is not empty."),
+    (HANDLERS, "`int(text)` is 5, the exception does not match `except Worse`, `error` is set to 3."),
+    (OCTETS, "`flags` becomes bytearray(b'\\x01\\x02')."),
 ]
 
 
@@ -157,3 +296,19 @@ def test_code_keeps_its_form_where_a_value_would_spoil_it(recorded):
 
     assert re.findall(r"None is (?:not )?None|\d \.bit_length|\)\.bit_length", told) == []
     assert "`key is not None` = False" in told
+
+
+@pytest.mark.parametrize("detail", ["normal", "full"])
+def test_what_a_body_on_the_line_of_its_header_does_is_told(recorded, detail):
+    told = narrate(recorded(BODIES_IN_LINE), detail=detail).text
+
+    assert re.findall("nothing (?:is changed|changes)", told) == []
+    assert re.findall(r"`n` (?:goes|changes) from 5 to -5", told) != []
+    assert re.findall(r"-5 <= 0[^.]*10 iterations", told) != []
+
+
+def test_what_another_statement_of_the_line_changed_has_no_code(recorded):
+    told = " ".join(narrate(recorded(SHARED_LINES), seed=seed).text for seed in range(4))
+
+    assert re.findall(r"`Node\(n\)` = Node\(value=3, next=Node|`\[n\]` = \[3, 4\]", told) == []
+    assert "[3, 4]" in told

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from groundbox.trace.narration.gaps import Gaps, Said, end_of, steps_of, target_names
 from groundbox.trace.narration.narration import Claim, ClaimKind
 from groundbox.trace.narration.policy import Level, level_of
-from groundbox.trace.narration.statements import Statements
+from groundbox.trace.narration.statements import Moment, Statements
 from groundbox.trace.narration.telling import Telling, Where, claim, listed
 from groundbox.trace.structure import Folded, Iteration, Loop, Node, Step, walk
 
@@ -141,11 +141,11 @@ class Loops:
             nested = Level.FULL
         inner = replace(where, level=level, nested=nested, number=iteration.number, depth=where.depth + 1)
         self._latest = loop
-        if isinstance(loop.statement, ast.While):
-            self._lead_while(loop, iteration, inner)
-        else:
-            self._lead_for(loop, iteration, inner)
+        lead = self._lead_while if isinstance(loop.statement, ast.While) else self._lead_for
+        moment = lead(loop, iteration, inner)
         marked = draft.said
+        if moment is not None and iteration.header is not None and iteration.header.inline:
+            self._statements.word_body(iteration.header, moment, target_names(loop.statement))
         self._block(iteration.body, inner)
         if draft.said == marked:
             draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
@@ -154,15 +154,15 @@ class Loops:
         else:
             draft.stop()
 
-    def _lead_for(self, loop: Loop, iteration: Iteration, where: Where) -> None:
+    def _lead_for(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
         """`With x = 3,`: what the loop's names stand for in this iteration."""
         telling = self._telling
         header = iteration.header
         frame = where.activation.frame
         if header is None:
             telling.draft.lead(f"in iteration {iteration.number},", joins_all=where.level < Level.FULL)
-            return
-        self._statements.tell(header, where, own=False)
+            return None
+        moment = self._statements.tell(header, where, own=False)
         names = telling.state.names(frame)
         texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
         claims = [claim(ClaimKind.VALUE, [header.step, header.last], frame, name, text) for name, text in texts]
@@ -171,17 +171,17 @@ class Loops:
         kind = "for.full" if where.level == Level.FULL else "for.short"
         lead = telling.voice.say(kind, values=values, values_are=are)
         telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+        return moment
 
-    def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> None:
+    def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
         """`In iteration 2 (1 < 3),`: the number, and why the loop goes on."""
         telling = self._telling
         frame = where.activation.frame
         header = iteration.header
         assert isinstance(loop.statement, ast.While)
-        reason = None
         test = loop.statement.test
-        if header is not None:
-            reason = self._statements.tell(header, where, own=False).reasons.reason
+        moment = self._statements.tell(header, where, own=False) if header is not None else None
+        reason = moment.reasons.reason if moment is not None else None
         first = header or next(walk(iteration.body), None)
         refs = [] if first is None else [first.step]
         claims = [claim(ClaimKind.ORDER, refs, frame, str(loop.line), str(iteration.number))]
@@ -195,6 +195,7 @@ class Loops:
             reason=f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else "",
         )
         telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+        return moment
 
     def _tell_left_out(self, loop: Loop, iterations: Sequence[Iteration], where: Where) -> None:
         telling = self._telling
@@ -274,6 +275,7 @@ class Loops:
         closing = loop.closing
         frame = where.activation.frame
         if closing is None:
+            self._tell_inline_exit(loop, where)
             return
         count = times(loop.count, "iteration")
         said = claim(ClaimKind.COUNT, [closing.step], frame, str(loop.line), str(loop.count))
@@ -288,6 +290,23 @@ class Loops:
             telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
         else:
             self._statements.tell(closing, where)
+
+    def _tell_inline_exit(self, loop: Loop, where: Where) -> None:
+        """The end of `while x: y()`, whose last test is part of its last iteration."""
+        telling = self._telling
+        last = loop.iterations[-1].header if loop.iterations else None
+        if loop.exit != "false" or last is None or not isinstance(loop.statement, ast.While):
+            return
+        frame = where.activation.frame
+        test = loop.statement.test
+        reason = telling.explanation(frame).reason(test, False)
+        if reason is None:
+            return
+        text = telling.condition(test, False, reason, brief=True, leads=True)
+        count = times(loop.count, "iteration")
+        said = claim(ClaimKind.COUNT, [last.last], frame, str(loop.line), str(loop.count))
+        truth = claim(ClaimKind.CONDITION, [last.last], frame, ast.unparse(test), "False")
+        telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
         """Only how often it ran, and what it left."""

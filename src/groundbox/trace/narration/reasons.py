@@ -61,16 +61,21 @@ class Reasons(NamedTuple):
     items: Sequence[Detail] = ()
 
 
-def workings_of(step: Step, explanation: Explanation, code: Code, *, first: bool) -> tuple[dict[str, Why], Reasons]:
+def workings_of(
+    step: Step, explanation: Explanation, code: Code, *, first: bool, crowded: bool = False
+) -> tuple[dict[str, Why], Reasons]:
     """Work out a step's expressions at the moment of `explanation`.
 
     Args:
         code: Gives an expression's own text in backticks, or None.
         first: Whether the line is told for the first time, so that its code is shown, too.
+        crowded: Whether other statements stand on the line, which may have changed what this one made.
     """
     show = code if first else (lambda node: None)
     statement = step.statement
     whys: dict[str, Why] = {}
+    if step.part == "statement" and crowded:
+        return whys, Reasons()
     if step.part == "test" and step.test is not None and step.condition is not None:
         return whys, Reasons(reason=explanation.reason(step.test, step.condition))
     if isinstance(statement, ast.Assert) and step.condition is not None:
@@ -89,10 +94,21 @@ def workings_of(step: Step, explanation: Explanation, code: Code, *, first: bool
             if len(pairs) > 1 and _reads(value, [other for other, _ in pairs]):
                 # All at once: its code would be read with the new value of another target.
                 why = dataclasses.replace(why, code=None, alias=None)
+            if any(_is_inside(other, target) for other, _ in pairs):
+                why = Why()  # the value that is told has been changed since: `x, x.next = Node(1), Node(2)`
             whys[_target(target, explanation)] = why
         if first and isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             return whys, Reasons(items=explanation.items(statement.value))
     return whys, Reasons()
+
+
+def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
+    """Whether a target is an attribute or item of another one."""
+    while isinstance(target, ast.Attribute | ast.Subscript):
+        target = target.value
+        if isinstance(owner, ast.Name) and isinstance(target, ast.Name) and target.id == owner.id:
+            return True
+    return False
 
 
 def _reads(value: ast.expr, targets: Sequence[ast.expr]) -> bool:

@@ -157,7 +157,9 @@ class Statements:
         telling = self._telling
         explanation = telling.explanation(step.frame, results_of(step, self._telling.generators))
         first = telling.seen(("code", step.frame and telling.code_name(step.frame), step.line)) == 0
-        moment.why, moment.reasons = workings_of(step, explanation, telling.code, first=first)
+        moment.why, moment.reasons = workings_of(
+            step, explanation, telling.code, first=first, crowded=telling.is_disturbed(step.statement)
+        )
 
     def _note(self, step: Step, ref: int, moment: Moment) -> None:
         telling = self._telling
@@ -184,7 +186,7 @@ class Statements:
 
     def _word(self, step: Step, where: Where, moment: Moment) -> None:
         telling = self._telling
-        if step.part == "definition":
+        if step.part == "definition" or _is_of_the_compiler(step.statement):
             return
         if step.inline and isinstance(step.statement, ast.If) and step.condition is not None:
             self._word_condition(step, step.statement.test, where, moment, leads=step.condition)
@@ -192,10 +194,27 @@ class Statements:
         for detail in moment.reasons.items:
             refs = [step.step]
             telling.draft.say(detail.text, claim(ClaimKind.CONDITION, refs, step.frame, detail.code, detail.value))
+        self._word_values(step, moment)
+        self._word_flow(step, where, moment)
+
+    def word_body(self, header: Step, moment: Moment, targets: Sequence[str]) -> None:
+        """What the body of a loop did that stands on the line of its header.
+
+        Args:
+            moment: As `tell` left it.
+            targets: The names that the header itself gave values to.
+        """
+        self._word_changes(header, moment)
+        self._word_values(header, moment, but=targets)
+
+    def _word_values(self, step: Step, moment: Moment, but: Sequence[str] = ()) -> None:
+        """The names that took values or lost them, and the output."""
+        telling = self._telling
         for ref in moment.sets:
             record = telling.trace.records[ref]
             assert isinstance(record, schema.Set)
-            self._values.say(ref, record, moment.olds.get(record.name), moment.why.get(record.name))
+            if record.name not in but:
+                self._values.say(ref, record, moment.olds.get(record.name), moment.why.get(record.name))
         for ref in moment.outs:
             self._word_output(ref)
         for ref in moment.dels:
@@ -203,18 +222,26 @@ class Statements:
             assert isinstance(record, schema.Del)
             text = telling.voice.say("value.deleted", name=f"`{record.name}`")
             telling.draft.say(text, claim(ClaimKind.VALUE, [ref], step.frame, record.name, ""))
-        self._word_flow(step, where, moment)
 
     def _word_changes(self, step: Step, moment: Moment) -> None:
         telling = self._telling
         for note in moment.notes:
             path = moment.paths.get(note.label) or self._path(step, note.label)
-            if path is None:
+            if path is None or (note.label not in moment.paths and self._is_new(path, moment)):
                 continue
             for said in changes.worded(telling.voice, telling.state, note, path, moment.why):
                 telling.draft.say(
                     said.text, claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value)
                 )
+
+    def _is_new(self, path: str, moment: Moment) -> bool:
+        """Whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
+
+        The value is told with the name, whole.
+        """
+        records = self._telling.trace.records
+        root = path.partition(".")[0].partition("[")[0]
+        return any(getattr(records[ref], "name", None) == root for ref in moment.sets)
 
     def _word_output(self, ref: int) -> None:
         telling = self._telling
@@ -297,3 +324,8 @@ class Statements:
         value = self._telling.exception(record)
         text = self._telling.voice.say("raise", value=value)
         self._telling.draft.say(text, claim(ClaimKind.EXCEPTION, [step.raised], step.frame, "", value))
+
+
+def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
+    """Whether it is a `from __future__ import …`, which does nothing when it runs."""
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"

@@ -51,6 +51,7 @@ class Telling:
         source = self.trace.source
         self.recursive = _recursive(self.trace)
         self.generators = frozenset(record.f for record in self.trace.records if isinstance(record, Yield))
+        self._disturbed = _disturbed(self.trace.structure.syntax.tree)
         self._own_truth = "__bool__" in source or "__len__" in source
 
     def advance(self, t: int) -> None:
@@ -96,6 +97,10 @@ class Telling:
             return None
         return f"`{text}`"
 
+    def is_disturbed(self, statement: ast.stmt | None) -> bool:
+        """Whether another statement of its line may have changed what it assigned."""
+        return statement in self._disturbed
+
     def code_name(self, frame: int) -> str:
         """The qualified name of the code that a frame runs."""
         return self.state.frames[frame].name
@@ -127,6 +132,29 @@ class Telling:
     def exception(self, record: Raise) -> str:
         """An exception as its class would be called: `KeyError('x')`."""
         return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
+
+
+def _disturbed(tree: ast.Module | None) -> frozenset[ast.stmt]:
+    """Statements beside which another one stands that names what they assign: `x = [1]; x.append(2)`."""
+    lines: dict[int, list[ast.stmt]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
+            lines.setdefault(node.lineno, []).append(node)
+    return frozenset(
+        one
+        for row in lines.values()
+        for one in row
+        if any(_assigned(one) & _named(other) for other in row if other is not one)
+    )
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    return {name for target in targets if isinstance(target, ast.expr) for name in _named(target)}
+
+
+def _named(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _recursive(trace: Trace) -> frozenset[str]:

@@ -23,11 +23,11 @@ class ValueClauses:
             old: The text of the value before, if there was one.
             why: How the new one came about, if that is known.
         """
-        if self._telling.is_code(record.v):
-            return
+        if self._telling.is_code(record.v) and (old is None or old.startswith("<")):
+            return  # of a name that held something else it is told: `key` changes from None to a function
         telling = self._telling
         value = telling.text(record.v)
-        text = self._text(f"`{record.name}`", record.v, value, old, why)
+        text = self._text(f"`{record.name}`", record.v, value, old, why if not telling.is_code(record.v) else None)
         telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value))
 
     def _text(self, name: str, held: V, value: str, old: str | None, why: Why | None) -> str:

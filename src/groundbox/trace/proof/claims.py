@@ -118,11 +118,13 @@ class Truth(Claim):
     """`test` is true or false; without a test, the condition that is evaluated next.
 
     `given` are the values that the sentence has said of names in the test: `when x is 7, x % 2 == 0 is true`.
+    `put_otherwise`: the text has words for the test, so that the program may ask it in another form: `xs is empty`.
     """
 
     test: ast.expr | None
     truth: bool
     given: tuple[Has, ...] = ()
+    put_otherwise: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -325,9 +327,14 @@ class Row(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Printed(Claim):
-    """The program writes `text`; `whole`: that is all it writes; `again`: it may be all it writes, told once more."""
+    """The program writes `text`; `whole`: that is all it writes; `again`: it may be all it writes, told once more.
+
+    Attributes:
+        cut: The text, where the middle of it is left out.
+    """
 
     text: str
+    cut: Part | None = None
     whole: bool = False
     again: bool = False
 

@@ -26,13 +26,17 @@ def printed(search: Search, claim: Printed, low: int, now: int, after: int) -> H
     for t in search.ledger.outs:
         record = search.ledger.records[t]
         assert isinstance(record, schema.Out)
+        if claim.cut is not None:
+            if t >= low and t > after and same(claim.cut, record.text):
+                return Hit(t, t)
+            continue
         if (
             t >= low
             and t > after
             and (record.text == claim.text or said in record.text.splitlines() or record.text.strip("\n") == said)
         ):
             return Hit(t, t)
-    return _printed_together(search, said, low, now, after)
+    return None if claim.cut is not None else _printed_together(search, said, low, now, after)
 
 
 def _printed_together(search: Search, said: str, low: int, now: int, after: int) -> Hit | None:

@@ -20,6 +20,7 @@ from groundbox.trace.proof.records.deltas import Delta, deltas
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.evaluation import written
 from groundbox.trace.proof.values.likeness import EMPTY, is_written, said_value, same
 from groundbox.trace.structure import Step
 
@@ -92,7 +93,8 @@ class Search:
         try:
             return self.ledger.value(node, t)
         except Unknowable:
-            return object()
+            known, said = written(node)
+            return said if known else object()
 
     def told_now(self, low: int, now: int) -> Iterator[Step]:
         """The steps that a sentence may tell that has come to `now`: those that go on, and the next ones."""

@@ -46,6 +46,8 @@ def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None
     if claim.test is None:
         return _earlier_condition(search, claim, low) if claim.recap else _next_condition(search, claim, now)
     grounded, hit = search.conditions.first(claim.test, claim.truth, low, lambda t: _fits(search, claim, t))
+    if grounded and claim.put_otherwise:
+        return _in_either_form(search, claim, low, hit)
     if grounded:
         return Hit(hit, hit) if hit is not None else None
     names = names_in(claim.test)
@@ -56,11 +58,28 @@ def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None
     if search.conditions.is_unknown(claim.test):
         raise Uncheckable("a part of a condition that cannot be worked out")
 
-    def holds(t: int) -> bool:
-        assert claim.test is not None
-        return truth(search.ledger.value(claim.test, t)) is claim.truth and _fits(search, claim, t)
+    return _standing(search, claim, low)
 
-    return search.first(names, low, holds)
+
+def _standing(search: Search, claim: Truth, low: int) -> Hit | None:
+    """The first moment at which the test, asked by nobody, would be what the text says."""
+    test = claim.test
+    assert test is not None
+
+    def holds(t: int) -> bool:
+        return truth(search.ledger.value(test, t)) is claim.truth and _fits(search, claim, t)
+
+    return search.first(names_in(test), low, holds)
+
+
+def _in_either_form(search: Search, claim: Truth, low: int, asked: int | None) -> Hit | None:
+    """Where the program asks it in this form, or where it is so: `stack is empty` may be said of `while stack`."""
+    try:
+        so = _standing(search, claim, low)
+    except Uncheckable:
+        so = None
+    asked_for = Hit(asked, asked) if asked is not None else None
+    return min((hit for hit in (asked_for, so) if hit is not None), key=lambda hit: hit.t, default=None)
 
 
 def _is_same_object(search: Search, claim: Truth, test: ast.Compare, low: int) -> Hit | None:

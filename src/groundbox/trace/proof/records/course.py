@@ -46,10 +46,11 @@ class Course:
     @cached_property
     def conditions(self) -> Sequence[Condition]:
         """Every test of an `if`, `while` or `assert`, in order."""
-        return [
+        tests = [
             Condition(step.step, step.frame, step.test, step.condition, step.calls)
             for step in self._structure.steps if step.test is not None and step.condition is not None
         ]  # fmt: skip
+        return sorted((*tests, *map(_last_test, filter(_ends_in_line, self.loops))), key=lambda test: test.t)
 
     @cached_property
     def condition_times(self) -> list[int]:
@@ -139,12 +140,28 @@ class Course:
         return sorted(ended, key=lambda activation: activation.last)
 
 
+def _ends_in_line(run: LoopRun) -> bool:
+    """Whether it is `while x: y()`, whose last test is part of its last iteration and has no step."""
+    loop = run.loop
+    headers = [each.header for each in loop.iterations[-1:] if each.header is not None]
+    is_while = isinstance(loop.statement, ast.While) and loop.exit == "false" and loop.closing is None
+    return is_while and any(header.inline for header in headers)
+
+
+def _last_test(run: LoopRun) -> Condition:
+    header = run.loop.iterations[-1].header
+    assert header is not None
+    assert isinstance(run.loop.statement, ast.While)
+    return Condition(header.last, header.frame, run.loop.statement.test, False)
+
+
 def _collect(nodes: Sequence[Any], depth: int, last: int, found: list[LoopRun]) -> None:
     for node in nodes:
         if not isinstance(node, Loop):
             continue
         begins = [iteration.header.step for iteration in node.iterations[:1] if iteration.header is not None]
         inner = [last_ for iteration in node.iterations[-1:] if (last_ := _last_of(iteration.body))]
+        inner += [each.header.last for each in node.iterations[-1:] if each.header is not None and each.header.inline]
         closing = [node.closing.step, node.closing.last] if node.closing is not None else []
         folded = _folded(node)
         ends = closing[-1:] or [*inner, *begins, *folded]

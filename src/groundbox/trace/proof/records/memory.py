@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groundbox.trace.objects import Obj
-from groundbox.trace.proof.values.things import Array, Named, Part, Thing
+from groundbox.trace.proof.values.things import Array, Named, OwnDict, OwnList, OwnSet, Part, Thing
 from groundbox.trace.schema import Mutate, Object, Record, V
 from groundbox.trace.state import State
 
@@ -34,6 +34,8 @@ class _Seen:
 
 
 _NEVER: Final = 1 << 62
+_OWN: Final[dict[type, Any]] = {list: OwnList, dict: OwnDict, set: OwnSet}
+_STANDARD: Final = frozenset({"Counter", "OrderedDict", "defaultdict"})
 _MOST_SEEN: Final = 3
 """Readings that are kept of one object."""
 
@@ -99,7 +101,8 @@ class Memory:
             at = max(0, bisect.bisect_right(times, t) - 1)
             until = times[at + 1] if at + 1 < len(times) else _NEVER
             found = self._reading = _Seen(times[at] if at else -1, until)
-            found.value = self._view(self._versions[label][at], t, (*within, label), (label, times[at]))
+            version = self._versions[label][at]
+            found.value = _of_class(self._view(version, t, (*within, label), (label, times[at])), version.class_)
             if not found.cut or not within:
                 kept.insert(0, found)
                 del kept[_MOST_SEEN:]
@@ -134,6 +137,16 @@ class Memory:
         )
         ends = [[] if isinstance(run, int) else run for run in (runs[0], runs[-1] if len(runs) > 1 else 0)]
         return Part(obj.type, ends[0], ends[1], len(obj.items), runs, origin)
+
+
+def _of_class(value: Any, name: str | None) -> Any:
+    """A list, dict or set with its class, where that is none of the standard ones."""
+    kind = _OWN.get(type(value))
+    if kind is None or name is None or name in _STANDARD:
+        return value
+    owned = kind(value)
+    owned.name = name
+    return owned
 
 
 def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:

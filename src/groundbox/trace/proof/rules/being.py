@@ -29,6 +29,7 @@ from groundbox.trace.proof.rules.truths import FALSE, TESTS, TRUE, never, true_o
 from groundbox.trace.proof.rules.values import has_value
 from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.evaluation import literal
+from groundbox.trace.proof.values.things import Part
 
 _PARTICIPLES: Final = vocabulary(
     """
@@ -203,7 +204,7 @@ def _printed(draft: Draft, at: int, after: int, negated: bool) -> bool:
         return False
     known, value = literal(draft.phrase.node(left) or ast.Name("?"))
     if known:
-        draft.add(Printed, left, after, text=str(value))
+        draft.add(Printed, left, after, text=str(value), cut=value if isinstance(value, Part) else None)
     return known
 
 

@@ -144,7 +144,7 @@ def adjective(draft: Draft, at: int, after: int, negated: bool) -> bool:
     else:
         kinds: dict[str, type[ast.cmpop]] = {"positive": ast.Gt, "negative": ast.Lt, "zero": ast.Eq}
         test = ast.Compare(node, [kinds.get(word, ast.NotEq)()], [ast.Constant(0)])
-    draft.add(Truth, left, end, test=test, truth=not negated)
+    draft.add(Truth, left, end, test=test, truth=not negated, put_otherwise=True)
     return True
 
 

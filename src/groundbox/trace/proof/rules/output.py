@@ -10,6 +10,7 @@ from groundbox.trace.proof.rules.operands import acceptable, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.text.phrase import ADVERBS
 from groundbox.trace.proof.values.evaluation import literal
+from groundbox.trace.proof.values.things import Part
 
 _NOTHING: Final = frozenset({"nothing", "anything"})
 
@@ -25,7 +26,8 @@ def prints(draft: Draft, at: int) -> bool:
     if node is not None:
         known, value = literal(node)
         if known:
-            draft.add(Printed, at, begin, text=str(value), again=_concludes(draft, at))
+            cut = value if isinstance(value, Part) else None
+            draft.add(Printed, at, begin, text=str(value), cut=cut, again=_concludes(draft, at))
         elif is_place(node) and phrase.low(begin + 1) == "=" and (more := phrase.right(begin + 2)) is not None:
             known, value = literal(more.node)
             if known:

@@ -153,7 +153,7 @@ class _Parser:
                 level < least
                 or level < 0
                 or self.is_a_dash(left.end)
-                or (sign == "|" and not self.tokens[left.end].code)
+                or (sign == "|" and not self.tokens[left.end].code and self.is_spaced(left.end))
             ):
                 return left
             right = self.binary(after, level + (operator is not ast.Pow), depth + 1) if depth < _DEEPEST else None
@@ -161,6 +161,10 @@ class _Parser:
                 return left
             left = Parsed(ast.BinOp(left.node, operator(), right.node), right.end)
         return left
+
+    def is_spaced(self, at: int) -> bool:
+        """Whether there is space around a sign: `a | b` is two cells of a table, `Perm.R|X` one value."""
+        return self.tokens[at].spaced or at + 1 >= len(self.tokens) or self.tokens[at + 1].spaced
 
     def is_a_dash(self, at: int) -> bool:
         """`x -3` is no subtraction, and neither is a hyphen in a word."""
@@ -240,9 +244,10 @@ class _Parser:
         """`<function outer.<locals>.f>`, where a value can stand."""
         depth = 0
         for end in range(at, min(len(self.tokens), at + 16)):
-            depth += (self.tokens[end].low == "<") - (self.tokens[end].low == ">")
-            if depth == 0 and end > at + 1:
+            depth += (self.tokens[end].low == "<") - {">": 1, ">>": 2}.get(self.tokens[end].low, 0)
+            if depth <= 0 and end > at + 1:
                 text = " ".join(token.text for token in self.tokens[at + 1 : end]).replace(" . ", ".")
+                text += ">" * (self.tokens[end].low == ">>")
                 return Parsed(ast.Constant(Opaque(text)), end + 1)  # type: ignore[arg-type]
         return None
 

@@ -53,7 +53,7 @@ _EMPTY: Final = {
 _LITERALS: Final = {"true": True, "false": False, "none": None, "null": None}
 _BINDING: Final = vocabulary(
     """
-    in to from into of = is are was were < > <= >= == != → onto by than :
+    in to from into of = is are was were < > <= >= == != → onto by than : except
     """
 )
 _ARTICLE_MAY_BE_A_NAME: Final = vocabulary(
@@ -68,6 +68,10 @@ _DETERMINERS: Final = frozenset({"this", "these", "no", "each", "every", "such"}
 _BEFORE_A_NAME: Final = frozenset(
     {"into", "to", "set", "of", "and", "make", "variable", "update", "name", "both", "(", ",", "%"}
 )
+
+
+_CLOSING: Final = {">": 1, ">,": 1, ">>": 2}
+"""How many angle brackets a sign closes: `<function f.<locals>.<lambda>>`."""
 
 
 class Item(NamedTuple):
@@ -199,10 +203,10 @@ class Phrase:
         """`<generator>`, `<function outer.<locals>.f>`."""
         end, depth = at, 0
         while end < min(len(self.items), at + 16):
-            depth += (self.low(end) == "<") - (self.low(end) in (">", ">,"))
-            if depth == 0:
+            depth += (self.low(end) == "<") - _CLOSING.get(self.low(end), 0)
+            if depth <= 0:
                 words = [self.sentence_text(index) for index in range(at + 1, end)]
-                text = self._raw(at + 1, end)
+                text = self._raw(at + 1, end) + ">" * (self.low(end) == ">>")
                 return Value(ast.Constant(Opaque(text)), end + 1, False) if words else None  # type: ignore[arg-type]
             end += 1
         return None

@@ -58,6 +58,19 @@ def literal(node: ast.expr) -> tuple[bool, Any]:
         return False, None
 
 
+def no_functions(name: str) -> Any:
+    """A lookup that knows no names, and takes every call for an instance that is written out: `point(x=1)`."""
+    return no_names(name)
+
+
+def written(node: ast.expr) -> tuple[bool, Any]:
+    """Whether an expression is a value that may name a class in lower case, and which."""
+    try:
+        return True, evaluate(node, no_functions)
+    except Unknowable:
+        return False, None
+
+
 def _name(node: Any, lookup: Lookup, depth: int) -> Any:
     return lookup(node.id)
 
@@ -125,7 +138,7 @@ def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
             None if b is None else evaluate(b, lookup, depth)
             for b in (node.slice.lower, node.slice.upper, node.slice.step)
         ]
-        if not isinstance(owner, str | list | tuple | bytes | range):
+        if not isinstance(owner, str | list | tuple | bytes | bytearray | range):
             raise Unknowable("no sequence")
         return owner[slice(*bounds)]
     if isinstance(owner, dict) and isinstance(node.slice, ast.Call) and (found := _named_key(node.slice, owner)):
@@ -137,7 +150,7 @@ def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
         return _item_of_array(owner, index)
     if isinstance(owner, dict):
         return _whole(item_at(owner, index), lookup)
-    if not isinstance(owner, str | list | tuple | deque | bytes | range):
+    if not isinstance(owner, str | list | tuple | deque | bytes | bytearray | range):
         raise Unknowable("no container")
     return _whole(owner[index], lookup)
 
@@ -203,7 +216,7 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
     if node.keywords or any(isinstance(each, ast.Constant) and _is_gap(each.value) for each in node.args):
         return _instance(node, name or getattr(node.func, "attr", ""), lookup, depth)
     function = BUILTINS.get(name)
-    if function is None and not node.args and _is_of_a_class(name):
+    if function is None and not node.args and name and (_is_of_a_class(name) or lookup is no_functions):
         return Thing("object", name)
     if function is None and (name or isinstance(node.func, ast.Attribute)) and hasattr(lookup, "call"):
         try:
@@ -213,6 +226,8 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
             if name:
                 raise
     last = name or getattr(node.func, "attr", "")
+    if function is None and lookup is no_functions and name:
+        return Written(name, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
     if function is None and lookup is no_names:
         if name == "array" and len(node.args) == 1:
             return Array(evaluate(node.args[0], lookup, depth))

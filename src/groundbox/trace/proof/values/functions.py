@@ -37,11 +37,21 @@ def _listed(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     return make
 
 
+def _octets(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    def make(*values: Any) -> Any:
+        if values and not isinstance(values[0], bytes | bytearray | list):
+            raise Unknowable("no bytes by themselves")
+        return kind(*values)
+
+    return make
+
+
 BUILTINS: Final[dict[str, Callable[..., Any]]] = {
     "len": len, "abs": abs, "min": min, "max": max, "sum": sum, "round": round, "bool": bool, "int": int,
     "float": float, "str": str, "ord": ord, "chr": chr, "divmod": divmod, "any": any, "all": all, "repr": repr,
     "sorted": _listed(sorted), "range": _range, "list": _listed(list), "set": _listed(set), "tuple": _listed(tuple),
     "deque": _listed(deque), "frozenset": _listed(frozenset), "dict": _listed(dict), "Counter": _mapping,
+    "bytes": _octets(bytes), "bytearray": _octets(bytearray),
     "defaultdict": _mapping,
     "OrderedDict": _mapping,
     "reversed": lambda items: list(reversed(items)), "enumerate": lambda *a: list(enumerate(*a)),

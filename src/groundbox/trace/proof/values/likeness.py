@@ -10,8 +10,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from groundbox.trace.proof.values.code import parse_source
-from groundbox.trace.proof.values.evaluation import literal
-from groundbox.trace.proof.values.things import Array, Gap, Named, Opaque, Part, Thing, Written, int_words
+from groundbox.trace.proof.values.evaluation import literal, written
+from groundbox.trace.proof.values.things import (
+    Array,
+    Gap,
+    Named,
+    Opaque,
+    OwnDict,
+    OwnList,
+    OwnSet,
+    Part,
+    Thing,
+    Written,
+    int_words,
+)
 
 EMPTY: Final = "__empty__"
 """The name that stands for `empty` where the text does not say an empty what."""
@@ -38,6 +50,10 @@ def is_gap(node: ast.expr) -> bool:
 
 def is_written(node: ast.expr, actual: Any) -> bool:
     """Whether an expression is how a value of a standard type shows itself: `Decimal('1.5')`, `Color.RED`."""
+    if any(isinstance(part, ast.Call) for part in ast.walk(node)):
+        known, said = written(node)
+        if known and same(said, actual):
+            return True
     if not isinstance(actual, Thing) or actual.kind != "repr":
         return False
     return _is_code(ast.unparse(node), actual.name)
@@ -270,6 +286,9 @@ def _same_written(said: Written, actual: Any, about: bool) -> bool:
     """`Decimal('1.5')`, `Point(1, 2)`."""
     if isinstance(actual, Named):
         return actual.name.endswith(said.name) and _same_sequence(tuple(said.args), tuple(actual), about)
+    if isinstance(actual, OwnList | OwnDict | OwnSet):
+        is_class = f".{actual.name}".endswith(f".{said.name}")
+        return is_class and len(said.args) == 1 and same(said.args[0], actual, about=about)
     if isinstance(actual, int | float) and said.text.startswith("np.") and len(said.args) == 1:
         return same(said.args[0], actual, about=about)  # a scalar of numpy is the number that it holds
     return isinstance(actual, Thing) and actual.kind == "repr" and _is_code(said.text, actual.name)

@@ -64,6 +64,24 @@ class Part:
         return None
 
 
+class OwnList(list[Any]):
+    """A list of a class of the program."""
+
+    name = ""
+
+
+class OwnDict(dict[Any, Any]):
+    """A dict of a class of the program."""
+
+    name = ""
+
+
+class OwnSet(set[Any]):
+    """A set of a class of the program."""
+
+    name = ""
+
+
 class Named(tuple[Any, ...]):
     """A named tuple with the name of its class."""
 
