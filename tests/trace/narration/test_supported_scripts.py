@@ -111,6 +111,36 @@ def drain(n, words):
 
 print(drain(95, ["a", "b"]))
 """
+CALLS_IN_LINE = """\
+class Box:
+    def __init__(self):
+        self.items = []
+
+    def add(self, x):
+        self.items.append(x)
+
+def fill(xs):
+    box = Box()
+    for x in xs: box.add(x)
+    return len(box.items)
+
+print(fill([4, 5, 6]))
+"""
+TESTS_THAT_ASSIGN = """\
+def drain(xs, name):
+    total = 0
+    while (size := len(xs)) > 1:
+        total += xs.pop()
+    while (top := xs.pop() if xs else None) is not None:
+        total += top
+    if total is None:
+        return size
+    if name.startswith("x"):
+        total += 1
+    return total, size
+
+print(drain([4, 5, 6], "x"))
+"""
 SHARED_LINES = """\
 class Node:
     def __init__(self, value):
@@ -120,6 +150,7 @@ class Node:
 def build(n):
     a, a.next = Node(n), Node(n + 1)
     xs = [n]; xs.append(a.next.value); size = len(xs)
+    b = Node(1); c = Node(2)
     return a.next.value, xs, size
 
 print(build(3))
@@ -150,6 +181,26 @@ def fill(n):
 
 print(len(fill(2)))
 """
+MEMBERS = """\
+from enum import Enum
+
+class Color(Enum):
+    RED = 1
+    BLUE = 2
+
+def count(names):
+    found = {Color.RED: 0}
+    for name in names:
+        color = Color[name]
+        if (color is not Color.RED
+                and color in found):
+            found[color] += 10
+        found[color] = found.get(color, 0) + 1
+        found[Color.RED] += 5
+    return found
+
+print(len(count(["RED", "BLUE", "BLUE"])))
+"""
 LOWER_CASE = """\
 from collections import namedtuple
 
@@ -170,11 +221,16 @@ def pack(n):
 print(len(pack(1)))
 """
 FUNCTIONS_FOR_NONE = """\
-def pick(items, key=None):
+def pick(items, key=None, last=None):
     if key is None:
         key = lambda item: -item
     assert callable(key)
-    return sorted(items, key=key)
+    if last is None:
+        def last(item):
+            return item
+    if not callable(last):
+        return items
+    return last(sorted(items, key=key))
 
 print(pick([1, 3, 2]))
 """
@@ -220,9 +276,12 @@ print(len(sieve(5)))
 PROGRAMS = {
     "one print": ONE_PRINT,
     "bodies in line": BODIES_IN_LINE,
+    "calls in line": CALLS_IN_LINE,
+    "tests that assign": TESTS_THAT_ASSIGN,
     "shared lines": SHARED_LINES,
     "long print": LONG_PRINT,
     "own containers": OWN_CONTAINERS,
+    "members": MEMBERS,
     "lower case": LOWER_CASE,
     "functions for None": FUNCTIONS_FOR_NONE,
     "emptiness": EMPTINESS,
@@ -272,6 +331,7 @@ FALSE = [
     (LONG_PRINT, f"'word0 word1' … {sum(len(f'word{k} ') for k in range(40)) - 18} more … 'word38\\n' is printed."),
     (OWN_CONTAINERS, "`stack` becomes Bag([2])."),
     (OWN_CONTAINERS, "`stack` becomes Stack([3])."),
+    (MEMBERS, "`found` becomes {Color.RED: 0}. `found[Color.RED]` goes from 0 to 2."),
     (LOWER_CASE, "`last` becomes point(3, 2)."),
     (LOWER_CASE, "`last` becomes box(held=3)."),
     (LOWER_CASE, "point(4, 1) is appended to `items`."),
@@ -312,3 +372,28 @@ def test_what_another_statement_of_the_line_changed_has_no_code(recorded):
 
     assert re.findall(r"`Node\(n\)` = Node\(value=3, next=Node|`\[n\]` = \[3, 4\]", told) == []
     assert "[3, 4]" in told
+
+
+def test_an_iteration_that_calls_on_the_line_of_its_header_is_begun_before_the_call(recorded):
+    told = narrate(recorded(CALLS_IN_LINE)).text
+
+    begun = re.findall(r"In iteration (\d), `Box.add` (?:is called|runs) with `x` = (\d)", told)
+    assert begun == [("1", "4"), ("2", "5")]
+    assert re.findall("nothing (?:is changed|changes)", told) == []
+
+
+def test_what_the_test_of_a_loop_assigns_is_told(recorded):
+    told = narrate(recorded(TESTS_THAT_ASSIGN)).text
+
+    assert re.findall(r"`(size|top)` (?:goes|changes) from (\d) to (\d|None)", told) == [
+        ("size", "3", "2"),
+        ("size", "2", "1"),
+        ("top", "4", "None"),
+    ]
+
+
+def test_a_reason_does_not_repeat_the_condition(recorded):
+    told = " ".join(narrate(recorded(TESTS_THAT_ASSIGN), seed=seed).text for seed in range(3))
+
+    assert "`total` is not None" in told
+    assert re.findall(r"`total is None`|startswith[^`]*` [a-z ]+\(", told) == []

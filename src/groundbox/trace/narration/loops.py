@@ -143,11 +143,13 @@ class Loops:
         self._latest = loop
         lead = self._lead_while if isinstance(loop.statement, ast.While) else self._lead_for
         moment = lead(loop, iteration, inner)
+        header = iteration.header
         marked = draft.said
-        if moment is not None and iteration.header is not None and iteration.header.inline:
-            self._statements.word_body(iteration.header, moment, target_names(loop.statement))
+        if moment is not None and header is not None and (header.inline or loop.kind == "while"):
+            self._statements.word_body(header, moment, target_names(loop.statement))
         self._block(iteration.body, inner)
-        if draft.said == marked:
+        is_called = header is not None and header.inline and bool(header.calls or header.resumes)
+        if draft.said == marked and not is_called:
             draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
         if iteration is loop.iterations[-1] and is_way_out(loop):
             draft.stop_effects()
@@ -162,6 +164,9 @@ class Loops:
         if header is None:
             telling.draft.lead(f"in iteration {iteration.number},", joins_all=where.level < Level.FULL)
             return None
+        if header.inline and (header.calls or header.resumes):  # its body calls before the record tells the values
+            self._lead_by_number(iteration, where, "")
+            return self._statements.tell(header, where, own=False)
         moment = self._statements.tell(header, where, own=False)
         names = telling.state.names(frame)
         texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
@@ -173,9 +178,19 @@ class Loops:
         telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
         return moment
 
+    def _lead_by_number(self, iteration: Iteration, where: Where, reason: str, *claims: Claim) -> None:
+        """`In iteration 2 (1 < 3),`."""
+        telling = self._telling
+        lead = telling.voice.say(
+            "while.full" if where.level == Level.FULL else "while.short",
+            number=str(iteration.number),
+            of=" of the inner loop" if where.depth > 1 else "",
+            reason=reason,
+        )
+        telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+
     def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
         """`In iteration 2 (1 < 3),`: the number, and why the loop goes on."""
-        telling = self._telling
         frame = where.activation.frame
         header = iteration.header
         assert isinstance(loop.statement, ast.While)
@@ -188,13 +203,8 @@ class Loops:
         code = self._telling.code(test) if header is not None and not isinstance(test, ast.Constant) else None
         if reason is not None or (code is not None and where.level == Level.FULL):
             claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True"))
-        lead = telling.voice.say(
-            "while.full" if where.level == Level.FULL else "while.short",
-            number=str(iteration.number),
-            of=" of the inner loop" if where.depth > 1 else "",
-            reason=f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else "",
-        )
-        telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+        shown = f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else ""
+        self._lead_by_number(iteration, where, shown, *claims)
         return moment
 
     def _tell_left_out(self, loop: Loop, iterations: Sequence[Iteration], where: Where) -> None:
@@ -284,6 +294,7 @@ class Loops:
             telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
         elif loop.exit == "false" and isinstance(loop.statement, ast.While):
             moment = self._statements.tell(closing, where, own=False)
+            self._statements.word_body(closing, moment, ())
             test = loop.statement.test
             text = telling.condition(test, False, moment.reasons.reason, brief=True, leads=True)
             truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False")

@@ -186,7 +186,12 @@ class Statements:
 
     def _word(self, step: Step, where: Where, moment: Moment) -> None:
         telling = self._telling
-        if step.part == "definition" or _is_of_the_compiler(step.statement):
+        if _is_of_the_compiler(step.statement):
+            return
+        if step.part == "definition":
+            self._word_values(
+                step, moment, but=[name for name in telling.state.names(step.frame) if name not in moment.olds]
+            )
             return
         if step.inline and isinstance(step.statement, ast.If) and step.condition is not None:
             self._word_condition(step, step.statement.test, where, moment, leads=step.condition)

@@ -91,8 +91,10 @@ class Telling:
         )
 
     def code(self, node: ast.AST, max_chars: int = 110) -> str | None:
-        """The program's own text of an expression in backticks, if it is short and on one line."""
+        """The program's own text of an expression in backticks, on one line, if it is short."""
         text = ast.get_source_segment(self.trace.source, node)
+        if text is not None and "\n" in text:
+            text = ast.unparse(node)
         if text is None or "\n" in text or "`" in text or len(text) > max_chars:
             return None
         return f"`{text}`"
@@ -125,7 +127,7 @@ class Telling:
         kind = "condition." + ("true" if truth else "false")
         if reason is None:
             return self.voice.say(kind, code=code)
-        if reason.startswith(f"{code} is"):
+        if reason.startswith(f"{code} is") or _says_no_more(test):
             return reason if truth or leads else self.voice.say("condition.false.long", reason=reason)
         return self.voice.say(f"{kind}.{'led' if leads else 'reason'}", code=code, reason=reason)
 
@@ -134,8 +136,18 @@ class Telling:
         return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
 
 
+def _says_no_more(test: ast.expr) -> bool:
+    """Whether the reason of a test is the test itself: `x is None`, or a call that was true."""
+    if isinstance(test, ast.Compare):
+        return len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot)
+    return isinstance(test, ast.Call)
+
+
 def _disturbed(tree: ast.Module | None) -> frozenset[ast.stmt]:
-    """Statements beside which another one stands that names what they assign: `x = [1]; x.append(2)`."""
+    """Statements whose values what stands beside them may have changed, or whose calls are not told from its calls.
+
+    `x = [1]; x.append(2)`, and `a = Node(1); b = Node(2)`.
+    """
     lines: dict[int, list[ast.stmt]] = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
@@ -144,13 +156,17 @@ def _disturbed(tree: ast.Module | None) -> frozenset[ast.stmt]:
         one
         for row in lines.values()
         for one in row
-        if any(_assigned(one) & _named(other) for other in row if other is not one)
+        if any(_assigned(one) & _named(other) or _calls(one) for other in row if other is not one)
     )
 
 
 def _assigned(statement: ast.stmt) -> set[str]:
     targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
     return {name for target in targets if isinstance(target, ast.expr) for name in _named(target)}
+
+
+def _calls(statement: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Call) for part in ast.walk(statement))
 
 
 def _named(node: ast.AST) -> set[str]:

@@ -141,6 +141,8 @@ def _subscript(node: Any, lookup: Lookup, depth: int) -> Any:
         if not isinstance(owner, str | list | tuple | bytes | bytearray | range):
             raise Unknowable("no sequence")
         return owner[slice(*bounds)]
+    if isinstance(owner, dict) and isinstance(node.slice, ast.Attribute) and (found := _shown_key(node.slice, owner)):
+        return found[0]
     if isinstance(owner, dict) and isinstance(node.slice, ast.Call) and (found := _named_key(node.slice, owner)):
         return _whole(found[0], lookup)
     index = evaluate(node.slice, lookup, depth)
@@ -164,6 +166,15 @@ def _named_key(node: ast.Call, owner: dict[Any, Any]) -> tuple[Any] | None:
         if isinstance(other, Named) and other.name.endswith(key.name) and tuple(other) == key.args:
             return (value,)
     return None
+
+
+def _shown_key(node: ast.Attribute, owner: dict[Any, Any]) -> tuple[Any] | None:
+    """The value at a member of an enumeration: `count[Color.RED]`."""
+    text = ast.unparse(node)
+    found = [
+        value for key, value in owner.items() if isinstance(key, Thing) and key.kind == "repr" and key.name == text
+    ]
+    return (found[0],) if len(found) == 1 else None
 
 
 def _item_of_array(owner: Array, index: Any) -> Any:
