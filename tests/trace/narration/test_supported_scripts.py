@@ -141,6 +141,13 @@ def drain(xs, name):
 
 print(drain([4, 5, 6], "x"))
 """
+KEYWORDS = """\
+def parts(name):
+    found = name.split(sep=".")
+    return found
+
+print(parts("a.b"))
+"""
 SHARED_LINES = """\
 class Node:
     def __init__(self, value):
@@ -278,6 +285,7 @@ PROGRAMS = {
     "bodies in line": BODIES_IN_LINE,
     "calls in line": CALLS_IN_LINE,
     "tests that assign": TESTS_THAT_ASSIGN,
+    "keywords": KEYWORDS,
     "shared lines": SHARED_LINES,
     "long print": LONG_PRINT,
     "own containers": OWN_CONTAINERS,
@@ -332,6 +340,7 @@ FALSE = [
     (OWN_CONTAINERS, "`stack` becomes Bag([2])."),
     (OWN_CONTAINERS, "`stack` becomes Stack([3])."),
     (MEMBERS, "`found` becomes {Color.RED: 0}. `found[Color.RED]` goes from 0 to 2."),
+    (KEYWORDS, "`found` is set to `name.split(sep='.')` = ['a', 'c']."),
     (LOWER_CASE, "`last` becomes point(3, 2)."),
     (LOWER_CASE, "`last` becomes box(held=3)."),
     (LOWER_CASE, "point(4, 1) is appended to `items`."),

@@ -290,7 +290,8 @@ def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
     given = [each for each in arguments if not (isinstance(each, ast.Constant) and _is_gap(each.value))]
     if given and not node.keywords and _is_of_a_class(name):
         return Written(name, tuple(_items(node.args, lookup, depth)), name)
-    if given or not name or name in BUILTINS:
+    is_method = isinstance(node.func, ast.Attribute) and not _is_of_a_class(name) and lookup is not no_functions
+    if given or not name or name in BUILTINS or is_method:
         raise Unknowable("keywords")
     return Thing("object", name, {word.arg: evaluate(word.value, lookup, depth) for word in node.keywords})
 
