@@ -280,7 +280,38 @@ def sieve(n):
 
 print(len(sieve(5)))
 """
+PARTS_OF_CALLS = """\
+def camel(text, upper=True):
+    if upper:
+        return text.title().replace("_", "")
+    return text[0].lower() + camel(text)[1:]
+
+print(camel("device_type", False))
+"""
+TYPOGRAPHY = """\
+def curly(words):
+    return frozenset(word.replace("'", "\u2019") for word in words if "'" in word)
+
+print(sorted(curly(["don't", "the"])))
+"""
+MANY_LINES = """\
+rows = [[n, n * n] for n in range(60)]
+for row in rows:
+    print(row)
+print("\\n".join(map(str, rows)))
+"""
+INSIDE_A_FUNCTION = """\
+def reach(function):
+    names = function.__globals__
+    return len(names) > 0
+
+print(reach(reach))
+"""
 PROGRAMS = {
+    "parts of calls": PARTS_OF_CALLS,
+    "typography": TYPOGRAPHY,
+    "many lines": MANY_LINES,
+    "inside a function": INSIDE_A_FUNCTION,
     "one print": ONE_PRINT,
     "bodies in line": BODIES_IN_LINE,
     "calls in line": CALLS_IN_LINE,
@@ -320,6 +351,15 @@ def test_every_claim_is_supported(recorded, name, style):
 
 
 FALSE = [
+    (
+        PARTS_OF_CALLS,
+        "`camel('device_type', False)` returns `text[0].lower() + camel(text)[1:]` = 'e'.lower() + 'eviceType'.",
+    ),
+    (
+        PARTS_OF_CALLS,
+        "What is returned is `text[0].lower() + camel(text)[1:]` = 'd'.upper() + 'eviceType' = 'DeviceType'.",
+    ),
+    (TYPOGRAPHY, '`curly` gives back frozenset({"don\'t"}).'),
     (ONE_PRINT, "So the program prints '9\\n'."),
     (ONE_PRINT, "The program prints '8\\n'. The program prints '8\\n'."),
     (ONE_PRINT, "`double` returns 8. So the program ends without printing anything."),

@@ -153,8 +153,10 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
     if isinstance(node, ast.Call) and explanation.is_told(node):
         return Why(result=result, call=f"`{explanation.call(node)}`")
     alias = f"`{explanation.place(node)}`" if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else None
-    if alias is not None and isinstance(node, ast.Subscript) and _is_cut(node, explanation):
+    if isinstance(node, ast.Subscript) and _is_cut(node, explanation):
         alias = None
+    if isinstance(node, ast.Attribute) and result is None:
+        alias = None  # `f.__globals__`: of what no trace looks into
     workings = explanation.workings(node, result) if result is not None and alias is None else None
     shown = code(node)
     if shown is None and workings is None and not isinstance(node, _LONG):

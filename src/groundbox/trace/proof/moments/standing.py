@@ -28,7 +28,7 @@ class Standing:
         except Unknowable:  # a literal may stand for what cannot be worked out
             if is_operation(source) or not said_value(said)[0]:
                 return self.same_shape(said, source, t, frame, calls)
-            return isinstance(source, ast.JoinedStr | ast.Call)
+            return isinstance(_beginning(source), ast.JoinedStr | ast.Call)
         try:
             value = self.ledger.value(said, t, frame, calls)
         except Unknowable:
@@ -45,7 +45,10 @@ class Standing:
             return self.stands_for(said.left, source.left, t, frame, calls) and self.stands_for(
                 said.right, source.right, t, frame, calls
             )
-        return self.code.dump(said) == self.code.dump(source)
+        if self.code.dump(said) == self.code.dump(source):
+            return True
+        pairs = _of_methods(said, source)
+        return bool(pairs) and all(self.stands_for(*pair, t, frame, calls) for pair in pairs)
 
     def _same_choice(self, said: ast.IfExp, source: ast.IfExp, t: int, frame: int, calls: Sequence[Any]) -> bool:
         """Whether `2 if False else 1` agrees with `2 if double else 1` part by part, also in what was not chosen."""
@@ -138,3 +141,22 @@ class Standing:
             return not same(self.ledger.value(one.value, t, frame), self.ledger.value(other.value, t, frame))
         except Unknowable:
             return False
+
+
+def _of_methods(said: ast.expr, source: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Objects and arguments, side by side, of two calls of a method of one name; empty if they are none."""
+    if not isinstance(said, ast.Call) or not isinstance(source, ast.Call):
+        return []
+    one, other = said.func, source.func
+    if not isinstance(one, ast.Attribute) or not isinstance(other, ast.Attribute) or one.attr != other.attr:
+        return []
+    if said.keywords or source.keywords or len(said.args) != len(source.args):
+        return []
+    return list(zip([one.value, *said.args], [other.value, *source.args], strict=True))
+
+
+def _beginning(node: ast.expr) -> ast.expr:
+    """What items and attributes are taken of: `f(x)` of `f(x)[1:].name`."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
 }  # fmt: skip
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~).*$", re.MULTILINE)
 _MARK: Final = re.compile(r"[`'\"]")
+_QUOTE: Final = re.compile(r"['\"]")
 _CODE: Final = re.compile(r"(`{1,2})([^`\n]{1,2000})\1")
 _LATEX: Final = re.compile(r"\\([A-Za-z]{1,20}|[,;:!{}()\[\] %_$])")
 
@@ -44,7 +45,7 @@ class Plain(NamedTuple):
 
 def plain(text: str) -> Plain:
     """Replaces markup by spaces and signs by operators, each in its old length."""
-    text = text.translate(_SIGNS).replace("\r", "\n")
+    text = _with_plain_signs(text).replace("\r", "\n")
     fenced, text = _without_fences(text)
     code, strings = _spans(text)
     pieces, at = [], 0
@@ -53,6 +54,25 @@ def plain(text: str) -> Plain:
         at = end
     pieces.append(_prose(text[at:].replace("`", " ")))
     return Plain("".join(pieces), code, fenced)
+
+
+def _with_plain_signs(text: str) -> str:
+    """Typographic signs stand for others, but in strings, where they mean themselves."""
+    if text.translate(_SIGNS) == text:
+        return text
+    pieces, at, looked = [], 0, 0
+    hopeless = dict.fromkeys("'\"", 0)  # as in `tokenize`: keeps the time linear
+    while (mark := _QUOTE.search(text, looked)) is not None:
+        looked = mark.end()
+        if mark.start() < hopeless[mark.group()]:
+            continue
+        ends, end = string_end(text, mark.start(), len(text))
+        if ends:
+            pieces += [text[at : mark.start()].translate(_SIGNS), text[mark.start() : end]]
+            at = looked = end
+        else:
+            hopeless[mark.group()] = max(hopeless[mark.group()], end)
+    return "".join([*pieces, text[at:].translate(_SIGNS)])
 
 
 def _spans(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -15,9 +15,9 @@ _LONGEST_SPAN: Final = 400
 
 
 @functools.lru_cache(maxsize=4096)
-def parse_source(text: str) -> ast.expr | None:
-    """A whole piece of code as an expression, or None if it is none."""
-    if not text.strip() or len(text) > _LONGEST_SPAN:
+def parse_source(text: str, *, most: int = _LONGEST_SPAN) -> ast.expr | None:
+    """A whole piece of code, of so many characters at most, as an expression, or None if it is none."""
+    if not text.strip() or len(text) > most:
         return None
     try:
         with warnings.catch_warnings():
