@@ -322,6 +322,8 @@ def test_a_cancel_that_blocks_or_fails_holds_up_nobody(driver, monkeypatch):
         "SELECT 0xKill 55",
         "SELECT '\u00e9'COMMIT",
         "SELECT 1 WAITFOR DELAY '1:00'",
+        "SELECT 1 SET IMPLICIT_TRANSACTIONS OFF DELETE FROM t",
+        "SELECT 1 SET ANSI_DEFAULTS OFF DELETE FROM t",
         "SELECT 'to commit'",
         "SELECT 1 /* truncate */",
     ],
@@ -330,6 +332,43 @@ def test_a_second_statement_with_nothing_before_it_is_refused(driver, query):
     answer = driver.ask(query)
 
     assert "may begin another statement here" in answer.failure["message"]
+    assert driver.calls == []
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [
+        ("-- \rINSERT INTO t --\nSELECT 1", "ends the line for some servers only"),
+        ("-- a\r\n-- \u2028INSERT INTO t --\nSELECT 1", "ends the line for some servers only"),
+        ("/*T! RENAME TABLE a TO b -- */ SELECT 1", "is one that some servers run"),
+    ],
+)
+def test_a_comment_that_servers_read_in_different_ways_is_refused_before_the_first_word(driver, query, word):
+    answer = driver.ask(query)
+
+    assert word in answer.failure["message"]
+    assert driver.calls == []
+
+
+@pytest.mark.parametrize("query", ["-- a\r\nSELECT 1", "\r\fSELECT 1", "-- a\nSELECT '\r' -- \r", "/* a! */ SELECT 1"])
+def test_a_comment_that_servers_read_in_one_way_is_asked(driver, query):
+    driver.gives(["a"])
+
+    assert driver.ask(query).rows == [["a"]]
+
+
+def test_a_statement_chained_to_another_is_refused_where_the_server_chains(driver, monkeypatch):
+    driver.gives(["a"])
+    query = "SELECT '{}' ->> 'a'"
+    monkeypatch.setitem(sqlalchemy.dialects.registry.impls, "snowflake", sqlalchemy.dialects.registry.impls["odd"])
+    chaining = Database(url=URL.replace("odd", "snowflake"), allow_powerful=True)
+
+    asked = driver.ask(query)
+    driver.calls.clear()
+    refused = asyncio.run(alchemy.ask("shop", chaining, "SELECT 1 ->> DROP TABLE t"))
+
+    assert asked.rows == [["a"]]
+    assert refused.failure["message"].startswith("->> begins another statement here")
     assert driver.calls == []
 
 

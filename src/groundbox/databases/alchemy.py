@@ -53,7 +53,7 @@ async def ask(name: str, database: Database, sql: str, *, wall_s: float | None =
     """
     target = await target_of(name, database)
     powers = powers_of(target.dialect, database.setup)
-    if refusal := refusal_of(sql, batches=target.batches):
+    if refusal := refusal_of(sql, batches=target.batches, chains=target.chains):
         return Answer(failure=failure_of("ReadOnly", refusal), powers=powers)
 
     async def work(line: Line) -> Answer:

@@ -44,12 +44,14 @@ class Target(NamedTuple):
     Attributes:
         dialect: SQLAlchemy's name of it.
         batches: Whether the server may take several statements with nothing between them.
+        chains: Whether it takes several with `->>` between them.
         secrets: What of the URL stands in no message.
     """
 
     url: Any
     dialect: str
     batches: bool
+    chains: bool
     secrets: Sequence[str]
 
 
@@ -92,7 +94,7 @@ def _target(address: str) -> Target | str:
         return "its driver is for asynchronous programs; name another one"
     called = url.get_backend_name()
     batches = called not in _SEPARATING and not issubclass(dialect, postgres)
-    return Target(url, called, batches, secrets_of(url))
+    return Target(url, called, batches, called == "snowflake", secrets_of(url))
 
 
 _left: set[Line] = set()

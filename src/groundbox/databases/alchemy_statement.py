@@ -17,14 +17,20 @@ STREAMED: Final = frozenset({"select", "with", "values", "table"})
 """What a server-side cursor may be declared for."""
 _FIRST_WORDS: Final = STREAMED | {"explain", "describe", "show"}
 _ENDING: Final = (
-    "alter backup begin bulk commit create dbcc deny drop exec execute grant kill merge reconfigure restore revert "
-    "revoke rollback save setuser shutdown truncate waitfor"
+    "alter ansi_defaults backup begin bulk commit create dbcc deny drop exec execute grant implicit_transactions kill "
+    "merge reconfigure restore revert revoke rollback save setuser shutdown truncate waitfor"
 )
 _ENDS: Final = re.compile(rf"(?<!\w)(?:\d\w*?)?({'|'.join(_ENDING.split())})(?!\w)", re.IGNORECASE | re.ASCII)
 """What begins a statement of its own, behind another one without anything between them, and is no name in a query.
 
-It may also stand right behind a number: SQL Server reads `1COMMIT`, `1eCOMMIT` and `0xCOMMIT` as two words.
+It may also stand right behind a number: SQL Server reads `1COMMIT`, `1eCOMMIT` and `0xCOMMIT` as two words. Two of them
+are settings that SET turns off there, after which each statement commits by itself where no transaction is open yet.
 """
+_ENDS_A_LINE: Final = re.compile(r"\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a comment of one line on some servers (PostgreSQL and Trino: a carriage return) and not on others."""
+_RUN: Final = re.compile(r"/\*\w*!")
+"""What some servers run, such as TiDB's `/*T! … */`, and others take for a comment."""
+_CHAIN: Final = "->>"
 _LOOKED_THROUGH_CHARS: Final = 1 << 20
 
 
@@ -41,11 +47,12 @@ def _begin(head: str) -> int:
     return at
 
 
-def refusal_of(sql: str, *, batches: bool) -> str | None:
+def refusal_of(sql: str, *, batches: bool, chains: bool = False) -> str | None:
     """Why a statement is not sent.
 
     Args:
         batches: Whether the server may take several statements that nothing stands between, as SQL Server does.
+        chains: Whether `->>` stands between statements, as on Snowflake.
     """
     if "\0" in sql:
         return "the statement has a NUL character in it"
@@ -62,6 +69,12 @@ def refusal_of(sql: str, *, batches: bool) -> str | None:
     before = sql[: _begin(sql[:HEAD_CHARS])]
     if before.count("/*") != before.count("*/"):
         return "a comment before the first word has another one in it, which servers end in different places"
+    if "--" in before and _ENDS_A_LINE.search(before):
+        return "a comment before the first word has a character in it that ends the line for some servers only"
+    if _RUN.search(before):
+        return "a comment before the first word is one that some servers run"
+    if chains and _CHAIN in sql:
+        return "->> begins another statement here, and is refused also in a text or a comment"
     if ";" in bare(sql):
         return (
             "one statement is run at a time, and ; is refused also in a text or a comment, because servers differ in "
