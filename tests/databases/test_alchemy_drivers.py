@@ -8,6 +8,7 @@ import io
 import threading
 import time
 import types
+from pathlib import Path
 
 import pytest
 
@@ -246,14 +247,26 @@ def test_what_a_driver_raises_at_the_end_is_no_matter(driver):
     assert soon(lambda: not threads())
 
 
-def test_a_driver_that_quotes_the_password_is_not_quoted(driver):
-    driver.script["refusal"] = Error("cannot connect with hidden word")
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ({"refusal": Error("cannot connect with hidden word")}, "it cannot be reached as configured"),
+        ({"error": Error("no hidden word")}, "it refused statement 1 of `setup` (Error)"),
+        ({"attributes": {"autocommit": True}}, "its driver commits each statement by itself"),
+    ],
+)
+def test_a_password_stands_in_no_message_and_no_variable_of_a_traceback(driver, script, reason):
+    driver.script |= script
 
     with pytest.raises(DatabaseUnavailable) as refused:
-        driver.ask()
+        driver.ask(setup=["SET ROLE reader IDENTIFIED BY topsecret"])
 
-    assert str(refused.value) == "database 'shop': it cannot be reached as configured"
+    assert str(refused.value).startswith(f"database 'shop': {reason}")
     assert (refused.value.__cause__, refused.value.__context__) == (None, None)
+    ours = [each.frame for each in refused.traceback if each.path.parent == Path(alchemy.__file__).parent]
+    assert ours
+    told = [f"{frame.code.name} {name}={value!r}" for frame in ours for name, value in frame.f_locals.items()]
+    assert [each for each in told if "hidden" in each or "topsecret" in each] == []
 
 
 def test_a_statement_without_rows_is_told(driver):

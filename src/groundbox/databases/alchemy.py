@@ -111,7 +111,7 @@ async def _within(
     try:
         await _connect(name, line)
         async with asyncio.timeout(time_s):
-            await _prepare(name, line, database.setup)
+            await _prepare(name, line, database)
             answer: Answer = await work(line)
             return answer
     except TimeoutError:
@@ -139,16 +139,22 @@ async def _connect(name: str, line: Line) -> None:
                 return
             reason = "its driver commits each statement by itself; take autocommit out of its URL"
         else:
-            words = str(failed.error).casefold()
-            refused = any(word in words for word in ("password", "authenticat", "login", "logon"))
-            reason = "it refused the role or its password" if refused else "it cannot be reached as configured"
+            reason = _reason(str(failed.error).casefold())
     failed = None
     raise DatabaseUnavailable(name, reason)
 
 
-async def _prepare(name: str, line: Line, setup: Sequence[str]) -> None:
-    for number, statement in enumerate(setup, 1):
-        failed = await line.call(functools.partial(_caught, functools.partial(_executed, line, statement)))
+def _reason(words: str) -> str:
+    refused = any(word in words for word in ("password", "authenticat", "login", "logon"))
+    return "it refused the role or its password" if refused else "it cannot be reached as configured"
+
+
+async def _prepare(name: str, line: Line, database: Database) -> None:
+    """No frame that raises holds a statement, in which there may be a password."""
+    for number in range(1, len(database.setup) + 1):
+        failed = await line.call(
+            functools.partial(_caught, functools.partial(_executed, line, database.setup[number - 1]))
+        )
         if isinstance(failed, _Failed):
             raise DatabaseUnavailable(name, f"it refused statement {number} of `setup` ({type(failed.error).__name__})")
 
@@ -203,6 +209,10 @@ class _Failed(NamedTuple):
 
     error: BaseException
     lost: bool
+
+    def __repr__(self) -> str:
+        """Without the driver's words: reporters of errors show the variables of each frame."""
+        return f"_Failed({type(self.error).__name__}, lost={self.lost})"
 
     def kept(self, name: str) -> BaseException:
         """The error, unless nothing can be asked any more.

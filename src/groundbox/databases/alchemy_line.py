@@ -54,6 +54,10 @@ class Target(NamedTuple):
     chains: bool
     secrets: Sequence[str]
 
+    def __repr__(self) -> str:
+        """Without what is secret: reporters of errors show the variables of each frame."""
+        return f"Target({self.dialect!r})"
+
 
 async def target_of(name: str, database: Database) -> Target:
     """Where a database's URL leads, after its dialect was imported.
