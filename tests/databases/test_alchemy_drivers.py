@@ -21,11 +21,17 @@ sqlalchemy = pytest.importorskip(
     "sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'"
 )
 
-URL = "odd://reader:hidden%20word@db.example.org/shop?api_token=topsecret"
+URL = "odd://reader:hidden%20word@db.example.org/shop?api_token=topsecret&host=10.1.2.3:1,second.example.org:2"
 
 
 class Error(Exception):
     """What PEP 249 calls so."""
+
+
+class Worded(Error):
+    """As of trino, whose last text is the query's number."""
+
+    message = "line 1:8: Column 'nam' cannot be resolved"
 
 
 class Cursor:
@@ -224,6 +230,9 @@ def test_a_row_that_is_too_large_is_a_failure_and_after_others_an_end(driver, va
         (Error(), "Error", ""),
         (ValueError("year 0 is out of range"), "ValueError", "year 0 is out of range"),
         (KeyError(3), "KeyError", "3"),
+        (Error("line 1" + "1" * 5000 + ", column 1"), "Error", "line 1" + "1" * 1994),
+        (Worded({"code": 1}, "20240101_query_id"), "Worded", "line 1:8: Column 'nam' cannot be resolved"),
+        (Error("no answer of 10.1.2.3, of second.example.org:99"), "Error", "no answer of ***, of ***:99"),
     ],
 )
 @pytest.mark.parametrize("when", ["error", "late error"])

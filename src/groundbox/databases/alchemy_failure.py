@@ -9,11 +9,12 @@ from urllib.parse import quote, quote_plus, unquote
 
 from groundbox.databases.failure import failure_of
 
-_PLACE: Final = re.compile(r"\bline (\d+)(?:, column | column | at position )(\d+)", re.IGNORECASE)
+_PLACE: Final = re.compile(r"\bline (\d{1,9})(?:, column | column | at position )(\d{1,9})(?!\d)", re.IGNORECASE)
 _FROM_0: Final = "at position"
 """Snowflake counts columns from 0, others from 1."""
 _NAMED: Final = re.compile(r"""["'`]([\w.$]+)["'`]""")
 _SECRET: Final = re.compile(r"pass|pwd|secret|token|key|credential|odbc_connect", re.IGNORECASE)
+_ADDRESS: Final = re.compile(r"(?:host|hostaddr|hostname|server|address|dsn)", re.IGNORECASE)
 _SHORTEST: Final = 3
 """Less than so many characters are no secret, and would be found in every word."""
 _READ_CHARS: Final = 100_000
@@ -41,7 +42,10 @@ def told(
 
 
 def _message(error: BaseException) -> str:
-    """Its last text: drivers put a number before it."""
+    """What it calls so, such as trino's; else its last text: drivers put a number before it."""
+    for called in ("message", "msg"):
+        if (text := getattr(error, called, None)) and isinstance(text, str):
+            return text
     last = next((each for each in reversed(error.args) if isinstance(each, (str, bytes))), None)
     if last is None:
         return str(error)
@@ -66,12 +70,15 @@ def _position(message: str, sql: str) -> int | None:
 
 def secrets_of(url: Any) -> list[str]:
     """What of SQLAlchemy's URL stands in no message: password and address, however they are written; longest first."""
-    found = {str(url.password or ""), str(url.host or "")} - {"localhost"}
+    found = {str(url.password or ""), str(url.host or "")}
     for key, value in url.query.items():
         for each in (value,) if isinstance(value, str) else value:
             if _SECRET.search(key):
-                found |= {each, *(part.partition("=")[2] for part in unquote(each).split(";"))}
-    written = {way(each) for each in found for way in (str, quote, quote_plus)}
+                parts = [part.partition("=")[2] for part in unquote(each).split(";")]
+                found |= {each, *parts, *(part.removeprefix("{").removesuffix("}") for part in parts)}
+            elif _ADDRESS.fullmatch(key):
+                found |= {each, *(part.rpartition(":")[0] or part for part in each.split(","))}
+    written = {way(each) for each in found - {"localhost"} for way in (str, quote, quote_plus)}
     return sorted((each for each in written if len(each) >= _SHORTEST), key=len, reverse=True)
 
 
