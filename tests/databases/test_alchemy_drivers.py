@@ -221,6 +221,16 @@ def test_a_row_that_is_too_large_is_a_failure_and_after_others_an_end(driver, va
     assert not getattr(value, "was_read", False)
 
 
+def test_large_objects_of_one_row_are_read_until_they_are_too_large_together(driver):
+    row = [Large("x" * 600) for _ in range(3)]
+    driver.gives(row)
+
+    answer = driver.ask(max_bytes=1000)
+
+    assert answer.failure["type"] == "RowTooLarge"
+    assert [value.was_read for value in row] == [True, False, False]
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "message"),
     [

@@ -62,9 +62,13 @@ class Columns:
         """A row as numbers, texts, booleans and None.
 
         Raises:
-            TooWide: A value would have to be read for more than so many bytes.
+            TooWide: Its values would have to be read for more than so many bytes.
         """
-        values = [_read(value, most_bytes) for value in row]
+        values: list[Any] = []
+        for value in row:
+            values.append(_read(value, most_bytes))
+            if values[-1] is not value:
+                most_bytes -= len(values[-1] or "")
         for kinds, value in zip(self._kinds, values, strict=True):
             if value is not None:
                 kinds.add(_kind(value))
