@@ -329,10 +329,12 @@ def test_a_driver_that_cannot_cancel_is_told_and_its_thread_rolls_back_when_it_c
 
 
 def test_a_cancel_that_blocks_or_fails_holds_up_nobody(driver, monkeypatch):
-    monkeypatch.setattr(alchemy_line, "_CANCEL_S", 0.3)
+    monkeypatch.setattr(alchemy_line, "_CANCEL_S", 0.6)
     over = threading.Event()
+    called = []
 
     def cancel():
+        called.append(1)
         over.wait(10)
         raise Error("late")
 
@@ -340,6 +342,19 @@ def test_a_cancel_that_blocks_or_fails_holds_up_nobody(driver, monkeypatch):
 
     assert driver.ask(timeout_s=0.2).timed_out
     over.set()
+    assert soon(lambda: not threads())
+    assert called == [1]
+
+
+def test_rows_that_nobody_waits_for_are_not_fetched(driver):
+    def endless(size):
+        time.sleep(0.05)
+        return [["a"]]
+
+    driver.gives(["a"])
+    driver.script["cursor attributes"] = {"fetchmany": endless}
+
+    assert driver.ask(timeout_s=0.3).timed_out
     assert soon(lambda: not threads())
 
 

@@ -174,7 +174,7 @@ def _answer(line: Line, database: Database, sql: str) -> Answer:
     rows: list[list[Any]] = []
     held_bytes, largest, wanted = 0, 1, 1
     try:
-        while batch := result.fetchmany(wanted):
+        while not line.leaving and (batch := result.fetchmany(wanted)):
             for row in batch:
                 values = columns.plain(row, database.max_bytes)
                 size = sum(_CELL_BYTES + _bytes(value) for value in values)

@@ -111,6 +111,7 @@ class Line:
     Attributes:
         target: Where it leads.
         connection: SQLAlchemy's; only for what runs in the line's thread.
+        leaving: Whether nobody waits for it any more, and what runs had better come back.
     """
 
     def __init__(self, name: str, target: Target) -> None:
@@ -127,7 +128,8 @@ class Line:
         self._cursor: Any = None
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
-        self._working, self._leaving, self._closed = False, False, False
+        self.leaving = False
+        self._working, self._closed = False, False
         self._gone: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._serve, name="groundbox-alchemy", daemon=True).start()
 
@@ -139,7 +141,7 @@ class Line:
 
     def _serve(self) -> None:
         try:
-            while (job := self._jobs.get()) is not None and not self._leaving:
+            while (job := self._jobs.get()) is not None and not self.leaving:
                 work, done = job
                 self._working = True
                 result, error = None, None
@@ -194,13 +196,15 @@ class Line:
 
     async def end(self) -> bool:
         """Leave nothing running on the server, and close; whether that is known to be so."""
-        self._leaving = True
+        self.leaving = True
         self._jobs.put(None)
-        for again in range(int(_CANCEL_S / _AGAIN_S)):
+        begun, again = self._loop.time(), False
+        while self._loop.time() < begun + _CANCEL_S:
             if (self._working or again) and (cancel := self.way_to_cancel) is not None:
                 await _aside(cancel)
             if await self._is_gone(_AGAIN_S):
                 return True
+            again = True
         await _aside(self._cut)
         if not await self._is_gone(_CANCEL_S):
             _left.add(self)
