@@ -28,6 +28,10 @@ class Error(Exception):
     """What PEP 249 calls so."""
 
 
+class Panic(BaseException):
+    """As of drivers in Rust."""
+
+
 class Worded(Error):
     """As of trino, whose last text is the query's number."""
 
@@ -240,6 +244,7 @@ def test_large_objects_of_one_row_are_read_until_they_are_too_large_together(dri
         (Error(), "Error", ""),
         (ValueError("year 0 is out of range"), "ValueError", "year 0 is out of range"),
         (KeyError(3), "KeyError", "3"),
+        (Panic("topsecret"), "Panic", "***"),
         (Error("line 1" + "1" * 5000 + ", column 1"), "Error", "line 1" + "1" * 1994),
         (Worded({"code": 1}, "20240101_query_id"), "Worded", "line 1:8: Column 'nam' cannot be resolved"),
         (Error("no answer of 10.1.2.3, of second.example.org:99"), "Error", "no answer of ***, of ***:99"),

@@ -229,7 +229,7 @@ def _caught(work: Callable[[], Any]) -> Any:
     """What a function gives, or `_Failed`."""
     try:
         return work()
-    except Exception as error:  # a driver may raise anything; SQLAlchemy puts its own around what it knows
+    except BaseException as error:  # a driver may raise anything, one in Rust a panic; SQLAlchemy has its own around it
         return _Failed(getattr(error, "orig", None) or error, getattr(error, "connection_invalidated", False))
 
 

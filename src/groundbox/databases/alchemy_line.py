@@ -86,7 +86,7 @@ def _target(address: str) -> Target | str:
         return "SQLAlchemy has no dialect for its URL; install the package of one"
     except ImportError as error:
         return f"the dialect of its URL needs {error.name or 'a package'}, which cannot be imported"
-    except Exception as error:  # a dialect is code of others, and what it raises may hold the password
+    except BaseException as error:  # a dialect is code of others, and what it raises may hold the password
         return f"its URL cannot be meant ({type(error).__name__})"
     sqlite = importlib.import_module("sqlalchemy.dialects.sqlite.base").SQLiteDialect
     postgres = importlib.import_module("sqlalchemy.dialects.postgresql.base").PGDialect
