@@ -297,8 +297,9 @@ def test_a_statement_without_rows_is_told(driver):
     assert driver.ask("SHOW x").failure["message"] == "the statement gives no rows"
 
 
-def test_a_connection_that_commits_by_itself_is_not_asked(driver):
-    driver.script["attributes"] = {"autocommit": True}
+@pytest.mark.parametrize("attributes", [{"autocommit": True}, {"autocommit": print, "get_autocommit": lambda: 1}])
+def test_a_connection_that_commits_by_itself_is_not_asked(driver, attributes):
+    driver.script["attributes"] = attributes
 
     with pytest.raises(DatabaseUnavailable, match="its driver commits each statement by itself"):
         driver.ask()

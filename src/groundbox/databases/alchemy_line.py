@@ -172,7 +172,8 @@ class Line:
     @property
     def commits(self) -> bool:
         """Whether the driver commits each statement by itself."""
-        return getattr(self._driver, "autocommit", False) is True
+        told = getattr(self._driver, "get_autocommit", None)  # of drivers of MySQL's kind, whose `autocommit` sets it
+        return bool(told()) if callable(told) else getattr(self._driver, "autocommit", False) is True
 
     def _close(self) -> None:
         """Nothing is ever committed."""
