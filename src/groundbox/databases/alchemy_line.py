@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import os
 import queue
 import socket
@@ -32,6 +33,7 @@ _WAYS: Final = ("cancel_safe", "cancel", "interrupt")
 _RAISE: Final = 3
 """fb_cancel_raise"""
 _MOST_LEFT: Final = 4
+_LOGGED_AS: Final = "groundbox"
 _SEPARATING: Final = frozenset(
     {"bigquery", "cockroachdb", "firebird", "ibm_db_sa", "oracle", "presto", "redshift", "snowflake", "trino"}
 )
@@ -160,7 +162,10 @@ class Line:
     def connect(self) -> None:
         """Make the connection. What goes wrong is raised as the driver has it, with the password in it."""
         sqlalchemy = importlib.import_module("sqlalchemy")
-        engine = sqlalchemy.create_engine(self.target.url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+        # What a driver raises while it closes would be logged by the pool, with the address in it.
+        logging.getLogger(f"sqlalchemy.pool.impl.NullPool.{_LOGGED_AS}").disabled = True
+        pool = {"poolclass": sqlalchemy.NullPool, "pool_logging_name": _LOGGED_AS}
+        engine = sqlalchemy.create_engine(self.target.url, hide_parameters=True, **pool)
 
         def seen(connection: Any, cursor: Any, *_: Any) -> None:
             self._cursor = cursor
