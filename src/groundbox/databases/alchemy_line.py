@@ -182,6 +182,11 @@ class Line:
 
     def _close(self) -> None:
         """Nothing is ever committed."""
+        result: Any = getattr(self._driver, "_result", None)
+        if getattr(result, "unbuffered_active", False) is True:  # PyMySQL would read all that is left, then roll back
+            result.unbuffered_active = False
+            with contextlib.suppress(Exception):
+                self._driver._force_close()
         if self.connection is not None:
             with contextlib.suppress(Exception):  # whatever a driver raises at a connection that is lost
                 self.connection.rollback()
@@ -224,7 +229,8 @@ class Line:
 
     def _cut(self) -> None:
         """Take the socket from the thread that waits for it; it is closed there."""
-        with socket.socket(fileno=os.dup(self._driver.fileno())) as held:
+        owner = self._driver if hasattr(self._driver, "fileno") else self._driver._sock  # PyMySQL has no public name
+        with socket.socket(fileno=os.dup(owner.fileno())) as held:
             held.shutdown(socket.SHUT_RDWR)
 
 
