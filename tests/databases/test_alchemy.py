@@ -417,6 +417,17 @@ def test_a_card_of_odd_names_and_views(ask, postgres):
     assert card[:3] == ["100% Odd (view, not counted)", "  a%b integer: 1", "  Select integer: 2"]
 
 
+def test_a_description_holds_the_beginning_of_large_values(database, postgres):
+    postgres.execute("CREATE VIEW a AS SELECT repeat('x', 3000000) AS long")
+    postgres.execute("GRANT SELECT ON a TO reader")
+    try:
+        described = asyncio.run(describing.describe("shop", database()))
+    finally:
+        postgres.execute("DROP VIEW a")
+
+    assert described.tables[0].columns[0].examples == ["x" * 1000]
+
+
 def test_a_description_has_one_deadline(database, postgres):
     postgres.execute("CREATE VIEW a AS SELECT pg_sleep(60)::text AS nap")
     postgres.execute("GRANT SELECT ON a TO reader")

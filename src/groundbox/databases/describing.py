@@ -17,6 +17,8 @@ _MOST_COLUMNS: Final = 50_000
 _SCHEMA_BYTES: Final = 16 * 1024 * 1024
 _MOST_SAMPLED: Final = 40
 _SAMPLE: Final = 3
+_EXAMPLE_CHARS: Final = 1000
+"""Of each value that is held for a card, which shows fewer; a value may be as large as a row."""
 _SHARE: Final = 0.25
 """Of the time of a description, for the values of one table."""
 
@@ -98,7 +100,10 @@ async def _samples(
         return None
     if seen.timed_out:
         return None
-    return {column: examples_of(row[i] for row in seen.rows) for i, column in enumerate(columns)}
+    return {
+        column: [value[:_EXAMPLE_CHARS] for value in examples_of(row[i] for row in seen.rows)]
+        for i, column in enumerate(columns)
+    }
 
 
 def _card(rows: Sequence[Sequence[object]], samples: Mapping[str, Sequence[str]]) -> TableCard:
