@@ -526,10 +526,16 @@ def test_what_is_no_url_is_refused_without_a_word_of_it(url):
     assert "hidden" not in str(refused.value)
 
 
-@pytest.mark.parametrize("setup", ["SET x = 1", [""], [1]])
+@pytest.mark.parametrize("setup", ["SET x = 1", [""], [1], None, {"SET x = 1": 1}])
 def test_a_setup_that_is_no_list_of_statements_is_refused(setup):
     with pytest.raises(InvalidArgument, match="must be a list of statements"):
         Database(url="oracle://h/x", allow_powerful=True, setup=setup)
+
+
+@pytest.mark.parametrize("said", ["false", 1, None])
+def test_whether_a_powerful_role_is_allowed_is_said_by_a_bool(said):
+    with pytest.raises(InvalidArgument, match="must be True or False"):
+        Database(url="oracle://h/x", allow_powerful=said)
 
 
 def test_setup_is_for_these_servers_only_and_never_printed():

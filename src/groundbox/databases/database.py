@@ -55,10 +55,12 @@ class Database:
     setup: Sequence[str] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.allow_powerful, bool):
+            raise InvalidArgument("allow_powerful", f"must be True or False, not {self.allow_powerful!r}")
         scheme = str(self.url).partition("://")[0]
         if scheme not in SCHEMES and (complaint := _complaint(scheme, asked=self.allow_powerful)):
             raise InvalidArgument("url", complaint)
-        if isinstance(self.setup, str) or any(type(each) is not str or not each.strip() for each in self.setup):
+        if not isinstance(self.setup, (list, tuple)) or any(type(s) is not str or not s.strip() for s in self.setup):
             raise InvalidArgument("setup", "must be a list of statements")
         if self.setup and scheme in SCHEMES:
             raise InvalidArgument("setup", f"is for servers that SQLAlchemy asks; {scheme} is held without it")
