@@ -298,7 +298,14 @@ def test_a_statement_without_rows_is_told(driver):
     assert driver.ask("SHOW x").failure["message"] == "the statement gives no rows"
 
 
-@pytest.mark.parametrize("attributes", [{"autocommit": True}, {"autocommit": print, "get_autocommit": lambda: 1}])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"autocommit": True},
+        {"autocommit": print, "get_autocommit": lambda: 1},
+        {"autocommit": print, "autocommit_state": "true"},
+    ],
+)
 def test_a_connection_that_commits_by_itself_is_not_asked(driver, attributes):
     driver.script["attributes"] = attributes
 

@@ -178,7 +178,10 @@ class Line:
     def commits(self) -> bool:
         """Whether the driver commits each statement by itself."""
         told = getattr(self._driver, "get_autocommit", None)  # of drivers of MySQL's kind, whose `autocommit` sets it
-        return bool(told()) if callable(told) else getattr(self._driver, "autocommit", False) is True
+        if callable(told):
+            return bool(told())
+        state = getattr(self._driver, "autocommit_state", False)  # of pymssql, whose does, too; a text of the URL's
+        return bool(state) or getattr(self._driver, "autocommit", False) is True
 
     def _close(self) -> None:
         """Nothing is ever committed."""
