@@ -192,6 +192,12 @@ def test_a_decimal_of_many_digits_is_not_written_out(driver, value):
     assert driver.ask().rows == [[value]]
 
 
+def test_a_map_by_what_json_has_no_keys_for_is_told_all_the_same(driver):
+    driver.gives([{datetime.date(2024, 1, 1): 1}])
+
+    assert driver.ask().rows == [["{datetime.date(2024, 1, 1): 1}"]]
+
+
 class Large:
     """A large object that tells its size before it is read."""
 

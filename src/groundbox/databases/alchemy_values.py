@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import json
@@ -111,7 +112,8 @@ def _plain(value: Any) -> Any:
         short = value.is_finite() and abs(value.adjusted()) < _DIGITS
         return format(value, "f") if short else str(value)
     if isinstance(value, (dict, list, tuple)):
-        value = json.dumps(value, ensure_ascii=False, default=str)
+        with contextlib.suppress(TypeError):  # keys that JSON has not, as of maps by a day
+            value = json.dumps(value, ensure_ascii=False, default=str)
     text = str(value)
     return text if text.isascii() else text.encode(errors="replace").decode()  # half a character cannot be written
 
