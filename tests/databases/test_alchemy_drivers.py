@@ -300,6 +300,13 @@ def test_a_password_stands_in_no_message_and_no_variable_of_a_traceback(driver, 
     assert [each for each in told if "hidden" in each or "topsecret" in each] == []
 
 
+def test_an_address_with_a_plugin_is_not_asked(driver):
+    database = Database(url=f"{URL}&plugin=other", allow_powerful=True)
+
+    with pytest.raises(DatabaseUnavailable, match="its URL names a plugin"):
+        asyncio.run(alchemy.ask("shop", database, "SELECT 1"))
+
+
 def test_a_statement_without_rows_is_told(driver):
     assert driver.ask("SHOW x").failure["message"] == "the statement gives no rows"
 

@@ -94,6 +94,8 @@ def _target(address: str) -> Target | str:
     postgres = importlib.import_module("sqlalchemy.dialects.postgresql.base").PGDialect
     if issubclass(dialect, sqlite) or str(dialect.name) in IN_PROCESS:
         return f"its engine would run in the host's process; {IN_PROCESS.get(dialect.name, IN_PROCESS['duckdb'])}"
+    if "plugin" in url.query:
+        return "its URL names a plugin, which may make the connection in its own way; take it out"
     if not url.host:
         return "its URL names no host, and an engine in the host's process is not asked"
     if dialect.is_async:
