@@ -214,6 +214,22 @@ def test_what_a_statement_wrote_is_gone_afterwards(database, postgres, query):
     assert left == [(0, 3)]
 
 
+@pytest.mark.parametrize(
+    ("statement", "asked_for"),
+    [
+        ("SET TRANSACTION READ ONLY", True),
+        ("SET SESSION read_only = on", True),
+        ("SET default_transaction_read_only = on", True),
+        ("SET SESSION read_only = off", False),
+        ("SET default_transaction_read_only TO 'off'", False),
+    ],
+)
+def test_setup_that_turns_reading_only_off_asks_for_nothing(statement, asked_for):
+    told = alchemy.powers_of("elsewhere", [statement])[1]
+
+    assert told.startswith("was asked by `setup` to read only") is asked_for
+
+
 def test_setup_runs_first_and_what_it_asks_for_is_told_as_unchecked(database):
     setup = ("SET TRANSACTION READ ONLY", "SET LOCAL statement_timeout = '1s'")
 

@@ -398,6 +398,7 @@ def test_rows_that_nobody_waits_for_are_not_fetched(driver):
         "SELECT 1 WAITFOR DELAY '1:00'",
         "SELECT 1 SET IMPLICIT_TRANSACTIONS OFF DELETE FROM t",
         "SELECT 1 SET ANSI_DEFAULTS OFF DELETE FROM t",
+        "SELECT 1 SET CHAINED OFF DELETE FROM t",
         "SELECT 'to commit'",
         "SELECT 1 /* truncate */",
     ],

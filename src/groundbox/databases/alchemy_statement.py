@@ -17,14 +17,14 @@ STREAMED: Final = frozenset({"select", "with", "values", "table"})
 """What a server-side cursor may be declared for."""
 _FIRST_WORDS: Final = STREAMED | {"explain", "describe", "show"}
 _ENDING: Final = (
-    "alter ansi_defaults backup begin bulk commit create dbcc deny drop exec execute grant implicit_transactions kill "
-    "merge reconfigure restore revert revoke rollback save setuser shutdown truncate waitfor"
+    "alter ansi_defaults backup begin bulk chained commit create dbcc deny drop exec execute grant "
+    "implicit_transactions kill merge reconfigure restore revert revoke rollback save setuser shutdown truncate waitfor"
 )
 _ENDS: Final = re.compile(rf"(?<!\w)(?:\d\w*?)?({'|'.join(_ENDING.split())})(?!\w)", re.IGNORECASE | re.ASCII)
 """What begins a statement of its own, behind another one without anything between them, and is no name in a query.
 
-It may also stand right behind a number: SQL Server reads `1COMMIT`, `1eCOMMIT` and `0xCOMMIT` as two words. Two of them
-are settings that SET turns off there, after which each statement commits by itself where no transaction is open yet.
+It may also stand right behind a number: SQL Server reads `1COMMIT`, `1eCOMMIT` and `0xCOMMIT` as two words. Three of
+them are settings that SET turns off there, after which each statement commits by itself if no transaction is open yet.
 """
 _ENDS_A_LINE: Final = re.compile(r"\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """What ends a comment of one line on some servers (PostgreSQL and Trino: a carriage return) and not on others."""
