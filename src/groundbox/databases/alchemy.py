@@ -35,6 +35,7 @@ _CATALOG_S: Final = 2.0
 _CELL_BYTES: Final = 8
 """An empty value takes memory, too."""
 _MOST_AT_ONCE: Final = 50
+"""Rows of one fetch, whose sizes nobody knows before they are here."""
 _READ_ONLY: Final = re.compile(r"(?<![a-z])read[\s_-]*only\b(?!\s*(?:=|to)?\s*'?(?:off|false|no|0)\b)", re.IGNORECASE)
 _TIME: Final = re.compile(r"(?<!lock_)time_?out|(?:execution|statement|query)_time|time_limit", re.IGNORECASE)
 
