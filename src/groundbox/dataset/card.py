@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from groundbox.dataset.narrating import LEFT_OUT
 from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.stages.write import chat_file
 
@@ -42,6 +43,7 @@ def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:
             f"{facts['claims']['proven']} of {facts['claims']['total']} claims are proven; "
             f"{facts['claims']['uncheckable']} speak of what the record does not hold, such as what a library returned "
             "in the middle of a line. None is contradicted.",
+            *_mended(facts["mended"]),
             "`groundbox dataset verify .` runs every program again and says what differs.",
             "",
             "## Files",
@@ -84,6 +86,15 @@ def _metadata(facts: Mapping[str, Any]) -> list[str]:
         *(["configs:", "- config_name: default", "  data_files:", *files] if files else []),
         "---",
         "",
+    ]
+
+
+def _mended(mended: Mapping[str, Any]) -> list[str]:
+    if not mended["sentences"]:
+        return []
+    return [
+        f"In {mended['items']} of the tellings {mended['sentences']} sentences that could not be proven are left out: "
+        f"“{LEFT_OUT}” stands for each (column `left_out`)."
     ]
 
 

@@ -14,7 +14,8 @@ from groundbox.dataset import parts, problem, prompts
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item
-from groundbox.dataset.narrating import Narrator, Proved, Prover, Told
+from groundbox.dataset.mending import Mended
+from groundbox.dataset.narrating import Narrator, Prover, Told
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
@@ -37,7 +38,8 @@ class Lesson:
     """What became of one item.
 
     Attributes:
-        claims, proven: Of the telling, also of one that was dropped.
+        claims, proven: Of the telling as the narrator made it, also of one that was dropped.
+        left_out: Sentences that the telling was mended by leaving out.
         opaque: Whether the trace has values of which only the type is known.
         elided: Whether parts of values are left out of the trace.
         faults: What is wrong with tasks; a sound build has none.
@@ -48,6 +50,7 @@ class Lesson:
     drop: Drop | None = None
     claims: int = 0
     proven: int = 0
+    left_out: tuple[str, ...] = ()
     opaque: bool = False
     elided: bool = False
     faults: tuple[str, ...] = ()
@@ -98,16 +101,17 @@ class Teacher:
         )
         if told is None:
             return Lesson(item=item.id, drop=told_item.drop)
-        proved_item, proved = prove(told_item, told, trace, self.prover)
-        if proved is None:
+        proved_item, found = prove(told_item, told, trace, self.prover)
+        if found is None:
             return Lesson(item=item.id, drop=proved_item.drop, claims=told.claims)
+        claims, proven = found.first.total, found.first.proven
         if proved_item.drop is not None:
-            return Lesson(item=item.id, drop=proved_item.drop, claims=proved.total, proven=proved.proven)
+            return Lesson(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
         view = View(
             problem=problem,
             item=item,
             trace=trace,
-            told=told,
+            told=found.told,
             narrator=self.narrator,
             prove=self.prover,
             seed=options.seed,
@@ -115,11 +119,17 @@ class Teacher:
         )
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
         wrong = [draft for draft in drafts if not _holds(draft, view)]
-        samples = tuple(_sample(view, draft, proved, split) for draft in drafts if draft not in wrong)
+        samples = tuple(_sample(view, draft, found, split) for draft in drafts if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
         return Lesson(
-            item=item.id, samples=samples, drop=drop, claims=proved.total, proven=proved.proven, faults=faults
+            item=item.id,
+            samples=samples,
+            drop=drop,
+            claims=claims,
+            proven=proven,
+            left_out=found.left_out,
+            faults=faults,
         )
 
 
@@ -142,8 +152,8 @@ def _holds(draft: Draft, view: View) -> bool:
     return answer == draft.answer and holds(draft.check, answer, problem=view.problem, case=view.item.case)
 
 
-def _sample(view: View, draft: Draft, proved: Proved, split: str) -> Sample:
-    item, told, traced, answer = view.item, view.told, view.item.traced, view.item.answer
+def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
+    item, told, traced, answer = view.item, found.told, view.item.traced, view.item.answer
     assert traced is not None
     assert answer is not None
     source = view.problem
@@ -160,9 +170,10 @@ def _sample(view: View, draft: Draft, proved: Proved, split: str) -> Sample:
         answer=draft.answer,
         check=plain_json(draft.check),
         narration="" if draft.reasoning == told.text else told.text,
-        claims=proved.total,
-        proven=proved.proven,
-        coverage=proved.coverage,
+        claims=found.proved.total,
+        proven=found.proved.proven,
+        coverage=found.proved.coverage,
+        left_out=len(found.left_out),
         source=source.source,
         entry=source.entry,
         statement=source.statement,
@@ -204,6 +215,7 @@ def from_json(data: Mapping[str, Any]) -> Lesson:
             **data,
             "samples": tuple(Sample(**each) for each in data["samples"]),
             "drop": None if drop is None else Drop.from_json(drop),
+            "left_out": tuple(data["left_out"]),
             "faults": tuple(data["faults"]),
         }
     )

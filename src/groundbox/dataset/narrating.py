@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol, cast
 
 from groundbox.trace.reading import Trace
@@ -11,6 +11,8 @@ from groundbox.trace.reading import Trace
 STYLES: Final = ("prose", "steps")
 BACKWARD: Final = "backward"
 """From the result to the input; only the run of a function can be told so."""
+LEFT_OUT: Final = "A step is left out here."
+"""Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
 """Kinds of claims whose value can be replaced by another, to make a false sentence."""
 
@@ -49,19 +51,42 @@ class Told:
 
         A sentence before that one may look ahead: to what a call that has begun will return, for one.
         """
-        end = at = 0
-        for each in self.sentences:
-            found = self.text.find(each.text, at)
-            if found < 0:
-                break
-            at = found + len(each.text)
-            if 0 <= each.until <= t:
-                end = at
-        return self.text[:end].rstrip()
+        ends = (end for each, (_, end) in zip(self.sentences, self._spans(), strict=False) if 0 <= each.until <= t)
+        return self.text[: max(ends, default=0)].rstrip()
 
     def count_upto(self, t: int) -> int:
         """How many sentences the text up to record `t` has."""
         return max((place for place, each in enumerate(self.sentences, 1) if 0 <= each.until <= t), default=0)
+
+    def places(self, chars: Iterable[int]) -> set[int]:
+        """The indexes of the sentences that stand at these places of the text."""
+        spans = self._spans()
+        return {place for at in chars for place, (begin, end) in enumerate(spans) if begin <= at < end}
+
+    def without(self, places: Collection[int]) -> Told:
+        """The same with `LEFT_OUT` for some of the sentences."""
+        parts, at = [], 0
+        for place, (begin, end) in enumerate(self._spans()):
+            if place in places:
+                parts += [self.text[at:begin], LEFT_OUT]
+                at = end
+        sentences = tuple(
+            dataclasses.replace(each, text=LEFT_OUT, values=()) if place in places else each
+            for place, each in enumerate(self.sentences)
+        )
+        return dataclasses.replace(self, text="".join([*parts, self.text[at:]]), sentences=sentences)
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Where the sentences begin and end in the text, as far as they are found there one after the other."""
+        spans: list[tuple[int, int]] = []
+        at = 0
+        for each in self.sentences:
+            begin = self.text.find(each.text, at)
+            if begin < 0:
+                break
+            at = begin + len(each.text)
+            spans.append((begin, at))
+        return spans
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,6 +99,7 @@ class Proved:
         coverage: Share of the text's sentences that were understood.
         events: Share of what happened in the run that a proven claim tells.
         failed: What is wrong, a sentence each.
+        unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking.
     """
 
     faithful: bool
@@ -82,6 +108,12 @@ class Proved:
     coverage: float
     failed: tuple[str, ...]
     events: float = 0.0
+    unproven: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every claim is proven."""
+        return self.faithful and self.proven == self.total
 
     @property
     def faithfulness(self) -> float:
@@ -137,4 +169,5 @@ def prove(text: str, trace: Trace) -> Proved:
         coverage=round(proof.sentence_coverage, 4),
         failed=tuple(proof.failed),
         events=round(proof.event_coverage, 4),
+        unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
     )

@@ -126,7 +126,7 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
     return [
         _section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
         _section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
-        _section("Rates", "", _rates(facts["rates"])),
+        _section("Rates", _mended(facts["mended"]), _rates(facts["rates"])),
         _section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
         _section(
             "Length of prompts",
@@ -211,6 +211,12 @@ def _groups(count: int) -> str:
     words = "1 group of programs that are" if count == 1 else f"{count} groups of programs that are"
     more = f" The {_MOST_GROUPS} largest are shown." if count > _MOST_GROUPS else ""
     return f"{words} alike; one of each was kept.{more}"
+
+
+def _mended(mended: Mapping[str, Any]) -> str:
+    if not mended["sentences"]:
+        return ""
+    return f"{mended['sentences']} sentences that could not be proven are left out of {mended['items']} tellings."
 
 
 def _rates(rates: Mapping[str, float | None]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Answer, Item, answer_from_json
+from groundbox.dataset.mending import mended
 from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
@@ -80,6 +81,8 @@ class Reproof:
         seed = seed_of(row.item, self.seed)
         if row.style in STYLES:
             told = self.narrator(trace, style=row.style, seed=seed, max_chars=self.max_chars)
+            if told.text != telling_of(row):
+                told = mended(told, trace, self.prover).told
         else:
             told = foreign(telling_of(row), style=row.style, detail=row.detail)
         found = problem_of(row)

@@ -24,6 +24,7 @@ class Sample:
             the same in its reply.
         claims, proven: Statements found in the telling, and those that the trace supports.
         coverage: Share of the telling's sentences that the prover understood.
+        left_out: Sentences that are not told because a claim in them could not be proven.
         case: The input as JSON (`groundbox.dataset.problem.case_to_json`).
         output: What the run gave, as JSON (`groundbox.dataset.item.Answer`).
         trace_sha256: Of the records of the trace.
@@ -46,6 +47,7 @@ class Sample:
     claims: int
     proven: int
     coverage: float
+    left_out: int = 0
     source: str
     entry: str | None
     statement: str

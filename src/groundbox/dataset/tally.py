@@ -33,6 +33,7 @@ STAGES: Final = (
     "tasks",
 )
 _GRAM: Final = 8
+_MOST_SHOWN: Final = 100
 _TRIVIAL: Final = frozenset({"None", "True", "False", "0", "-1", "1", "''", "[]", "{}", "()", "set()"})
 
 
@@ -42,6 +43,7 @@ class Tally:
 
     Attributes:
         tokenizer: What lengths are counted in beside characters, or None.
+        left_out: Items with sentences that are not told because a claim in them is not proven.
         examples: The first sample of each task.
     """
 
@@ -59,6 +61,7 @@ class Tally:
     measures: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
     problems: dict[str, set[str]] = dataclasses.field(default_factory=lambda: defaultdict(set))
     faults: list[str] = dataclasses.field(default_factory=list)
+    left_out: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     examples: dict[str, Sample] = dataclasses.field(default_factory=dict)
 
     def drop(self, drop: Drop) -> None:
@@ -93,8 +96,11 @@ class Tally:
             return
         self.items += 1
         self.kept += 1
-        self.facts["claims"] += lesson.claims
-        self.facts["proven"] += lesson.proven
+        self.facts["claims"] += lesson.samples[0].claims
+        self.facts["proven"] += lesson.samples[0].proven
+        if lesson.left_out:
+            self.facts["mended"] += 1
+            self.left_out.extend((lesson.item, each) for each in lesson.left_out)
         for sample in lesson.samples:
             self._sample(sample)
 
@@ -115,7 +121,7 @@ class Tally:
             "coverage": spread(self.measures["coverage"]),
             "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
             "contamination": self._contamination(verdicts),
-            "task_faults": self.faults[:100],
+            "task_faults": self.faults[:_MOST_SHOWN],
         }
 
     def content(self) -> dict[str, Any]:
@@ -127,6 +133,7 @@ class Tally:
                 "proven": facts["proven"],
                 "uncheckable": facts["claims"] - facts["proven"],
             },
+            "mended": self._mended(),
             "answers": self._answers(),
             "lengths": {"unit": "characters", **self._lengths("chars")},
             **({"tokens": {"tokenizer": self.tokenizer.name, **self._lengths("tokens")}} if self.tokenizer else {}),
@@ -204,6 +211,10 @@ class Tally:
 
     def _lengths(self, unit: str) -> dict[str, Any]:
         return {name: spread(self.measures[f"{name}_{unit}"]) for name in ("prompt", "reply")}
+
+    def _mended(self) -> dict[str, Any]:
+        shown = [{"item": item, "sentence": sentence} for item, sentence in self.left_out[:_MOST_SHOWN]]
+        return {"items": self.facts["mended"], "sentences": len(self.left_out), "left_out": shown}
 
     def _contamination(self, verdicts: Verdicts) -> dict[str, Any]:
         found = [each.containment for each in verdicts.findings.values()]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from groundbox.dataset.item import Item
+from groundbox.dataset.mending import mended
 from groundbox.dataset.narrating import BACKWARD, Narrator, Prover, Told
 from groundbox.dataset.problem import Problem
 from groundbox.dataset.stages.narrate import seed_of
@@ -44,8 +45,8 @@ class View:
             )
         except ValueError:
             return None
-        fits = len(told.text) <= self.max_chars
-        return told if fits and self.prove(told.text, self.trace).faithful else None
+        found = mended(told, self.trace, self.prove)
+        return found.told if found.proved.faithful and len(found.told.text) <= self.max_chars else None
 
     def rng(self, task: str) -> random.Random:
         """Random choices of one task: the same in every build with the same seed."""

@@ -110,4 +110,4 @@ class Desk:
 
 def proved_from_json(data: Mapping[str, Any]) -> Proved:
     """The proof of its JSON form."""
-    return Proved(**{**data, "failed": tuple(data["failed"])})
+    return Proved(**{**data, "failed": tuple(data["failed"]), "unproven": tuple(data["unproven"])})

@@ -177,6 +177,7 @@ class Retelling:
             claims=proved.total,
             proven=proved.proven,
             coverage=proved.coverage,
+            left_out=0,
         )
 
 
