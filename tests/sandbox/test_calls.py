@@ -113,3 +113,20 @@ def test_what_cannot_be_meant_is_refused(options, message):
         gb.run("def f(): pass", **options)
 
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "hints"),
+    [
+        ("area", "the program has no `area` to call", ("It has `areas`.",)),
+        ("missing", "the program has no `missing` to call", ("It has `areas`, `Shape`.",)),
+        ("Shape.side", "`Shape` has no `side` to call", ("It has `sides`.",)),
+        ("areas.inner", "`areas` has no `inner` to call", ()),
+    ],
+)
+def test_a_function_that_is_not_there_is_named_with_those_that_are(call, message, hints):
+    source = "n = 3\ndef areas(x):\n    return x\nclass Shape:\n    def sides(self):\n        return 4\n"
+
+    failure = gb.run(source, mode="call", call=call).error
+
+    assert (failure.type, failure.message, failure.hints) == ("NoSuchFunction", message, hints)

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .data import canonical
+from .fault import nearest
+from .hints import Hinted
 from .source import remember_lines
 
+_MOST_SHOWN: Final = 5
 CANONICAL: Final = "application/vnd.groundbox.value+json"
 _BUILDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "int": lambda text: int(text, 16),
@@ -48,10 +51,37 @@ class Program:
     def run(self, code: types.CodeType) -> Any:
         """Run the module, then the call; its result."""
         exec(code, self.module.__dict__)
-        function: Any = self.module
+        return self._function()(*self._args, **self._kwargs)
+
+    def _function(self) -> Any:
+        """What is to be called.
+
+        Raises:
+            NoSuchFunction: The program does not define it.
+        """
+        found: Any = self.module
         for part in self._call.split("."):
-            function = getattr(function, part)
-        return function(*self._args, **self._kwargs)
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                raise _not_there(self._call, part, found) from None
+        return found
+
+
+class NoSuchFunction(Hinted, AttributeError):
+    """What was to be called is not there."""
+
+    __module__ = "builtins"  # tracebacks tell a class of ours by its name alone
+
+
+def _not_there(call: str, part: str, place: Any) -> NoSuchFunction:
+    where = "the program" if isinstance(place, types.ModuleType) else f"`{call.rpartition('.')[0]}`"
+    try:
+        there = [name for name, value in vars(place).items() if callable(value) and not name.startswith("_")]
+        shown = ", ".join(f"`{name}`" for name in (nearest(part, there) or there)[:_MOST_SHOWN])
+    except Exception:  # an object of the program's own, which may do anything
+        shown = ""
+    return NoSuchFunction(f"{where} has no `{part}` to call", *([f"It has {shown}."] if shown else []))
 
 
 def decode(tagged: Any) -> Any:
