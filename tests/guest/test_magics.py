@@ -79,6 +79,7 @@ def test_pip_without_a_network_says_which_setting_allows_it(run_cells, line):
             "Network(allow=[…]) and the hosts of your package index, or use a package that is installed."
         ],
     )
+    assert ran.error["traceback"].endswith("\nPipFailed: pip ended with status 1")
 
 
 @pytest.mark.parametrize("source", ["%time 1", "!ls", "x = 1\n!ls"])

@@ -33,6 +33,8 @@ PIP_HINT: Final = (
 class PipFailed(Hinted):
     """`%pip` ended with a status other than 0."""
 
+    __module__ = "builtins"  # as `NoSuchFunction`
+
 
 def with_pip_magic(source: str) -> str:
     """The source with bare `pip install …` lines made magics, as notebooks allow."""
