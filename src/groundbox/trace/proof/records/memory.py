@@ -6,12 +6,12 @@ What such a value is when it is no builtin, or not wholly shown, is told in `val
 from __future__ import annotations
 
 import bisect
-import dataclasses
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
 from groundbox.trace.objects import Obj
+from groundbox.trace.proof.records.readings import NEVER, STANDARD, Reading, is_fixed, latest, row_of
 from groundbox.trace.proof.values.things import Array, Named, OwnDict, OwnList, OwnSet, Part, Thing
 from groundbox.trace.schema import Mutate, Object, Record, V
 from groundbox.trace.state import State
@@ -19,24 +19,8 @@ from groundbox.trace.state import State
 _DEEPEST: Final = 30
 
 
-@dataclasses.dataclass(slots=True)
-class _Seen:
-    """An object that was read, and how long it and all that it leads to stay as they were: from `since` to `until`.
-
-    Attributes:
-        cut: Whether a part of it leads back to what holds it, so that another reader sees it cut elsewhere.
-    """
-
-    since: int
-    until: int
-    cut: bool = False
-    value: Any = None
-
-
-_NEVER: Final = 1 << 62
 _OWN: Final[dict[type, Any]] = {list: OwnList, dict: OwnDict, set: OwnSet}
-_STANDARD: Final = frozenset({"Counter", "OrderedDict", "defaultdict"})
-_MOST_SEEN: Final = 3
+_MOST_KEPT: Final = 3
 """Readings that are kept of one object."""
 
 
@@ -46,8 +30,7 @@ class Memory:
     def __init__(self, records: Sequence[Record]) -> None:
         self._times: dict[int, list[int]] = {}
         self._versions: dict[int, list[Obj]] = {}
-        self._seen: dict[int, list[_Seen]] = {}
-        self._reading = _Seen(-1, _NEVER)
+        self._kept: dict[int, list[Reading]] = {}
         state = State()
         for t, record in enumerate(records):
             if type(record) is Object:
@@ -71,69 +54,103 @@ class Memory:
 
     def read(self, value: V, t: int) -> Any:
         """A value as it was after record `t`."""
-        if type(value) is not dict:
-            return value
-        self._reading = _Seen(-1, _NEVER)
-        return self._read(value, t, ())
+        return self._read(value, t, (), Reading())
 
-    def _read(self, value: V, t: int, within: tuple[int, ...]) -> Any:
+    def _read(self, value: V, t: int, within: tuple[int, ...], whole: Reading) -> Any:
+        """A value, as a part of `whole`."""
         if type(value) is not dict:
             return value
         if "ref" in value:
-            return self._object(value["ref"], t, within)
+            part = self._object(value["ref"], t, within)
+            whole.narrow(part)
+            return part.value
         if "tuple" in value:
-            items = [self._read(item, t, within) for item in value["tuple"]]
+            items = [self._read(item, t, within, whole) for item in value["tuple"]]
             if not value.get("elided"):
                 return _tuple(items, value.get("class"))
-            return Part("tuple", items, [self._read(item, t, within) for item in value.get("tail", ())],
+            return Part("tuple", items, [self._read(item, t, within, whole) for item in value.get("tail", ())],
                         len(items) + len(value.get("tail", ())) + value["elided"])  # fmt: skip
-        return _plain(value, [self._read(item, t, within) for item in value.get("frozenset", ())])
+        return _plain(value, [self._read(item, t, within, whole) for item in value.get("frozenset", ())])
 
-    def _object(self, label: int, t: int, within: tuple[int, ...]) -> Any:
+    def _object(self, label: int, t: int, within: tuple[int, ...]) -> Reading:
         times = self._times.get(label)
         if times is None or label in within or len(within) > _DEEPEST:
-            self._reading.cut = True
-            return Thing("opaque", "...", label=label)
-        kept = self._seen.setdefault(label, [])
-        found = next((each for each in kept if each.since <= t < each.until and not (each.cut and within)), None)
-        outer = self._reading
-        if found is None:
-            at = max(0, bisect.bisect_right(times, t) - 1)
-            until = times[at + 1] if at + 1 < len(times) else _NEVER
-            found = self._reading = _Seen(times[at] if at else -1, until)
-            version = self._versions[label][at]
-            found.value = _of_class(self._view(version, t, (*within, label), (label, times[at])), version.class_)
-            if not found.cut or not within:
-                kept.insert(0, found)
-                del kept[_MOST_SEEN:]
-        outer.since, outer.until = max(outer.since, found.since), min(outer.until, found.until)
-        outer.cut = outer.cut or found.cut
-        self._reading = outer
-        return found.value
+            return Reading(cut=True, value=Thing("opaque", "...", label=label))
+        kept = self._kept.setdefault(label, [])
+        for each in kept:
+            if each.since <= t < each.until and not (each.cut and within):
+                return each
+        at = max(0, bisect.bisect_right(times, t) - 1)
+        until = times[at + 1] if at + 1 < len(times) else NEVER
+        found = Reading(times[at] if at else -1, until)
+        self._view(found, self._versions[label][at], t, (*within, label), times[at])
+        if not found.cut or not within:
+            kept.insert(0, found)
+            del kept[_MOST_KEPT:]
+        return found
 
-    def _view(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Any:
-        label = within[-1]
+    def _view(self, found: Reading, obj: Obj, t: int, within: tuple[int, ...], since: int) -> None:
+        """Read an object's parts, or those that have changed since it was read before."""
+        found.row = row_of(obj)
+        earlier = latest(self._kept[obj.label], t) if found.row is not None else None
+        again = found.take_over(earlier, t) if earlier is not None else None
+        if again is None:
+            found.value = _of_class(self._whole(found, obj, t, within, (obj.label, since)), obj.class_)
+            if type(found.value) is dict and not _are_fixed(found.value, obj):
+                found.row = None
+            return
+        for place in again:
+            self._renew(found, place, t, within)
+
+    def _renew(self, found: Reading, place: int, t: int, within: tuple[int, ...]) -> None:
+        """Read one part of a reading that was taken over."""
+        assert found.row is not None
+        part, held = found.row[place], found.value
+        if type(held) is dict:
+            held[self._read(part[0], t, within, found)] = self._at(place, part[1], t, within, found)
+        elif place < len(held):
+            held[place] = self._at(place, part, t, within, found)
+        else:
+            held.append(self._at(place, part, t, within, found))
+
+    def _at(self, place: int, value: V, t: int, within: tuple[int, ...], whole: Reading) -> Any:
+        """A value, as the part of `whole` that has this place."""
+        if type(value) is not dict:
+            return value
+        if "ref" in value:
+            part = self._object(value["ref"], t, within)
+        else:
+            part = Reading()
+            part.value = self._read(value, t, within, part)
+        whole.note(place, part)
+        return part.value
+
+    def _whole(self, found: Reading, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Any:
         if obj.type in ("object", "class"):
-            attrs = {name: self._read(value, t, within) for name, value in obj.attrs.items()}
-            return Thing(obj.type, obj.class_ or "", attrs, label)
+            attrs = {name: self._read(value, t, within, found) for name, value in obj.attrs.items()}
+            return Thing(obj.type, obj.class_ or "", attrs, obj.label)
         if obj.type == "dict":
-            pairs = [(self._read(k, t, within), self._read(v, t, within)) for k, v in (obj.pairs or {}).values()]
+            pairs = [
+                (self._read(key, t, within, found), self._at(place, value, t, within, found))
+                for place, (key, value) in enumerate((obj.pairs or {}).values())
+            ]
             return _dict(pairs, obj.unknown_pairs, origin)
         if obj.items is None:
             part = Part("bytearray", b"", b"", obj.length or 0, origin=origin)
             return bytearray.fromhex(obj.hex or "") if obj.complete else part
         if obj.items.unknown:
-            part = self._part(obj, t, within, origin)
+            part = self._part(obj, t, within, origin, found)
             return part if obj.type != "array" else Array(part, tuple(obj.shape or ()))
-        known = [self._read(item, t, within) for item in obj.items.known()]
+        known = [self._at(place, item, t, within, found) for place, item in enumerate(obj.items.known())]
         if obj.type == "deque":
             return deque(known, obj.maxlen if obj.maxlen is None or obj.maxlen >= len(known) else None)
         return _sequence(obj.type, known, origin) if obj.type != "array" else Array(known, tuple(obj.shape or ()))
 
-    def _part(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Part:
+    def _part(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int], found: Reading) -> Part:
         assert obj.items is not None
         runs = tuple(
-            run if isinstance(run, int) else [self._read(item, t, within) for item in run] for run in obj.items.runs
+            run if isinstance(run, int) else [self._read(item, t, within, found) for item in run]
+            for run in obj.items.runs
         )
         ends = [[] if isinstance(run, int) else run for run in (runs[0], runs[-1] if len(runs) > 1 else 0)]
         return Part(obj.type, ends[0], ends[1], len(obj.items), runs, origin)
@@ -142,11 +159,17 @@ class Memory:
 def _of_class(value: Any, name: str | None) -> Any:
     """A list, dict or set with its class, where that is none of the standard ones."""
     kind = _OWN.get(type(value))
-    if kind is None or name is None or name in _STANDARD:
+    if kind is None or name is None or name in STANDARD:
         return value
     owned = kind(value)
     owned.name = name
     return owned
+
+
+def _are_fixed(read: dict[Any, Any], obj: Obj) -> bool:
+    """Whether the keys of a dict stay what they are, each of them another one."""
+    keys = [key for key, _ in (obj.pairs or {}).values()]
+    return len(read) == len(keys) and all(map(is_fixed, keys))
 
 
 def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
