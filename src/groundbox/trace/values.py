@@ -6,7 +6,7 @@ A value `V` is an atom (None, bool, int, float, str) or a dict with one main key
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from groundbox.trace.schema import V
@@ -31,6 +31,17 @@ def is_ref(value: V) -> bool:
 def ref_of(value: V) -> int | None:
     """The label of an object, or None for any other value."""
     return value["ref"] if type(value) is dict and "ref" in value else None
+
+
+def labels_in(value: V) -> Iterator[int]:
+    """The labels of the objects that a value shows itself, not of those that they lead to."""
+    if type(value) is not dict:
+        return
+    if "ref" in value:
+        yield value["ref"]
+        return
+    for part in (*value.get("tuple", ()), *value.get("frozenset", ()), *value.get("tail", ()), value.get("of")):
+        yield from labels_in(part)
 
 
 def kind_of(value: V) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.state import State
 
 SUM = """\
 def total(n):
@@ -101,3 +102,30 @@ def test_the_way_out_of_nested_loops_is_told(recorded):
 
     assert "5 * 7 = 35" in told.text
     assert told.answer == "So pair returns (5, 7)."
+
+
+KEPT = """\
+def total(kept, n):
+    {names} = kept
+    found, last = [], []
+    for number in range(n):
+        found.append(number)
+        last[:] = found[-2:]
+    return found[-1]
+"""
+
+
+def test_what_a_stretch_leaves_as_it_was_is_not_written_to_be_compared(recorded, monkeypatch):
+    written = []
+    text = State.text
+    monkeypatch.setattr(State, "text", lambda state, value, most: written.append(value) or text(state, value, most))
+    counts = []
+    for size in (2, 40):
+        source = KEPT.format(names=", ".join(f"name_{number}" for number in range(size)))
+        trace = recorded(source, "total", [[number] for number in range(size)], 30)
+        written.clear()
+        told = narrate(trace, detail="brief")
+        counts.append(len(written))
+
+    assert "`last` is [27, 28]" in told.text
+    assert counts[1] < counts[0] + 60

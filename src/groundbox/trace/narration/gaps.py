@@ -6,6 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
@@ -13,9 +14,11 @@ from groundbox.trace.errors import Unknown
 from groundbox.trace.narration.literals import literal
 from groundbox.trace.narration.narration import Claim, ClaimKind
 from groundbox.trace.narration.telling import Telling, claim
+from groundbox.trace.reading import Trace
 from groundbox.trace.schema import V
+from groundbox.trace.state import State
 from groundbox.trace.structure import Iteration, Step, walk
-from groundbox.trace.values import ref_of
+from groundbox.trace.values import labels_in, ref_of
 
 MAX_NAMES: Final = 24
 """Names that are told after a stretch."""
@@ -23,19 +26,66 @@ MAX_PLACES: Final = 3
 """Changed items of a long list that are told one by one."""
 MAX_CHARS: Final = 60
 """Characters of a value."""
+MAX_COMPARED: Final = 10_000
+"""Characters of a value by which it is compared with what it was."""
+MAX_REACHED: Final = 2000
+"""Objects that are looked at for one that has changed; a value that leads to more is compared."""
 
 
 _SAYS_LITTLE: Final = re.compile(r"[\[({]… .* more …")
 """A container within the container of which nothing is shown."""
 
 
-class Before(NamedTuple):
-    """A name's value when the stretch began: text, label, the items where all are shown, texts of attributes."""
+class _Seen:
+    """A value at one moment, in the forms in which it is compared, each made when it is asked for."""
 
-    text: str
-    label: int | None
-    plain: Any
-    attributes: dict[str, str]
+    def __init__(self, value: V, state: State) -> None:
+        self._value = value
+        self._state = state
+        self.label = ref_of(value)
+
+    @cached_property
+    def text(self) -> str:
+        return self._state.text(self._value, MAX_COMPARED)
+
+    @cached_property
+    def plain(self) -> tuple[Any] | tuple[()]:
+        """An object as a Python value, where all of it is shown."""
+        try:
+            return () if self.label is None else (self._state.python_value(self._value),)
+        except Unknown:
+            return ()
+
+    @cached_property
+    def attributes(self) -> dict[str, str]:
+        """The texts of an instance's attributes."""
+        held = None if self.label is None else self._state.heap[self.label]
+        attrs = held.attrs if held is not None and held.type == "object" else {}
+        return {name: self._state.text(value, MAX_COMPARED) for name, value in attrs.items()}
+
+
+class Before:
+    """The values that names of a frame had at a moment. What objects were then is looked up where it is asked for."""
+
+    def __init__(self, trace: Trace, t: int, names: dict[str, V]) -> None:
+        self.t = t
+        self.names = names
+        self._trace = trace
+
+    @cached_property
+    def _state(self) -> State:
+        return self._trace.state_at(self.t)
+
+    def has(self, name: str, value: V) -> bool:
+        """Whether a name had this value or this object, which may have been another one in itself."""
+        if name not in self.names:
+            return False
+        then, label = self.names[name], ref_of(value)
+        return then is value or (label is not None and label == ref_of(then))
+
+    def seen(self, name: str) -> _Seen | None:
+        """What a name was, or None for one that had no value."""
+        return _Seen(self.names[name], self._state) if name in self.names else None
 
 
 class Said(NamedTuple):
@@ -46,32 +96,37 @@ class Said(NamedTuple):
 
 
 class Gaps:
-    """Compares a frame's names before and after a stretch."""
+    """Compares a frame's names before and after a stretch.
+
+    What no record of the stretch has touched is not looked at: most of it in a long run.
+    """
 
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
 
-    def look(self, frame: int, labels: Collection[int | None] | None = None) -> dict[str, Before]:
+    def look(self, frame: int, labels: Collection[int | None] | None = None) -> Before:
         """The names of a frame at this moment, or only those for some objects."""
-        names = self._telling.state.names(frame)
-        return {
-            name: self._seen(value)
-            for name, value in names.items()
+        state = self._telling.state
+        names = {
+            name: value
+            for name, value in state.names(frame).items()
             if not self._telling.is_code(value) and (labels is None or ref_of(value) in labels)
         }
+        return Before(self._telling.trace, state.t, names)
 
-    def after(
-        self, before: dict[str, Before], frame: int, first: int, last: int, but: Collection[str] = ()
-    ) -> list[Said]:
+    def after(self, before: Before, frame: int, first: int, last: int, but: Collection[str] = ()) -> list[Said]:
         """What is different now, after the records from `first` to `last`; names in `but` are left out."""
         said: list[Said] = []
         told: set[int] = set()
-        for name, value in self._telling.state.names(frame).items():
+        telling = self._telling
+        changed = self._changed(before.t)
+        for name, value in telling.state.names(frame).items():
             label = ref_of(value)
-            if name in but or label in told or self._telling.is_code(value):
+            if name in but or label in told or telling.is_code(value):
                 continue
-            now = self._seen(value)
-            then = before.get(name)
+            if before.has(name, value) and not self._leads_to(value, changed):
+                continue
+            then, now = before.seen(name), _Seen(value, telling.state)
             if then is not None and now.text == then.text:
                 continue
             if label is not None:
@@ -79,28 +134,33 @@ class Gaps:
             said.extend(self._changes(name, value, then, now, frame, first, last))
         return said[:MAX_NAMES]
 
-    def _seen(self, value: V) -> Before:
-        label = ref_of(value)
-        plain = None
-        attributes: dict[str, str] = {}
-        if label is not None:
-            held = self._telling.state.heap[label]
-            if held.type == "object":
-                attributes = {name: self._telling.text(value, 10_000) for name, value in held.attrs.items()}
-            try:
-                plain = self._telling.state.python_value(value)
-            except Unknown:
-                plain = None
-        return Before(self._telling.text(value, 10_000), label, plain, attributes)
+    def _changed(self, t: int) -> set[int]:
+        """The labels of objects that were described or changed after record `t`."""
+        records = self._telling.trace.records
+        between = (records[at] for at in range(t + 1, self._telling.state.t + 1))
+        return {record.id for record in between if isinstance(record, schema.Object | schema.Mutate)}
+
+    def _leads_to(self, value: V, labels: Collection[int]) -> bool:
+        """Whether a value leads to one of some objects, or to so many objects that it may."""
+        heap = self._telling.state.heap
+        reached: set[int] = set()
+        waiting = list(labels_in(value)) if labels else []
+        while waiting:
+            label = waiting.pop()
+            if label in labels or len(reached) >= MAX_REACHED:
+                return True
+            if label not in reached and label in heap:
+                reached.add(label)
+                waiting.extend(found for part in heap[label].parts() for found in labels_in(part))
+        return False
 
     def _changes(
-        self, name: str, value: V, then: Before | None, now: Before, frame: int, first: int, last: int
+        self, name: str, value: V, then: _Seen | None, now: _Seen, frame: int, first: int, last: int
     ) -> Iterator[Said]:
         """The new value, or of a long one that was changed in few places these places."""
         ref = self._last_ref(frame, name, now.label, first, last)
-        known = then is not None and then.plain is not None and now.plain is not None
-        if known and then is not None and then.label == now.label and len(now.text) > MAX_CHARS:
-            places = list(itertools.islice(_differences(then.plain, now.plain, name), MAX_PLACES + 1))
+        if then is not None and then.label == now.label and len(now.text) > MAX_CHARS and then.plain and now.plain:
+            places = list(itertools.islice(_differences(*then.plain, *now.plain, name), MAX_PLACES + 1))
             if 0 < len(places) <= MAX_PLACES and all(len(text) <= MAX_CHARS for _, text in places):
                 for subject, text in places:
                     yield is_now(subject, text, [ref], frame)
@@ -116,7 +176,7 @@ class Gaps:
             return
         yield is_now(name, text, [ref], frame)
 
-    def _attributes(self, name: str, then: Before, now: Before, ref: int, frame: int) -> Iterator[Said]:
+    def _attributes(self, name: str, then: _Seen, now: _Seen, ref: int, frame: int) -> Iterator[Said]:
         """The attributes of an object that have changed."""
         held = self._telling.state.heap[now.label or 0]
         for attribute, text in now.attributes.items():

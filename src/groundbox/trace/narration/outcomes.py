@@ -55,7 +55,7 @@ class Outcomes:
         self,
         activation: Activation,
         call: str,
-        before: dict[str, Before],
+        before: Before,
         where: Where,
         outer: dict[str, str | None],
         descent: Said | None,
@@ -82,10 +82,8 @@ class Outcomes:
             text = telling.voice.say(_leaving(activation, descent), call=call, value=value, state=state)
         telling.draft.say(text, told, *(said.claim for said in changed))
 
-    def _changed(
-        self, activation: Activation, before: dict[str, Before], frame: int, outer: dict[str, str | None]
-    ) -> list[Said]:
-        others = [name for name in self._telling.state.names(frame) if name not in before]
+    def _changed(self, activation: Activation, before: Before, frame: int, outer: dict[str, str | None]) -> list[Said]:
+        others = [name for name in self._telling.state.names(frame) if name not in before.names]
         changed = self._gaps.after(before, frame, activation.first, activation.last, but=others)
         return changed + self._outer_changes(frame, outer, activation)
 
