@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import json
 import os
@@ -178,6 +179,10 @@ def prove(text, trace):
 
 def part(shard):
     return {"traces": b"t", "jsonl": str(shard.payload).encode()}
+
+
+def threshold(shard):
+    return {"jsonl": str(gc.get_threshold()[0]).encode()}
 
 
 def die(shard):

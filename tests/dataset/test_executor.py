@@ -1,11 +1,12 @@
 """The executor and the store: shards are carried out once, kept whole, and in any order."""
 
 import asyncio
+import gc
 
 import pytest
-from dataset_fakes import die, fail, interrupt, part
+from dataset_fakes import die, fail, interrupt, part, threshold
 
-from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, carry_out
+from groundbox.dataset.executor import NEW_OBJECTS, LocalExecutor, Shard, ShardFailed, carry_out
 from groundbox.dataset.store import Store
 
 
@@ -93,6 +94,19 @@ def test_computing_is_done_in_other_processes():
             await executor.close()
 
     assert asyncio.run(computed()) == {"traces": b"t", "jsonl": b"0"}
+
+
+def test_only_computing_processes_look_for_cycles_rarely():
+    before, executor = gc.get_threshold(), LocalExecutor(1)
+
+    async def computed():
+        try:
+            return await executor.compute(threshold, shards(1)[0])
+        finally:
+            await executor.close()
+
+    assert asyncio.run(computed()) == {"jsonl": str(NEW_OBJECTS).encode()}
+    assert gc.get_threshold() == before
 
 
 def test_a_shard_whose_process_dies_twice_is_named():
