@@ -97,3 +97,16 @@ def main(words, n):
 )
 def test_an_item_that_is_given_an_equal_value_is_known_by_its_index_as_a_value(recorded, text, is_so):
     assert prove(text, recorded(AGAIN, "main", {"a": "", "b": "z"}, 4)).faithful is is_so
+
+
+def test_the_steps_that_assign_a_place_are_compared_by_their_statements(recorded, monkeypatch):
+    shapes = []
+    shape = histories.shape
+    monkeypatch.setattr(histories, "shape", lambda node: shapes.append(node) or shape(node))
+    counts = []
+    for size in (10, 80):
+        shapes.clear()
+        list(Ledger(recorded(AGAIN, "main", {"a": "", "b": "z"}, size)).histories.of(ast.parse("row[0]").body[0].value))
+        counts.append(len(shapes))
+
+    assert counts[0] == counts[1]

@@ -19,6 +19,7 @@ from groundbox.trace.reading import Trace
 from groundbox.trace.schema import Raise, V, Yield
 from groundbox.trace.state import State
 from groundbox.trace.structure import Activation
+from groundbox.trace.syntax import lines_of
 from groundbox.trace.values import kind_of, ref_of
 
 UNTOLD: Final = frozenset({"function", "builtin", "module", "class", "method"})
@@ -52,6 +53,7 @@ class Telling:
         self.recursive = _recursive(self.trace)
         self.generators = frozenset(record.f for record in self.trace.records if isinstance(record, Yield))
         self._disturbed = _disturbed(self.trace.structure.syntax.tree)
+        self._lines = lines_of(source)
         self._own_truth = "__bool__" in source or "__len__" in source
 
     def advance(self, t: int) -> None:
@@ -92,12 +94,19 @@ class Telling:
 
     def code(self, node: ast.AST, max_chars: int = 110) -> str | None:
         """The program's own text of an expression in backticks, on one line, if it is short."""
-        text = ast.get_source_segment(self.trace.source, node)
-        if text is not None and "\n" in text:
-            text = ast.unparse(node)
-        if text is None or "\n" in text or "`" in text or len(text) > max_chars:
-            return None
-        return f"`{text}`"
+        text = self._segment(node)
+        return f"`{text}`" if text and "\n" not in text and "`" not in text and len(text) <= max_chars else None
+
+    def _segment(self, node: ast.AST) -> str:
+        """An expression as the program has it on one line, or as it may be put on one; "" for one without a place.
+
+        Like `ast.get_source_segment`, which takes the whole source apart each time.
+        """
+        line, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        begin, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
+        if line is None or last is None or begin is None or end is None:
+            return ""
+        return ast.unparse(node) if line < last else self._lines[line - 1].encode()[begin:end].decode()
 
     def is_disturbed(self, statement: ast.stmt | None) -> bool:
         """Whether another statement of its line may have changed what it assigned."""

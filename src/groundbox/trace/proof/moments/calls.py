@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import itertools
 
 from groundbox.trace.proof.claims import Called, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
-from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.likeness import is_gap, said_value, same
 from groundbox.trace.structure import Activation
@@ -15,13 +16,9 @@ from groundbox.trace.structure import Activation
 
 def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit | None:
     """The function begins with these arguments."""
-    for activation in search.ledger.course.activations:
-        if (
-            activation.first >= low
-            and activation.first > after
-            and is_called(activation, claim.function)
-            and is_given(search, claim, activation)
-        ):
+    calls = search.ledger.calls.of(claim.function)
+    for activation in itertools.islice(calls, bisect.bisect_left(calls, low, key=lambda each: each.first), None):
+        if activation.first > after and is_given(search, claim, activation):
             return Hit(activation.first, activation.first)
     return None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from groundbox.trace import schema
@@ -14,7 +17,6 @@ from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.memory import equal
 from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
-from groundbox.trace.proof.values.things import Thing
 from groundbox.trace.structure import Activation
 
 
@@ -25,9 +27,7 @@ def returned(search: Search, claim: Returned, low: int, now: int, after: int) ->
         if found is not None:
             return found
     says = search.sayer(claim.value, about=claim.about)
-    for activation in search.ledger.course.returns:
-        if activation.last < low or not may_return(search, claim, activation):
-            continue
+    for activation in _returns_from(search, claim, low):
         if activation.last <= after and activation is not search.ledger.entry:  # the result may be told twice
             continue
         search.ledger.spend()
@@ -37,6 +37,14 @@ def returned(search: Search, claim: Returned, low: int, now: int, after: int) ->
         except Unknowable:
             raise Uncheckable("the value cannot be worked out") from None
     return None if claim.yields else _yielded(search, claim, low, after)
+
+
+def _returns_from(search: Search, claim: Returned, low: int) -> Iterator[Activation]:
+    """Calls that may be the one that a text speaks of, from `low` on."""
+    ledger, name = search.ledger, claim.function
+    rows = ledger.course.returns if name is None else ledger.calls.returns_of(name)
+    later = itertools.islice(rows, bisect.bisect_left(rows, low, key=lambda each: each.last), None)
+    return (each for each in later if (_is_a_call(each) if name is None else is_given(search, claim, each)))
 
 
 def given(ledger: Ledger, claim: Returned, activation: Activation) -> Any:
@@ -77,30 +85,23 @@ def _is_kept(search: Search, claim: Kept, entry: Entry) -> bool:
 def may_return(search: Search, claim: Returned, activation: Activation) -> bool:
     """Whether an activation can be the call that a text speaks of."""
     if claim.function is None:
-        return activation.name != "<module>" and not activation.class_body
-    is_of = is_called(activation, claim.function) or _makes_by_base(search.ledger, claim.function, activation)
-    return is_of and is_given(search, claim, activation)
+        return _is_a_call(activation)
+    return search.ledger.calls.is_of(activation, claim.function) and is_given(search, claim, activation)
 
 
-def _makes_by_base(ledger: Ledger, name: str, activation: Activation) -> bool:
-    """Whether it made an instance of a class that has no `__init__` of its own."""
-    own = next(iter(activation.args.values()), None) if activation.name.endswith("__init__") else None
-    caller = ledger.structure.activations.get(activation.parent)
-    if own is None or (caller is not None and own in caller.args.values()):  # `super().__init__()`
-        return False
-    made = ledger.memory.read(own, activation.last)
-    return isinstance(made, Thing) and made.kind == "object" and f".{made.name}".endswith(f".{name}")
+def _is_a_call(activation: Activation) -> bool:
+    return activation.name != "<module>" and not activation.class_body
 
 
 def _yielded(search: Search, claim: Returned, low: int, after: int) -> Hit | None:
     says = search.sayer(claim.value, about=claim.about)
-    for t in search.ledger.yields:
+    yields = search.ledger.yields
+    for t in itertools.islice(yields, bisect.bisect_left(yields, low), None):
         record = search.ledger.records[t]
         assert isinstance(record, schema.Yield)
         activation = search.ledger.structure.activations.get(record.f)
         if (
-            t < low
-            or t <= after
+            t <= after
             or activation is None
             or (claim.function is not None and not is_called(activation, claim.function))
         ):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from groundbox.trace import schema
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.likeness import same
 from groundbox.trace.proof.values.things import Part
+
+_PLAIN: Final = frozenset({int, float, str, bool, type(None)})
+"""Types of which every value is the same as itself; of a `Thing` or `Part` that is asked."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,13 +57,13 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
         added = [
             part
             for key, value in after.items()
-            if key not in before or not same(value, before[key])
+            if key not in before or _is_new(value, before[key])
             for part in (key, value, (key, value))
         ]
         removed = [
             part
             for key, value in before.items()
-            if key not in after or not same(value, after[key])
+            if key not in after or _is_new(value, after[key])
             for part in (key, value)
         ]
         return added, removed
@@ -76,6 +79,11 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
     return _sequence_difference(old, new, record)
 
 
+def _is_new(one: Any, other: Any) -> bool:
+    """Whether two items differ. Most in a long container are one object, and plain."""
+    return not (one is other and type(one) in _PLAIN) and not same(one, other)
+
+
 def _removed(before: Any, record: schema.Mutate) -> list[Any]:
     """What a splice took out of a sequence of which not everything is shown, as far as it is."""
     places = range(record.start or 0, (record.start or 0) + (record.removed or 0))
@@ -89,7 +97,7 @@ def _sequence_difference(old: list[Any], new: list[Any], record: schema.Mutate) 
         start, count = record.start, len(record.items or ())
         return new[start : start + count], old[start : start + record.removed]
     if len(old) == len(new):
-        places = [at for at, (a, b) in enumerate(zip(old, new, strict=True)) if not same(a, b)]
+        places = [at for at, (a, b) in enumerate(zip(old, new, strict=True)) if _is_new(a, b)]
         return [new[at] for at in places], [old[at] for at in places]
     texts_old, texts_new = Counter(map(repr, old)), Counter(map(repr, new))
     added, removed = texts_new - texts_old, texts_old - texts_new

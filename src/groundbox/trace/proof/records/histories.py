@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import bisect
+import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
@@ -52,6 +54,7 @@ class Histories:
         self._history_of: dict[int, tuple[ast.expr, Sequence[Entry]]] = {}
         self._moments: dict[frozenset[str], list[int]] = {}
         self._assigned: dict[int, frozenset[str]] = {}
+        self._shapes: dict[int, tuple[ast.expr, str]] = {}
 
     def moments(self, names: Iterable[str]) -> list[int]:
         """When the value of an expression over these names may change, in order."""
@@ -146,9 +149,7 @@ class Histories:
     def _silent_entries(self, name: str, told: set[int]) -> Iterator[Entry]:
         """Assignments of the value that a name had already, which no record tells."""
         times = sorted(told)
-        for step in self._structure.steps:
-            if step.statement is None or name not in self._targets(step.statement):
-                continue
+        for step in self._assigning.get(name, ()):
             if (
                 step.part == "loop"
                 and self._structure.loops_of(step)[-1:]
@@ -180,10 +181,13 @@ class Histories:
     def _silent_place_entries(self, subject: ast.expr, told: set[int]) -> Iterator[Entry]:
         """Assignments to an item or attribute of the value that it had already, or of one that is equal."""
         times = sorted(told)
-        for step in self._structure.steps:
-            targets = getattr(step.statement, "targets", None) or [getattr(step.statement, "target", None)]
-            places = [part for part in targets if isinstance(part, ast.Attribute | ast.Subscript)]
-            if not any(self._is_place(subject, part, step) for part in places):
+        rows = [
+            [(step, fitting) for step in steps]
+            for places, steps in self._placing
+            if (fitting := [place for place in places if self._may_be(subject, place)])
+        ]
+        for step, places in heapq.merge(*rows, key=lambda each: each[0].step):
+            if not any(self._is_place(subject, place, step) for place in places):
                 continue
             after = bisect.bisect_right(times, step.step)
             if step.raised is None and not (after < len(times) and times[after] <= step.last):
@@ -191,15 +195,51 @@ class Histories:
                 if value is not MISSING:
                     yield Entry(step.last, step.frame, value, value, told=False)
 
+    @cached_property
+    def _assigning(self) -> dict[str, list[Step]]:
+        """The steps that assign each name, in order."""
+        found: dict[str, list[Step]] = {}
+        for step in self._structure.steps:
+            for name in self._targets(step.statement) if step.statement is not None else ():
+                found.setdefault(name, []).append(step)
+        return found
+
+    @cached_property
+    def _placing(self) -> Sequence[tuple[list[ast.expr], list[Step]]]:
+        """The items and attributes that a statement assigns, and its steps in order, for each that assigns any."""
+        found: dict[int, tuple[list[ast.expr], list[Step]]] = {}
+        for step in self._structure.steps:
+            if id(step.statement) not in found:
+                targets = getattr(step.statement, "targets", None) or [getattr(step.statement, "target", None)]
+                places: list[ast.expr] = [part for part in targets if isinstance(part, ast.Attribute | ast.Subscript)]
+                found[id(step.statement)] = (places, [])
+            found[id(step.statement)][1].append(step)
+        return [each for each in found.values() if each[0]]
+
+    def _shape(self, node: ast.expr) -> str:
+        """The shape of an expression, remembered."""
+        found = self._shapes.get(id(node))
+        if found is None:
+            found = self._shapes[id(node)] = (node, shape(node))
+        return found[1]
+
+    def _may_be(self, said: ast.expr, target: ast.expr) -> bool:
+        """Whether a target is the place that a text names in some step, whatever the indexes are there."""
+        if isinstance(said, ast.Attribute) and isinstance(target, ast.Attribute):
+            return said.attr == target.attr and self._may_be(said.value, target.value)
+        if not isinstance(said, ast.Subscript) or not isinstance(target, ast.Subscript):
+            return self._shape(said) == self._shape(target)
+        return self._may_be(said.value, target.value)
+
     def _is_place(self, said: ast.expr, target: ast.expr, step: Step) -> bool:
         """Whether a step's target is the place that a text names, also with the index written as a value."""
         if isinstance(said, ast.Attribute) and isinstance(target, ast.Attribute):
             return said.attr == target.attr and self._is_place(said.value, target.value, step)
         if not isinstance(said, ast.Subscript) or not isinstance(target, ast.Subscript):
-            return shape(said) == shape(target)
+            return self._shape(said) == self._shape(target)
         if not self._is_place(said.value, target.value, step):
             return False
-        if shape(said.slice) == shape(target.slice):
+        if self._shape(said.slice) == self._shape(target.slice):
             return True
         self._spend(1)
         index = self._value_or_missing(said.slice, step.last, step.frame)

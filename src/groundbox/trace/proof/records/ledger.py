@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from groundbox.trace import schema
+from groundbox.trace.proof.records.calls import Calls
 from groundbox.trace.proof.records.course import Course
 from groundbox.trace.proof.records.frames import Frames
 from groundbox.trace.proof.records.histories import Histories
@@ -45,6 +46,7 @@ class Ledger:
         self.memory = Memory(trace.records)
         self.frames = Frames(trace.records, self.memory)
         self.course = Course(trace.structure, trace.records, self.frames)
+        self.calls = Calls(trace.structure, self.course, self.memory)
         self.histories = Histories(
             trace.records, trace.structure, self.frames, self.memory, value=self.value, spend=self.spend
         )

@@ -54,7 +54,9 @@ class Memory:
 
     def read(self, value: V, t: int) -> Any:
         """A value as it was after record `t`."""
-        return self._read(value, t, (), Reading())
+        if type(value) is not dict:
+            return value
+        return self._object(value["ref"], t, ()).value if "ref" in value else self._read(value, t, (), Reading())
 
     def _read(self, value: V, t: int, within: tuple[int, ...], whole: Reading) -> Any:
         """A value, as a part of `whole`."""
