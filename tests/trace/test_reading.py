@@ -8,9 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from groundbox.testing.traces import CALL, END, LIMITS, body, read, written
+from groundbox.trace import reading
+from groundbox.trace.checking import Checker, InvalidRecord
 from groundbox.trace.errors import InvalidTrace
 from groundbox.trace.reading import Trace
 from groundbox.trace.render.terminal import terminal
+from groundbox.trace.schema import Record
 
 LINE = {"k": "line", "f": 1, "n": 2}
 LIST = {"k": "object", "id": 1, "type": "list", "items": [1, 2]}
@@ -375,3 +378,65 @@ def test_whatever_order_records_claim_to_have_they_can_be_shown(records):
     assert len(trace.structure.steps) <= trace.counts.get("line", 0)
     for t in range(-1, len(trace)):
         assert msgspec.to_builtins(trace.state_at(t).t) == t
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"k": "line", "f": 1, "n": 3},
+        {"k": "line", "f": 1, "n": 0},
+        {"k": "line", "f": 1, "n": 4},
+        {"k": "line", "f": 0, "n": 1},
+        {"k": "line", "f": 2, "n": 1},
+        setting(2**53 - 1),
+        setting(2**53),
+        setting(-(2**53)),
+        setting("x" * 400),
+        setting("x" * 401),
+        setting(True),
+        setting(None),
+        setting(1.5),
+        setting([1]),
+        setting({"ref": 1}),
+        setting({"ref": 2}),
+        setting(1) | {"f": 2},
+        setting(1) | {"name": "x" * 1001},
+        setting(1) | {"scope": "global"},
+        setting(1) | {"scope": "other"},
+    ],
+)
+@pytest.mark.parametrize(
+    "before", [[CALL, LIST], [CALL, LIST, END[0]], [CALL, LIST, *END], [CALL, LIST | {"items": [{"ref": 9}]}]]
+)
+def test_what_is_taken_many_at_a_time_is_what_is_checked_one_by_one(before, last):
+    records = msgspec.convert([*before, last], list[Record])
+
+    problems = []
+    for feed in (taken, checked):
+        kept, checker = [], Checker(3)
+        try:
+            feed(checker, records, kept)
+            problems.append((kept, None, checker.ended, checker.owing))
+        except InvalidRecord as problem:
+            problems.append((kept, str(problem), checker.ended, checker.owing))
+
+    assert problems[0] == problems[1]
+
+
+def taken(checker, records, kept):
+    checker.take(records, kept)
+
+
+def checked(checker, records, kept):
+    for record in records:
+        checker.check(record)
+        kept.append(record)
+
+
+def test_a_piece_of_the_body_ends_anywhere(monkeypatch):
+    whole = read(WHOLE)
+
+    for size in range(1, len(WHOLE) + 1, 7):
+        monkeypatch.setattr(reading, "_PIECE_BYTES", size)
+        assert read(WHOLE) == whole
+        assert read(WHOLE[:-3]).reasons == ["record 10: it is cut short"]

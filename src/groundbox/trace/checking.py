@@ -6,12 +6,13 @@ labels that exist, indexes inside their lists, frames that run before they do so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, Final
 
 from groundbox.trace import schema
 from groundbox.trace.schema import Record, V
-from groundbox.trace.values import InvalidValue, check, check_hex
+from groundbox.trace.values import MOST_INT, MOST_TEXT, InvalidValue, check, check_hex
 
 MOST_NAME: Final = 1000
 _SCOPES: Final = (None, "global", "nonlocal")
@@ -47,6 +48,15 @@ _TYPE_FIELDS: Final = {
     "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
 }
 _PARTS: Final = ("items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape")
+_NOT_OF_TYPE: Final = {
+    kind: attrgetter(*(name for name in _PARTS if name not in fields)) for kind, fields in _TYPE_FIELDS.items()
+}
+"""Of a record: the parts, at least two, that its type of object does not have."""
+_NOT_OF_OP: Final = {
+    op: attrgetter(*(name for name in ("at", "start", "removed", *_PARTS) if name not in fields))
+    for op, fields in _OP_FIELDS.items()
+}
+"""Of a record: the parts, at least two, that do not go with its operation."""
 
 
 class InvalidRecord(ValueError):
@@ -81,6 +91,32 @@ class Checker:
         """How many records at the end are descriptions that refer to an object without one."""
         return self._described if self._owed else 0
 
+    def take(self, records: Iterable[Record], kept: list[Record]) -> None:
+        """Check what comes, and append it to `kept`, until something is raised.
+
+        Half of all records are lines, and a quarter of them names that take short values: what `check` would say of
+        these is said here. What is not plainly right is asked of `check`.
+
+        Raises:
+            InvalidRecord: The next record may not stand there. Those in `kept` may.
+        """
+        check, keep = self.check, kept.append
+        state, lines = self._frames.get, self.lines
+        for record in records:
+            if self._owed or self.ended:
+                check(record)
+            elif type(record) is schema.Line:
+                if state(record.f) != _RUNS or not 1 <= record.n <= lines:
+                    check(record)
+                self._fresh = None
+            elif type(record) is schema.Set:
+                if state(record.f) != _RUNS or not _takes_plain(record):
+                    check(record)
+                self._fresh = None
+            else:
+                check(record)
+            keep(record)
+
     def check(self, record: Record) -> None:
         """Check the next record.
 
@@ -110,19 +146,20 @@ class Checker:
             raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
 
     def _value(self, value: V) -> None:
-        if type(value) is not dict:
-            check(value, [])
+        if _is_plain(value):
             return
         refs: list[int] = []
-        check(value, refs)
+        if type(value) is dict and len(value) == 1 and type(value.get("ref")) is int:
+            refs.append(value["ref"])
+        else:
+            check(value, refs)
         for label in refs:
             if label not in self._types:
                 raise InvalidRecord(f"label {label} is not described")
 
     def _part(self, value: V) -> None:
         """A part of an object: what it refers to may be described by a record of the same group."""
-        if type(value) is not dict:
-            check(value, [])
+        if _is_plain(value):
             return
         refs: list[int] = []
         check(value, refs)
@@ -236,8 +273,8 @@ class Checker:
 
     def _content(self, record: Any, kind: str, each: Callable[[V], None]) -> None:
         """The parts that an `object` record and a `replace` share."""
-        given = {name for name in _PARTS if getattr(record, name)}
-        if given - _TYPE_FIELDS[kind]:
+        if any(_NOT_OF_TYPE[kind](record)):
+            given = {name for name in _PARTS if getattr(record, name)}
             raise InvalidRecord(f"a {kind} has no {min(given - _TYPE_FIELDS[kind])}")
         _need(record.elided >= 0, "elided is a count")
         _need(not record.tail or record.elided > 0, "only what is elided has a tail")
@@ -269,8 +306,9 @@ class Checker:
         kind = self._types.get(record.id, "")
         _need(bool(kind), f"label {record.id} is not described")
         _need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
-        extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)} - _OP_FIELDS[record.op]
-        _need(not extra, f"{record.op!r} does not go with {min(extra, default='')}")
+        if any(_NOT_OF_OP[record.op](record)):
+            extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)}
+            raise InvalidRecord(f"{record.op!r} does not go with {min(extra - _OP_FIELDS[record.op])}")
         if record.op == "replace":
             self._content(record, kind, self._value)
         elif record.op == "splice":
@@ -306,6 +344,20 @@ class Checker:
                 _need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
             else:
                 _need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
+
+
+def _takes_plain(record: schema.Set) -> bool:
+    return record.scope is None and len(record.name) <= MOST_NAME and _is_plain(record.v)
+
+
+def _is_plain(value: V) -> bool:
+    """Whether `values.check` allows a value, and it refers to nothing; False may mean either."""
+    kind = type(value)
+    if kind is int:
+        return -MOST_INT <= value <= MOST_INT  # type: ignore[no-any-return]
+    if kind is str:
+        return len(value) <= MOST_TEXT
+    return value is None or kind is bool
 
 
 def _need(met: bool, problem: str) -> None:

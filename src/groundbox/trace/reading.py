@@ -30,6 +30,9 @@ SLACK_BYTES: Final = 1024 * 1024
 """What a body may have over `max_bytes`: a core notices after the record that was one too many."""
 SLACK_EVENTS: Final = 10_000
 """The same over `max_events`: one event may describe 2,000 objects and change more."""
+_PIECE_BYTES: Final = 1024 * 1024
+"""How much of a body is split into lines at a time."""
+_OVER: Final = "it is over the limits of the trace"
 _ENDED_BY_ITSELF: Final = ("ok", "error")
 _KINDS: Final[Mapping[type[Record], str]] = {kind: kind.__name__.lower() for kind in get_args(Record)}
 _RECORDS: Final = msgspec.json.Decoder(Record)
@@ -233,26 +236,21 @@ class _Found:
 def _read(body: bytes, source: str, *, most_bytes: int, most_events: int) -> _Found:
     found = _Found()
     checker = Checker(line_count(source))
-    records, check, decode = found.records, checker.check, _RECORDS.decode
-    start, group = 0, 0
+    records = found.records
+    start, lines, before = 0, [], 0
     try:
         while start < len(body):
-            stop = body.find(b"\n", start) + 1
-            if not stop:
-                raise InvalidRecord("it is cut short")
-            if stop > most_bytes or len(records) >= most_events:
-                raise InvalidRecord("it is over the limits of the trace")
-            line = body[start:stop]
-            try:
-                record = decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-                record = _decode_surrogates(line, error)
-            check(record)
-            records.append(record)
-            start = stop
+            stop = _end_of_lines(body, start, most_bytes)
+            room = most_events - len(records)
+            lines, before = body[start : stop - 1].split(b"\n", room), len(records)
+            _take(lines[:room], checker, records)
+            if len(lines) > room:
+                raise InvalidRecord(_OVER)
+            start, lines, before = stop, [], len(records)
         checker.finish()
     except InvalidRecord as error:
         found.at, found.problem = len(records), str(error)
+        start += sum(len(line) + 1 for line in lines[: len(records) - before])
         group = checker.owing
         if group:
             # Descriptions that refer to one that never came would leave a label without an object.
@@ -261,6 +259,26 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int) -> _Fo
     found.kept_bytes = start
     found.ended, found.folded, found.lost = checker.ended, checker.folded, checker.lost
     return found
+
+
+def _end_of_lines(body: bytes, start: int, most_bytes: int) -> int:
+    """Behind the last newline of a piece of the body, or behind the first one if a line is longer than that."""
+    stop = body.rfind(b"\n", start, min(start + _PIECE_BYTES, most_bytes)) + 1
+    stop = stop or body.find(b"\n", start, most_bytes) + 1
+    if not stop:
+        raise InvalidRecord(_OVER if b"\n" in body[start:] else "it is cut short")
+    return stop
+
+
+def _take(lines: Sequence[bytes], checker: Checker, records: list[Record]) -> None:
+    """Decode and check each line by itself, and keep what it says, up to the first that is not valid."""
+    decoded = map(_RECORDS.decode, lines)
+    last = len(records) + len(lines)
+    while len(records) < last:
+        try:
+            checker.take(decoded, records)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            checker.take((_decode_surrogates(lines[len(records) - last], error),), records)
 
 
 def _start_of_line(body: bytes, end: int, back: int) -> int:

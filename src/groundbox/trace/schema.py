@@ -12,8 +12,10 @@ V: TypeAlias = Any
 """A value as docs/trace.md writes it: an atom, or a dict with one main key. Checked by `groundbox.trace.values`."""
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="k", omit_defaults=True):
-    pass
+class _Record(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="k", omit_defaults=True, gc=False
+):
+    """Left out by the garbage collector: what is read from JSON has no cycles."""
 
 
 class Call(_Record, frozen=True, kw_only=True, tag="call"):
