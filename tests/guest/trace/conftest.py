@@ -182,6 +182,12 @@ def _started(name: str) -> Tracer:
     return Tracer(*_TRACERS[name])
 
 
+@pytest.fixture(scope="session")
+def pythons() -> dict[str, str]:
+    """Interpreters by version."""
+    return interpreters()
+
+
 @pytest.fixture(params=_TRACERS)
 def trace(request: pytest.FixtureRequest) -> Tracer:
     """One of the tracers: call it with a source."""

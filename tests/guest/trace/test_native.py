@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -25,6 +26,17 @@ PROGRAMS = {
     "b = list(itertools.islice(it, 9))\nc = next(it)\nit.close()\nd = any(x > 20 for x in range(40))\n"
     "e = {x: y for x, y in g(30)}\nf = sum(x * y for x in range(9) for y in range(9))\n"
     "h = list(itertools.islice(((i, g) for i in range(9)), 7))\n",
+    "library code": "import functools, json\nclass P:\n    def __lt__(self, o):\n        return id(self) < 0\n    x = 1\n"
+    "def told(o):\n    return [o.x]\nt = [json.dumps([P(), P()], default=told) for _ in range(9)]\n"
+    "s = [functools.reduce(lambda a, b: a + b, range(n)) for n in range(1, 30)]\nl = sorted([P(), P(), P()])\n"
+    "def walk(n):\n    return [walk(n - 1) for _ in range(2)] if n else json.loads('[1, [2]]')\nw = walk(5)\n",
+    "jumps": "def f(n):\n    while n: n -= 1\n    for i in range(5): n += i\n    return [x for x in range(n) if x % 2]\n"
+    "a = [f(n) for n in range(30)]\nwhile a: b = a.pop()\n",
+    "thrown": "def g():\n    while True:\n        try:\n            yield 1\n        except ValueError as e:\n            x = e.args\n"
+    "def h():\n    yield from g()\nfor k in range(9):\n    it = h()\n    next(it)\n    it.throw(ValueError(k))\n    it.close()\n"
+    "try:\n    h().throw(KeyError(1))\nexcept KeyError:\n    pass\n",
+    "threads": "import threading\ndef f(n):\n    s = 0\n    for i in range(n):\n        s += i\n    return s\n"
+    "t = threading.Thread(target=f, args=(20,))\nt.start()\nt.join()\nu = f(30)\n",
     "values": "v = [2**53, 10**400, 1e16, float('nan'), 'é' * 500, '\\ud800', b'x' * 300, (1, (2,)), frozenset('ab'), len]\n",
 }
 
@@ -60,39 +72,87 @@ for turn in range(30):
 """
 
 
-VERSION = ".".join(map(str, sys.version_info[:3]))
+RECURSION = """
+def f(n):
+    return f(n + 1)
+try:
+    f(0)
+except RecursionError:
+    x = 1
+def g(n):
+    try:
+        return g(n + 1)
+    finally:
+        x = n
+try:
+    g(0)
+except RecursionError:
+    x = 2
+"""
+
+MEDDLING = """
+import sys
+tool = next(tool for tool in range(6) if sys.monitoring.get_tool(tool))
+def f():
+    return 1
+f()
+sys.monitoring.set_local_events(tool, f.__code__, 0)
+"""
 
 
-def compare(programs, module, folder, *, soft_events):
-    jobs = folder / "jobs.jsonl"
-    lines = [json.dumps({"name": name, "source": source}) for name, source in programs.items()]
-    jobs.write_text("\n".join(lines), "utf-8")
-    return subprocess.run(
-        [sys.executable, DIFFERENTIAL, "--core=settrace", "--core=native", f"--module={module}", "--hold",
-         f"--soft-events={soft_events}", jobs],
-        capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
-    )  # fmt: skip
+class Built(NamedTuple):
+    """An interpreter, and the core that was built for it."""
+
+    python: str
+    module: Path
+    version: str
+
+    def compare(self, programs, folder, *, soft_events, other="settrace"):
+        jobs = folder / "jobs.jsonl"
+        lines = [json.dumps({"name": name, "source": source}) for name, source in programs.items()]
+        jobs.write_text("\n".join(lines), "utf-8")
+        return subprocess.run(
+            [self.python, DIFFERENTIAL, f"--core={other}", "--core=native", f"--module={self.module}", "--hold",
+             f"--soft-events={soft_events}", jobs],
+            capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
+        )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def module(tmp_path_factory):
-    made = build.build(Path(sys.executable), tmp_path_factory.mktemp("native"), flags=STRICT)
+@pytest.fixture(scope="module", params=["3.11", "3.12", "3.13"])
+def built(request, pythons, tmp_path_factory):
+    python = pythons.get(request.param)
+    if python is None:
+        pytest.skip(f"there is no Python {request.param} here")
+    made = build.build(Path(python), tmp_path_factory.mktemp("native"), flags=STRICT)
     if isinstance(made, build.NotBuilt) and made.reason.startswith(("no C compiler", "no headers")):
         pytest.skip(made.reason)
     assert isinstance(made, Path), made.reason
-    return made
+    told = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:3], sep='.')"], capture_output=True)
+    return Built(python, made, told.stdout.decode().strip())
 
 
-def test_the_native_core_writes_the_bytes_of_the_one_in_python(module, tmp_path):
-    compared = compare(PROGRAMS, module, tmp_path, soft_events=100)
+@pytest.mark.parametrize("soft_events", [20, 100, 10_000])
+def test_the_native_core_writes_the_bytes_of_the_one_in_python(built, tmp_path, soft_events):
+    compared = built.compare(PROGRAMS, tmp_path, soft_events=soft_events)
 
-    assert (compared.stdout, compared.returncode) == (f"{VERSION} settrace native {{'same': {len(PROGRAMS)}}}\n", 0)
+    assert compared.stdout == f"{built.version} settrace native {{'same': {len(PROGRAMS)}}}\n"
+    assert compared.returncode == 0
 
 
-def test_small_changes_of_large_containers_are_told_as_they_are_in_python(module, tmp_path):
-    compared = compare({"large": LARGE}, module, tmp_path, soft_events=100_000)
+def test_small_changes_of_large_containers_are_told_as_they_are_in_python(built, tmp_path):
+    compared = built.compare({"large": LARGE}, tmp_path, soft_events=100_000)
 
-    assert (compared.stdout, compared.returncode) == (f"{VERSION} settrace native {{'same': 1}}\n", 0)
+    assert (compared.stdout, compared.returncode) == (f"{built.version} settrace native {{'same': 1}}\n", 0)
+
+
+@pytest.mark.parametrize("program", [RECURSION, MEDDLING], ids=["recursion", "meddling"])
+def test_the_recursion_limit_and_meddling_with_events_are_told_as_in_python(built, tmp_path, program):
+    if built.version.startswith("3.11."):
+        pytest.skip("3.11 has no sys.monitoring")
+
+    compared = built.compare({"program": program}, tmp_path, soft_events=100_000, other="monitoring")
+
+    assert (compared.stdout, compared.returncode) == (f"{built.version} monitoring native {{'same': 1}}\n", 0)
 
 
 def test_without_a_compiler_nothing_is_built(tmp_path, monkeypatch):

@@ -19,14 +19,14 @@ from typing import Any
 from .events import MORE_FRAMES, Guarded
 from .frames import State
 from .own import protect
-from .plan import GENERATOR, TRANSPARENT
+from .plan import GENERATOR
 from .recorder import Recorder
+from .tools import Tool
 
 protect(globals())
 
 _getframe = sys._getframe
 _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursionlimit
-_NAME = "groundbox"
 
 
 class MonitoringCore(Guarded):
@@ -38,13 +38,12 @@ class MonitoringCore(Guarded):
         super().__init__(recorder)
         self._codes = recorder.codes
         self._states = recorder.states
-        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-        self._tool = -1
         self._refused = 0
         """`id` of the frame that was entered beyond the program's recursion limit."""
-        events = self._monitoring.events
-        self._disable = self._monitoring.DISABLE
-        self._local = {
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        events = monitoring.events
+        self._disable = monitoring.DISABLE
+        local = {
             events.PY_START: self._start_event(),
             events.PY_RESUME: self.guarded(self._resume),
             events.PY_RETURN: self._return_event(),
@@ -52,44 +51,22 @@ class MonitoringCore(Guarded):
             events.LINE: self._line_event(),
             events.JUMP: self.guarded(self._jump),
         }
-        self._everywhere = {
+        everywhere = {
             events.RAISE: self.guarded(self._raise),
             events.PY_UNWIND: self.guarded(self._unwind),
             events.PY_THROW: self.guarded(self._throw),
         }
+        self._tool = Tool(self._codes.values(), local, everywhere)
 
     def start(self) -> None:
         """Trace from now on, in all threads."""
-        monitoring = self._monitoring
-        self._tool = next(tool for tool in (4, 3, 1, 2, 0, 5) if monitoring.get_tool(tool) is None)
-        monitoring.use_tool_id(self._tool, _NAME)
-        for event, callback in (*self._local.items(), *self._everywhere.items()):
-            monitoring.register_callback(self._tool, event, callback)
-        monitoring.set_events(self._tool, sum(self._everywhere))
-        for code in self._user_codes():
-            monitoring.set_local_events(self._tool, code, sum(self._local))
+        self._tool.start()
 
     def stop(self) -> None:
         """Trace no more; tells if the program has changed what is called."""
-        if self._tool < 0:
-            return
-        monitoring, tool = self._monitoring, self._tool
-        self._tool = -1
-        intact = monitoring.get_tool(tool) == _NAME and monitoring.get_events(tool) == sum(self._everywhere)
-        if monitoring.get_tool(tool) is not None:
-            for code in self._user_codes():
-                intact = intact and monitoring.get_local_events(tool, code) == sum(self._local)
-                monitoring.set_local_events(tool, code, 0)
-            monitoring.set_events(tool, 0)
-            for event, callback in (*self._local.items(), *self._everywhere.items()):
-                intact = monitoring.register_callback(tool, event, None) is callback and intact
-            monitoring.free_tool_id(tool)
-        if not intact and not self.stopped:
+        if not self._tool.stop() and not self.stopped:
             self.recorder.lost("the program changed sys.monitoring")
         self.stopped = True
-
-    def _user_codes(self) -> list[types.CodeType]:
-        return [code.code for code in self._codes.values() if code.kind != TRANSPARENT]
 
     def _start_event(self) -> Any:
         recorder, record = self.recorder, self.guarded(self._start)

@@ -13,6 +13,7 @@ import collections
 import functools
 import importlib.machinery
 import importlib.util
+import sys
 import threading
 import types
 from typing import Any
@@ -23,6 +24,7 @@ from ..contents import shown_items
 from ..effects import known_functions
 from ..plan import Program
 from ..recorder import _thread_name as thread_name
+from ..tools import Tool
 from ..values import Values, take_standard
 
 MODULE = "_groundbox_tracer"
@@ -71,11 +73,16 @@ class NativeCore:
         self.printed = module.printed
         self.lost = module.lost
         self.stopped = False
+        self._tool = _tool(module, program) if sys.version_info >= (3, 12) else None
 
     def start(self) -> None:
         """Trace from now on, in all threads."""
-        threading.settrace(self._module.adopt)
-        self._module.start()
+        if self._tool is None:
+            threading.settrace(self._module.adopt)
+            self._module.start(None)
+        else:
+            self._module.start(sys.monitoring.DISABLE)  # type: ignore[attr-defined,unused-ignore]
+            self._tool.start()
 
     def stop(self) -> None:
         """Trace no more; tells if somebody else has stopped it before."""
@@ -84,7 +91,10 @@ class NativeCore:
         self.stopped = True
         if not self._module.stop():
             self._module.lost("the trace function was taken away")
-        threading.settrace(None)
+        if self._tool is None:
+            threading.settrace(None)
+        elif not self._tool.stop():
+            self._module.lost("the program changed sys.monitoring")
 
     def finish(self, *, ended: bool) -> None:
         """Nothing more will come."""
@@ -96,6 +106,16 @@ class NativeCore:
 
     def release(self) -> None:
         """The buffer was given back when recording was finished."""
+
+
+def _tool(module: types.ModuleType, program: Program) -> Tool:
+    events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
+
+    def callbacks(*names: str) -> dict[int, Any]:
+        return {getattr(events, name): getattr(module, name.lower()) for name in names}
+
+    local = callbacks("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP")
+    return Tool(program.codes.values(), local, callbacks("RAISE", "PY_UNWIND", "PY_THROW"))
 
 
 def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:

@@ -70,6 +70,24 @@ static inline bool is_hidden_slot(const PyFrameObject *frame, int slot)
 }
 #endif
 
+#if PY_VERSION_HEX >= 0x030C0000
+/* Of Python code that runs in this thread: the innermost one. */
+static inline Activation *current_activation(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_Get()->current_frame;
+#else
+    return PyThreadState_Get()->cframe->current_frame;
+#endif
+}
+
+/* The instruction that it is at. */
+static inline int current_offset(void)
+{
+    return _PyInterpreterFrame_LASTI(current_activation()) * (int)sizeof(_Py_CODEUNIT);
+}
+#endif
+
 /* Room on the interpreter's stack for Python that is called when the program may have used up its own. */
 static inline void add_recursion(int more)
 {

@@ -121,11 +121,16 @@ static bool need_open(void)
     return is_open;
 }
 
-static PyObject *module_start(PyObject *self, PyObject *nothing)
+static PyObject *module_start(PyObject *self, PyObject *disable)
 {
-    (void)self, (void)nothing;
+    (void)self;
     if (!need_open())
         return NULL;
+#if PY_VERSION_HEX >= 0x030C0000
+    monitoring_open(disable);
+#else
+    (void)disable;
+#endif
     tracer_start();
     Py_RETURN_NONE;
 }
@@ -174,6 +179,7 @@ static PyObject *module_abandon(PyObject *self, PyObject *nothing)
     Py_RETURN_NONE;
 }
 
+#if PY_VERSION_HEX < 0x030C0000
 static PyObject *module_adopt(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)self;
@@ -181,20 +187,31 @@ static PyObject *module_adopt(PyObject *self, PyObject *const *args, Py_ssize_t 
         tracer_adopt((PyFrameObject *)args[0]);
     Py_RETURN_NONE;
 }
+#endif
 
 static PyMethodDef methods[] = {
     {"open", module_open, METH_VARARGS, "open(program, buffer, helpers, soft_events, max_events)"},
-    {"start", module_start, METH_NOARGS, "Trace this thread, and the others if that can be."},
+    {"start", module_start, METH_O, "start(sys.monitoring.DISABLE or None): record from now on."},
     {"stop", module_stop, METH_NOARGS, "Trace no more; False if somebody else stopped it before."},
     {"printed", (PyCFunction)(void (*)(void))module_printed, METH_FASTCALL, "printed(stream, text)"},
     {"lost", module_lost, METH_O, "Write a `lost` record."},
     {"finish", module_finish, METH_O, "Write what is left, and `end` if the program has ended; close."},
     {"abandon", module_abandon, METH_NOARGS, "Never write again: this is another process."},
+#if PY_VERSION_HEX < 0x030C0000
     {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_FASTCALL, "The first trace function of a new thread."},
+#endif
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "_groundbox_tracer", "The native recorder of traces.", -1, methods, NULL, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__groundbox_tracer(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__groundbox_tracer(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+#if PY_VERSION_HEX >= 0x030C0000
+    if (module && PyModule_AddFunctions(module, monitoring_methods) < 0)
+        Py_CLEAR(module);
+#endif
+    return module;
+}

@@ -1,0 +1,169 @@
+/* The interpreter's events on 3.11, by a trace function.
+ *
+ * A 'return' event says neither whether the frame returned nor whether it waits; the instruction that it is at does.
+ */
+#include "frames.h"
+
+#include "tracer.h"
+
+#if PY_VERSION_HEX < 0x030C0000
+
+#include "core.h"
+#include "folding.h"
+#include "recorder.h"
+
+static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject *argument);
+
+static void on_call(PyFrameObject *frame, Code *code)
+{
+    bool starts = code->kind != GENERATOR || has_mark(code, PyFrame_GetLasti(frame), MARK_START);
+    State *state = starts ? NULL : state_of(frame, code);
+    if (fold.going)
+        fold.calls += starts;
+    else if (!state)
+        recorder_called(frame, code);
+    else
+        recorder_resumed(frame, state);
+}
+
+static void on_line(PyFrameObject *frame, Code *code)
+{
+    int number = PyFrame_GetLineNumber(frame);
+    const Line *line = plan_line(code, number);
+    if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, PyFrame_GetLasti(frame)))
+        return;
+    if (fold.going) {
+        fold.steps++;
+        if (fold.frame != frame || fold_goes_on(number))
+            return;
+        recorder_end_fold(frame, fold.state);
+    }
+    State *state = state_of(frame, code);
+    if (!state)
+        return;
+    state->raised_at = -1;
+    recorder_line(frame, state, number);
+}
+
+static void on_exception(PyFrameObject *frame, Code *code, PyObject *argument)
+{
+    State *state = state_of(frame, code);
+    if (!state || !argument || !PyTuple_Check(argument) || PyTuple_GET_SIZE(argument) != 3)
+        return;
+    PyObject *exception = PyTuple_GET_ITEM(argument, 1);
+    int offset = PyFrame_GetLasti(frame);
+    if (!PyExceptionInstance_Check(exception))
+        return;
+    state->raised_at = offset;
+    if (!fold.going)
+        recorder_raised(frame, state, exception, offset);
+    else if (fold.frame == frame)
+        fold_raised(exception, offset);
+}
+
+static void on_return(PyFrameObject *frame, Code *code, PyObject *value)
+{
+    State *state = state_of(frame, code);
+    if (!state)
+        return;
+    int offset = PyFrame_GetLasti(frame);
+    enum leaving how = exit_at(code, offset);
+    bool unwinds = how == NOT_AN_EXIT || ((!value || value == Py_None) && state->raised_at == offset);
+    if (fold.going) {
+        if (fold.frame != frame) {
+            if (unwinds || how != YIELDS)
+                state_remove(frame);
+            return;
+        }
+        if (how == YIELDS && !unwinds) {
+            recorder_gives(frame, state, value ? value : Py_None);
+            return;
+        }
+        recorder_end_fold(frame, state);
+    }
+    if (unwinds)
+        recorder_unwound(frame, state);
+    else if (how == YIELDS)
+        recorder_yielded(frame, state, value ? value : Py_None);
+    else
+        recorder_returned(frame, state, value ? value : Py_None);
+}
+
+/* Whether the event is of a frame inside a fold, and only counted: this calls nothing, and leaves an exception be. */
+static bool counted(PyFrameObject *frame, Code *code, int event)
+{
+    if (!fold.going || tracer.busy || !tracer.running || fold.frame == frame)
+        return false;
+    if (event == PyTrace_LINE || event == PyTrace_CALL) {
+        if (event == PyTrace_LINE)
+            on_line(frame, code);
+        else
+            on_call(frame, code);
+        return true;
+    }
+    return !state_of(frame, code);
+}
+
+static void dispatch(PyFrameObject *frame, Code *code, int event, PyObject *argument)
+{
+    if (event == PyTrace_LINE)
+        on_line(frame, code);
+    else if (event == PyTrace_CALL)
+        on_call(frame, code);
+    else if (event == PyTrace_RETURN)
+        on_return(frame, code, argument);
+    else if (event == PyTrace_EXCEPTION)
+        on_exception(frame, code, argument);
+}
+
+static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject *argument)
+{
+    (void)nothing;
+    if (!tracer.running) {
+        if (core.memory.closed)
+            events_end();
+        return 0;
+    }
+    Code *code = plan_of(&core.plan, frame_code(frame));
+    if (!code || code->kind == TRANSPARENT) {
+        /* Lines of library code make no events then. */
+        if (event == PyTrace_CALL)
+            frame->f_trace_lines = 0;
+        return 0;
+    }
+    if (counted(frame, code, event) || !tracer_enter())
+        return 0;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    dispatch(frame, code, event, argument);
+    int result = tracer_end_of_event();
+    if (result < 0) {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+    } else {
+        PyErr_Restore(type, value, traceback);
+    }
+    return result;
+}
+
+void tracer_adopt(PyFrameObject *frame)
+{
+    if (!tracer.running)
+        return;
+    swap_trace_function(on_event);
+    on_event(NULL, frame, PyTrace_CALL, Py_None);
+}
+
+void events_begin(void) { PyEval_SetTrace(on_event, NULL); }
+
+bool events_are_ours(void) { return is_traced_by(on_event); }
+
+/* An audit hook tells of this as if the program did it, so it is done only when nothing is recorded any more. */
+void events_end(void)
+{
+    if (is_traced_by(on_event))
+        PyEval_SetTrace(NULL, NULL);
+}
+
+#endif
