@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dis
+import opcode
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .own import protect
 
@@ -24,6 +25,62 @@ LOADS = {
     "LOAD_DEREF": LOCAL, "LOAD_CLASSDEREF": LOCAL, "LOAD_FROM_DICT_OR_DEREF": LOCAL, "LOAD_CLOSURE": LOCAL,
     "LOAD_NAME": SPACE, "LOAD_GLOBAL": GLOBAL, "LOAD_FROM_DICT_OR_GLOBALS": GLOBAL,
 }  # fmt: skip
+
+
+class Instruction(NamedTuple):
+    """One of the instructions that matter here. `argval` is what `dis` says, or None where nobody asks."""
+
+    opname: str
+    arg: int
+    argval: Any
+    offset: int
+
+
+_NAMED = frozenset(
+    ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
+)
+_PAIRS = frozenset(("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"))
+_OTHERS = (
+    "LOAD_CONST", "RESUME", "RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE", "LOAD_FAST_AND_CLEAR", "FOR_ITER", "SEND",
+    "END_FOR", "END_SEND", "CLEANUP_THROW", "GET_ANEXT", "END_ASYNC_FOR",
+)  # fmt: skip
+_MATTERS = [dis.opname[op] in {*STORES, *LOADS, *_OTHERS} for op in range(256)]
+_EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+_entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+_FOR_ITER_BYTES = 2 + 2 * (_entries["FOR_ITER"] if isinstance(_entries, dict) else _entries[dis.opmap["FOR_ITER"]])
+
+
+def instructions(code: types.CodeType) -> list[Instruction]:
+    """Those that touch names or end something, and constants: a tenth of what `dis` would take."""
+    found = []
+    more = 0
+    content = code.co_code
+    for offset in range(0, len(content), 2):
+        op = content[offset]
+        if _MATTERS[op]:
+            arg = content[offset + 1] | more
+            name = dis.opname[op]
+            found.append(Instruction(name, arg, _argval(code, name, arg, offset), offset))
+        more = (content[offset + 1] | more) << 8 if op == _EXTENDED_ARG else 0
+    return found
+
+
+def _argval(code: types.CodeType, name: str, arg: int, offset: int) -> Any:
+    if name == "LOAD_GLOBAL":
+        return code.co_names[arg >> 1]
+    if name in _NAMED:
+        return code.co_names[arg]
+    if name in _PAIRS:
+        return _variable(code, arg >> 4), _variable(code, arg & 15)
+    if name in STORES or name in LOADS or name == "LOAD_FAST_AND_CLEAR":
+        return _variable(code, arg)
+    if name == "LOAD_CONST":
+        return code.co_consts[arg]
+    return offset + _FOR_ITER_BYTES + 2 * arg if name == "FOR_ITER" else None
+
+
+def _variable(code: types.CodeType, place: int) -> str:
+    return code._varname_from_oparg(place)  # type: ignore[attr-defined,no-any-return]
 
 
 def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -48,12 +105,12 @@ def rebinds(code: types.CodeType, name: str) -> bool:
     if name not in code.co_freevars:
         return False
     stores = ("STORE_DEREF", "DELETE_DEREF")
-    if any(i.opname in stores and i.argval == name for i in dis.get_instructions(code)):
+    if any(i.opname in stores and i.argval == name for i in instructions(code)):
         return True
     return any(rebinds(inner, name) for inner in inner_codes(code))
 
 
-def _regions(instructions: list[dis.Instruction]) -> Iterator[tuple[int, int, set[str]]]:
+def _regions(instructions: list[Instruction]) -> Iterator[tuple[int, int, set[str]]]:
     """Inlined comprehensions, outermost only: offsets of the first and last instruction, and their variables."""
     rest = iter(instructions)
     for instruction in rest:
@@ -62,7 +119,7 @@ def _regions(instructions: list[dis.Instruction]) -> Iterator[tuple[int, int, se
             yield instruction.offset, _end_of_region(rest, names), names
 
 
-def _end_of_region(rest: Iterator[dis.Instruction], names: set[str]) -> int:
+def _end_of_region(rest: Iterator[Instruction], names: set[str]) -> int:
     """Reads up to the instruction that ends the outermost loop."""
     end, waiting = -1, 0
     for instruction in rest:
@@ -80,27 +137,28 @@ def _end_of_region(rest: Iterator[dis.Instruction], names: set[str]) -> int:
     return end
 
 
-def inlined(instructions: list[dis.Instruction]) -> frozenset[int]:
+def inlined(instructions: list[Instruction]) -> frozenset[int]:
     """The offsets that belong to inlined comprehensions (3.12 and later)."""
     return frozenset(offset for start, end, _ in _regions(instructions) for offset in range(start, end + 2, 2))
 
 
-def restored_variables(instructions: list[dis.Instruction]) -> set[tuple[str, Any]]:
+def restored_variables(instructions: list[Instruction], positions: list[Any]) -> set[tuple[str, Any]]:
     """Variables of inlined comprehensions, each with its comprehension's place: that of the stores that restore it."""
-    return {(i.argval, i.positions) for i in instructions if i.opname == "LOAD_FAST_AND_CLEAR"}
+    return {(i.argval, positions[i.offset // 2]) for i in instructions if i.opname == "LOAD_FAST_AND_CLEAR"}
 
 
-def comprehension_variables(instructions: list[dis.Instruction]) -> dict[int, set[str]]:
+def comprehension_variables(instructions: list[Instruction]) -> dict[int, set[str]]:
     """By offset: names that are variables of the inlined comprehension there, not of the frame."""
     return {offset: names for start, end, names in _regions(instructions) for offset in range(start, end + 2, 2)}
 
 
-def expression_loop(instructions: list[dis.Instruction], line_at: dict[int, int | None]) -> tuple[int, int, int] | None:
+def expression_loop(code: types.CodeType, line_at: dict[int, int | None]) -> tuple[int, int, int] | None:
     """Of a generator expression: the line that it comes to once for each item, its first line and its last.
 
     On one line that is this line, for all its `for`s. Else it is the line of the first target, if nothing else of the
     expression is on it: where `FOR_ITER` stands is another line in every version.
     """
+    instructions = list(dis.get_instructions(code))
     takes = next((place for place, i in enumerate(instructions) if i.opname == "FOR_ITER"), None)
     lines = [line for line in line_at.values() if line is not None]
     if takes is None:

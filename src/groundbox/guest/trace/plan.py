@@ -51,7 +51,6 @@ of `RESUME 0`. `Code.quiet` are the offsets at which a StopIteration only ends a
 from __future__ import annotations
 
 import ast
-import dis
 import types
 import warnings
 from collections.abc import Iterator
@@ -68,6 +67,7 @@ from .bytecode import (
     expression_loop,
     inlined,
     inner_codes,
+    instructions,
     lines_by_offset,
     rebinds,
     restored_variables,
@@ -75,7 +75,7 @@ from .bytecode import (
 )
 from .facts import Facts
 from .own import protect
-from .units import ANY, PURE_BUILTINS, VALUE_OF, Effect, Scope, quick_check, read_units
+from .units import ANY, VALUE_OF, Effect, Scope, quick_check, read_units
 
 protect(globals())
 
@@ -215,9 +215,17 @@ class _Reader:
         self._kind = kind_of(code)
         self._facts: Facts = units.facts
         self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
-        self._instructions = list(dis.get_instructions(code))
+        self._instructions = instructions(code)
         self._hidden = inlined(self._instructions)
         self._line_at = lines_by_offset(code)
+        self._pure = units.pure
+        self._offsets: dict[int | None, set[int]] = {}
+        if self._hidden:
+            for offset, line in self._line_at.items():
+                self._offsets.setdefault(line, set()).add(offset)
+        self._expression: tuple[int, int, int] | None = None
+        if self._kind == GENERATOR and code.co_name == "<genexpr>":
+            self._expression = expression_loop(code, self._line_at)
 
     def read(self) -> Code:
         accesses = list(self._accesses(self._code))
@@ -250,8 +258,9 @@ class _Reader:
 
     def _accesses(self, code: types.CodeType) -> Iterator[_Access]:
         comprehension = comprehension_variables(self._instructions) if code is self._code else {}
-        restored = restored_variables(self._instructions) if code is self._code else set()
-        for instruction in self._instructions if code is self._code else dis.get_instructions(code):
+        positions = list(code.co_positions()) if comprehension else []
+        restored = restored_variables(self._instructions, positions) if comprehension else set()
+        for instruction in self._instructions if code is self._code else instructions(code):
             stores, loads = STORES.get(instruction.opname), LOADS.get(instruction.opname)
             if stores is None and loads is None:
                 continue
@@ -261,7 +270,8 @@ class _Reader:
                 is_store = stores_at(instruction.opname, position)
                 where = stores if is_store else loads
                 if where == LOCAL and (
-                    name in comprehension.get(instruction.offset, ()) or (name, instruction.positions) in restored
+                    name in comprehension.get(instruction.offset, ())
+                    or (restored and (name, positions[instruction.offset // 2]) in restored)
                 ):
                     continue
                 if (
@@ -319,13 +329,11 @@ class _Reader:
 
     def _exits(self) -> dict[int, int]:
         exits: dict[int, int] = {}
-        for before, instruction in zip([None, *self._instructions], self._instructions, strict=False):
-            if before is not None and before.opname == "YIELD_VALUE":
-                exits[instruction.offset] = YIELD
+        for instruction in self._instructions:
             if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
                 exits[instruction.offset] = RETURN
             elif instruction.opname == "YIELD_VALUE":
-                exits[instruction.offset] = YIELD
+                exits[instruction.offset] = exits[instruction.offset + 2] = YIELD
         return exits
 
     def _lines(self, accesses: list[_Access], variables: tuple[Name, ...], shared: tuple[Name, ...]) -> dict[int, Line]:
@@ -350,11 +358,10 @@ class _Reader:
         last = order if self._is_body() else {*stored, *shared}
         facts = self._scope.lines.get(number) if self._scope else None
         effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None
-        pure = PURE_BUILTINS - self._facts.shadowed
         return Line(
             names=tuple(sorted(stored, key=order.__getitem__)),
             last_names=tuple(sorted(last, key=order.__getitem__)),
-            roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in pure),
+            roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in self._pure),
             effects=effects,
             quick=quick_check(effects) if facts and facts.times == 1 else None,
             sorts=bool(facts and facts.sorts),
@@ -365,7 +372,7 @@ class _Reader:
     def _loop_at(self, number: int, stated: tuple[int, int] | None) -> Loop | None:
         """The loop whose header a line is, if it may be folded."""
         if self._kind == GENERATOR and self._code.co_name == "<genexpr>":
-            found = expression_loop(self._instructions, self._line_at)
+            found = self._expression
             stated = found[1:] if found is not None and found[0] == number else None
         if stated is None or self._code.co_flags & _ASYNC:
             return None
@@ -414,7 +421,7 @@ class _Reader:
         return step
 
     def _hidden_on(self, number: int) -> bool | frozenset[int]:
-        offsets = {offset for offset, line in self._line_at.items() if line == number}
+        offsets = self._offsets.get(number, set())
         inside = offsets & self._hidden
         if not inside:
             return number < 1  # a module without a statement returns from line 0

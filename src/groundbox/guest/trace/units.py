@@ -108,6 +108,7 @@ class Units:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.pure = PURE_BUILTINS - facts.shadowed
         self._scopes: dict[tuple[str, int], Scope] = {}
 
     def make_scope(self, name: str, first_line: int) -> Scope:
@@ -293,7 +294,7 @@ class _ScopeReader:
 
     def _call(self, function: ast.expr, first: ast.expr | None) -> None:
         facts = self._units.facts
-        if isinstance(function, ast.Name) and function.id in PURE_BUILTINS - facts.shadowed:
+        if isinstance(function, ast.Name) and function.id in self._units.pure:
             if facts.lazy:
                 self._anything()
             return
