@@ -13,6 +13,7 @@ from collections import ChainMap, Counter, OrderedDict, defaultdict, deque
 from typing import NamedTuple
 
 from .own import protect
+from .tree import walk
 
 protect(globals())
 
@@ -70,7 +71,7 @@ class Facts(NamedTuple):
 def read_facts(tree: ast.Module) -> Facts:
     """Read them from the whole tree."""
     reader = _FactsReader()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         reader.read(node)
     mentioned = reader.mentioned
     reads = {"item"} if mentioned & {"defaultdict", "__missing__"} else set()
@@ -80,7 +81,7 @@ def read_facts(tree: ast.Module) -> Facts:
         shadowed=frozenset(reader.bound),
         lazy=reader.lazy or "*" in reader.bound,
         reads_change=frozenset(reads),
-        holds=not (mentioned & _FINALIZED or reader.ends_matter),
+        holds=not (mentioned & _FINALIZED or reader.ends_matter()),
         imports=frozenset(reader.imports),
         functions=frozenset() if "*" in reader.bound else frozenset(reader.defined - reader.rebound),
         methods=reader.own_methods(),
@@ -100,10 +101,13 @@ class _FactsReader:
         self.mentioned: set[str] = set()
         self.imports: set[str] = set()
         self.lazy = False
-        self.ends_matter = False
         self._functions: set[int] = set()
+        self._defined: list[ast.FunctionDef | ast.AsyncFunctionDef] = []
+        self._gives = False
 
     def read(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant):
+            return
         if isinstance(node, ast.Name):
             self.mentioned.add(node.id)
             if not isinstance(node.ctx, ast.Load):
@@ -131,6 +135,8 @@ class _FactsReader:
             self._bind(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             self._bind(node.rest)
+        elif isinstance(node, (ast.Yield, ast.YieldFrom)):
+            self._gives = True
 
     def _bind(self, name: str) -> None:
         self.bound.add(name)
@@ -141,12 +147,16 @@ class _FactsReader:
         self.mentioned.add(node.name)
         (self.rebound if node.decorator_list else self.defined).add(node.name)
         if not isinstance(node, ast.ClassDef):
-            self.ends_matter = self.ends_matter or _waits_with_care(node)
+            self._defined.append(node)
             return
         for part in node.body:
             if isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 names = {getattr(decorator, "id", "?") for decorator in part.decorator_list}
                 (self.methods if names <= _PLAIN_DECORATORS else self.stored).add(part.name)
+
+    def ends_matter(self) -> bool:
+        """Whether a generator has something to do when it is dropped."""
+        return self._gives and any(map(_waits_with_care, self._defined))
 
     def own_methods(self) -> frozenset[str]:
         """Names of methods that can only be methods of the program's classes."""
@@ -175,7 +185,7 @@ class _FactsReader:
 
 def _waits_with_care(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """A generator with `finally` or `with`: what it does when it is dropped must be done at that moment."""
-    parts = list(ast.walk(node))
+    parts = list(walk(node))
     if not any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in parts):
         return False
     return any(isinstance(part, (ast.With, ast.AsyncWith)) or _cleans_up(part) for part in parts)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from .facts import Facts, read_facts, words
 from .own import protect
+from .tree import children, walk
 
 protect(globals())
 
@@ -221,7 +222,7 @@ class _ScopeReader:
     def _loop(self, node: ast.While | ast.For | ast.AsyncFor, header: ast.expr) -> None:
         last = node.body[-1].end_lineno or node.lineno
         one_line = node.lineno == header.lineno == header.end_lineno
-        waits = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(header))
+        waits = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in walk(header))
         if one_line and not waits and not isinstance(node, ast.AsyncFor):
             self._scope.lines[node.lineno].loop = (node.lineno, last)
 
@@ -246,6 +247,8 @@ class _ScopeReader:
         todo = [node]
         while todo:
             part = todo.pop()
+            if isinstance(part, (ast.Name, ast.Constant)):
+                continue
             if isinstance(part, ast.Lambda):
                 self._enter("<lambda>", part.lineno, self._class_name, [], [part.body])
                 arguments = part.args
@@ -254,7 +257,7 @@ class _ScopeReader:
                 self._comprehension(part)
             else:
                 self._part(part)
-                todo += reversed(list(ast.iter_child_nodes(part)))
+                todo += reversed(children(part))
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
         elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
@@ -268,7 +271,7 @@ class _ScopeReader:
             return
         if self._units.facts.lazy:
             self._anything()
-        targets = [part for generator in node.generators for part in ast.walk(generator.target)]
+        targets = [part for generator in node.generators for part in walk(generator.target)]
         self._bound.append({part.id for part in targets if isinstance(part, ast.Name)})
         for part in inside:
             self._visit(part)

@@ -1,0 +1,39 @@
+"""Going through a syntax tree, past what says nothing: operators, contexts, names and constants have nothing below."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from .own import protect
+
+protect(globals())
+
+_EMPTY = ("ctx", "op", "ops", "type_comment", "kind", "type_ignores", "conversion", "level", "simple", "is_async")
+_PARTS: dict[type, tuple[str, ...]] = {
+    kind: tuple(field for field in kind._fields if field not in _EMPTY)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+_PARTS[ast.Name] = _PARTS[ast.Constant] = ()
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The nodes right below one, in the order of its fields."""
+    found: list[ast.AST] = []
+    for name in _PARTS[type(node)]:
+        value: Any = getattr(node, name, None)
+        if type(value) is list:
+            found += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it, outer ones first."""
+    found = [node]
+    for part in found:
+        found += children(part)
+    return iter(found)
