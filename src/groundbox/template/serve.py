@@ -83,6 +83,7 @@ def _rehearse(plan: enter.Plan, cells: CellRunner, *, times: int = _REHEARSALS) 
             rlimits.set_for_run(cpu_s=1.0, memory_bytes=1, held_bytes=0)
         cells.after_fork()
         _go_through(cells)
+        tracing.rehearse()
 
 
 def _go_through(cells: CellRunner) -> None:

@@ -100,6 +100,37 @@ sys.monitoring.set_local_events(tool, f.__code__, 0)
 """
 
 
+REHEARSAL = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from runner import import_tracer
+tracer = import_tracer(sys.argv[3])
+from groundbox.guest.trace.native import bridge
+tracer.NATIVE = sys.argv[1]
+SOURCE = "import math\\nx = [1]\\nx.append(math.sqrt(4))\\n"
+
+def traced():
+    memory = bytearray(1 << 16)
+    code = compile(SOURCE, "main.py", "exec")
+    recording = tracer.start(code, SOURCE, memory)
+    exec(code, {"__name__": "__main__"})
+    recording.stop(ended=True)
+    return recording.core, bytes(memory)
+
+child = os.fork()
+if not child:
+    tracer.rehearse()
+    assert sys.argv[1] in bridge._loaded
+    rehearsed = traced()
+    bridge._loaded.clear()
+    os._exit(rehearsed != traced())
+assert sys.argv[1] not in bridge._loaded
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), *traced()[:1])
+tracer.NATIVE = "/nowhere.so"
+tracer.rehearse()
+"""
+
+
 class Built(NamedTuple):
     """An interpreter, and the core that was built for it."""
 
@@ -153,6 +184,16 @@ def test_the_recursion_limit_and_meddling_with_events_are_told_as_in_python(buil
     compared = built.compare({"program": program}, tmp_path, soft_events=100_000, other="monitoring")
 
     assert (compared.stdout, compared.returncode) == (f"{built.version} monitoring native {{'same': 1}}\n", 0)
+
+
+def test_a_rehearsal_loads_the_core_and_leaves_nothing_in_a_trace(built):
+    folder = Path(__file__).parent
+
+    told = subprocess.run(
+        [built.python, "-c", REHEARSAL, built.module, folder, folder.parents[2] / "src"], capture_output=True, text=True
+    )
+
+    assert (told.stdout, told.stderr) == ("0 native\n", "")
 
 
 def test_without_a_compiler_nothing_is_built(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 NATIVE = ""
 """File of the native tracer, or nothing; the template sets it."""
 
+_TRACER: Final = "groundbox.guest.trace.tracer"
 _PROT_READ_WRITE: Final = 3
 _MAP_SHARED: Final = 1
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
@@ -23,6 +25,14 @@ _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
 _LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+def rehearse() -> None:
+    """Where the tracer is loaded already: do without effect what the start of a trace does before the program runs."""
+    tracer: Any = sys.modules.get(_TRACER)
+    if tracer is not None:
+        tracer.NATIVE = NATIVE
+        tracer.rehearse()
 
 
 class Tracing:

@@ -24,6 +24,41 @@ NATIVE = ""
 """File of the core in C, built for this interpreter; set by whoever has one."""
 
 
+_REHEARSAL_BYTES = 1 << 12
+_REHEARSED = """
+import math
+from collections import deque
+
+class Part:
+    made = 0
+
+    def __init__(self, size, *rest, **more):
+        self.size, self.rest = size, [*rest]
+        Part.made += 1
+
+    def grow(self, by=1):
+        self.size += by
+        self.rest.append(by)
+        return self.size if self.size > 1 else None
+
+def total(parts, table=None):
+    table = table or {}
+    for index, part in enumerate(parts):
+        if part.size not in table and not index % 2:
+            table[part.size] = [value for value in part.rest if value]
+        else:
+            table.setdefault(part.size, []).append(-math.sqrt(index))
+    while parts and parts[0].size < 3:
+        parts.popleft().grow(by=2)
+    try:
+        return sum(len(found) for found in table.values()) / len(table), f"{len(parts)} left"
+    except ZeroDivisionError as error:
+        raise ValueError("nothing") from error
+
+print(sorted(total(deque(Part(n, n, n + 1) for n in range(3))), key=lambda item: str(item)))
+"""
+
+
 class Recording:
     """One trace that is being written. `core` is "native", "monitoring" or "settrace"."""
 
@@ -92,6 +127,22 @@ def start(
     chosen.start()
     GUARDS.watch(recorder, program.facts.imports, recording.leave)
     return recording
+
+
+def rehearse() -> None:
+    """Do what `start` does before anything runs, for a source of our own, and forget it.
+
+    A process that is copied does so ahead: its copies then have the core in C loaded, and code that has settled.
+    What cannot be loaded is told when a recording starts.
+    """
+    code = compile(_REHEARSED, "<rehearsal>", "exec")
+    limits = {"soft_events": 1, "max_events": 1}
+    try:
+        _, recorder = _core("auto", plan_program(code, _REHEARSED), bytearray(_REHEARSAL_BYTES), limits)
+    except (ImportError, OSError):
+        return
+    recorder.finish(ended=False)
+    recorder.release()
 
 
 def _core(wanted: str, program: Program, memory: Any, limits: dict[str, int]) -> tuple[Any, Any]:
