@@ -51,7 +51,7 @@ _FOR_ITER_BYTES = 2 + 2 * (_entries["FOR_ITER"] if isinstance(_entries, dict) el
 
 
 def instructions(code: types.CodeType) -> list[Instruction]:
-    """Those that touch names or end something, and constants: a tenth of what `dis` would take."""
+    """Those that touch names or end something, and constants, as `dis` reads them, without what else it finds out."""
     found = []
     more = 0
     content = code.co_code
