@@ -92,13 +92,40 @@ except RecursionError:
 
 MEDDLING = """
 import sys
-tool = next(tool for tool in range(6) if sys.monitoring.get_tool(tool))
+monitoring = sys.monitoring
+tool = next(tool for tool in range(6) if monitoring.get_tool(tool))
+events = monitoring.get_events(tool)
 def f():
     return 1
-f()
-sys.monitoring.set_local_events(tool, f.__code__, 0)
 """
+"""What a program may know before it takes events from the tracer, and gives them back."""
 
+CHANGED = ["the program changed sys.monitoring"]
+MEDDLERS = {
+    "": [],
+    "monitoring.set_local_events(tool, f.__code__, 0)\n": [],
+    "monitoring.set_local_events(tool, f.__code__, 32)\nf()\nmonitoring.set_local_events(tool, f.__code__, 0)\n": [],
+    "monitoring.restart_events()\n": CHANGED,
+    "monitoring.set_events(tool, 0)\nf()\nmonitoring.set_events(tool, events)\n": CHANGED,
+    "monitoring.free_tool_id(tool)\nmonitoring.use_tool_id(tool, 'mine')\n": CHANGED,
+    "sys.settrace(None)\n": ["the program changed the trace function"],
+}
+"""To what a trace says of it."""
+
+TELLING = """
+import json, sys
+sys.path.insert(0, sys.argv[2])
+from runner import import_tracer
+tracer = import_tracer(sys.argv[3])
+tracer.NATIVE = sys.argv[1]
+source, memory = sys.argv[4], bytearray(1 << 20)
+code = compile(source, "main.py", "exec")
+recording = tracer.start(code, source, memory)
+exec(code, {"__name__": "__main__"})
+recording.stop(ended=True)
+lines = [json.loads(line) for line in bytes(memory[8:]).split(b"\\n") if line[:1] == b"{"]
+print(json.dumps([recording.core, lines]))
+"""
 
 REHEARSAL = """
 import os, sys
@@ -176,14 +203,33 @@ def test_small_changes_of_large_containers_are_told_as_they_are_in_python(built,
     assert (compared.stdout, compared.returncode) == (f"{built.version} settrace native {{'same': 1}}\n", 0)
 
 
-@pytest.mark.parametrize("program", [RECURSION, MEDDLING], ids=["recursion", "meddling"])
-def test_the_recursion_limit_and_meddling_with_events_are_told_as_in_python(built, tmp_path, program):
+def test_the_recursion_limit_is_told_as_in_python(built, tmp_path):
     if built.version.startswith("3.11."):
         pytest.skip("3.11 has no sys.monitoring")
 
-    compared = built.compare({"program": program}, tmp_path, soft_events=100_000, other="monitoring")
+    compared = built.compare({"program": RECURSION}, tmp_path, soft_events=100_000, other="monitoring")
 
     assert (compared.stdout, compared.returncode) == (f"{built.version} monitoring native {{'same': 1}}\n", 0)
+
+
+@pytest.mark.parametrize("meddler", MEDDLERS)
+def test_events_that_a_program_takes_away_and_gives_back_are_told(built, meddler):
+    if built.version.startswith("3.11."):
+        pytest.skip("3.11 has no sys.monitoring")
+    folder = Path(__file__).parent
+    source = f"{MEDDLING}{meddler}f()\n"
+
+    told = subprocess.run(
+        [built.python, "-c", TELLING, built.module, folder, folder.parents[2] / "src", source],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    core, records = json.loads(told.stdout)
+    assert core == "native"
+    assert [record["why"] for record in records if record["k"] == "lost"] == MEDDLERS[meddler]
+    if not MEDDLERS[meddler]:
+        calls = [record for record in records if record["k"] == "call" and record["name"] == "f"]
+        assert len(calls) == source.count("f()\n")
 
 
 def test_a_rehearsal_loads_the_core_and_leaves_nothing_in_a_trace(built):

@@ -10,7 +10,8 @@ An audit hook cannot be taken away. It tells the recorder, once for each reason,
 
 Source that imports `ctypes`, `cffi` or `_ctypes` is told of at the start. Not seen: `f_trace` of a frame, and
 reaching the records' buffer by other native code. `settrace` and `monitoring` look at the end whether they are still
-in place.
+in place; `native` from 3.12 on sees by a version whether events were asked for anew meanwhile, which `monitoring`
+cannot: a program that switches its own code's events off and on again is missed by that core.
 """
 
 from __future__ import annotations

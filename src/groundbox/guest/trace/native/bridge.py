@@ -71,30 +71,35 @@ class NativeCore:
         module.open(program, buffer, _helpers(kinds, values), soft_events, max_events)
         self.codes = program.codes
         self.printed = module.printed
-        self.lost = module.lost
         self.stopped = False
-        self._tool = _tool(module, program) if sys.version_info >= (3, 12) else None
+        self._doubted = False
+        self._tool = _tool(module) if sys.version_info >= (3, 12) else None
 
     def start(self) -> None:
         """Trace from now on, in all threads."""
         if self._tool is None:
             threading.settrace(self._module.adopt)
-            self._module.start(None)
         else:
-            self._module.start(sys.monitoring.DISABLE)  # type: ignore[attr-defined,unused-ignore]
             self._tool.start()
+        self._module.start()
 
     def stop(self) -> None:
         """Trace no more; tells if somebody else has stopped it before."""
         if self.stopped:
             return
         self.stopped = True
-        if not self._module.stop():
-            self._module.lost("the trace function was taken away")
+        intact = self._module.stop()
         if self._tool is None:
             threading.settrace(None)
-        elif not self._tool.stop():
-            self._module.lost("the program changed sys.monitoring")
+            if not intact:
+                self.lost("the trace function was taken away")
+        elif not (self._tool.stop() and intact) and not self._doubted:  # a trace function is a change of it, too
+            self.lost("the program changed sys.monitoring")
+
+    def lost(self, why: str) -> None:
+        """Write that something may be missing."""
+        self._doubted = True
+        self._module.lost(why)
 
     def finish(self, *, ended: bool) -> None:
         """Nothing more will come."""
@@ -108,14 +113,10 @@ class NativeCore:
         """The buffer was given back when recording was finished."""
 
 
-def _tool(module: types.ModuleType, program: Program) -> Tool:
+def _tool(module: types.ModuleType) -> Tool:
     events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
-
-    def callbacks(*names: str) -> dict[int, Any]:
-        return {getattr(events, name): getattr(module, name.lower()) for name in names}
-
-    local = callbacks("PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP")
-    return Tool(program.codes.values(), local, callbacks("RAISE", "PY_UNWIND", "PY_THROW"))
+    names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "RAISE", "PY_UNWIND", "PY_THROW"]
+    return Tool((), {}, {getattr(events, name): getattr(module, name.lower()) for name in names})
 
 
 def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@
 
 #include "internal/pycore_frame.h"
 #include "internal/pycore_code.h"
+#include "internal/pycore_interp.h"
 #include "internal/pycore_pystate.h"
 #undef Py_BUILD_CORE
 
@@ -78,6 +79,16 @@ static inline Activation *current_activation(void)
     return PyThreadState_Get()->current_frame;
 #else
     return PyThreadState_Get()->cframe->current_frame;
+#endif
+}
+
+/* Another number after each change of what events are asked for everywhere, and never an old one. */
+static inline uint64_t monitoring_version(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return _Py_atomic_load_uintptr_relaxed(&PyInterpreterState_Get()->ceval.instrumentation_version);
+#else
+    return PyInterpreterState_Get()->monitoring_version;
 #endif
 }
 

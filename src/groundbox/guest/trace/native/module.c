@@ -121,16 +121,11 @@ static bool need_open(void)
     return is_open;
 }
 
-static PyObject *module_start(PyObject *self, PyObject *disable)
+static PyObject *module_start(PyObject *self, PyObject *nothing)
 {
-    (void)self;
+    (void)self, (void)nothing;
     if (!need_open())
         return NULL;
-#if PY_VERSION_HEX >= 0x030C0000
-    monitoring_open(disable);
-#else
-    (void)disable;
-#endif
     tracer_start();
     Py_RETURN_NONE;
 }
@@ -191,7 +186,7 @@ static PyObject *module_adopt(PyObject *self, PyObject *const *args, Py_ssize_t 
 
 static PyMethodDef methods[] = {
     {"open", module_open, METH_VARARGS, "open(program, buffer, helpers, soft_events, max_events)"},
-    {"start", module_start, METH_O, "start(sys.monitoring.DISABLE or None): record from now on."},
+    {"start", module_start, METH_NOARGS, "Record from now on; events of sys.monitoring are asked for before."},
     {"stop", module_stop, METH_NOARGS, "Trace no more; False if somebody else stopped it before."},
     {"printed", (PyCFunction)(void (*)(void))module_printed, METH_FASTCALL, "printed(stream, text)"},
     {"lost", module_lost, METH_O, "Write a `lost` record."},
@@ -210,7 +205,7 @@ PyMODINIT_FUNC PyInit__groundbox_tracer(void)
 {
     PyObject *module = PyModule_Create(&definition);
 #if PY_VERSION_HEX >= 0x030C0000
-    if (module && PyModule_AddFunctions(module, monitoring_methods) < 0)
+    if (module && (!monitoring_init() || PyModule_AddFunctions(module, monitoring_methods) < 0))
         Py_CLEAR(module);
 #endif
     return module;

@@ -1,9 +1,10 @@
 /* The interpreter's events from 3.12 on, by sys.monitoring, as monitoring.py takes them.
  *
- * Calls, lines, returns, yields and jumps come from code objects of the program only, so library code runs at full speed.
- * Exceptions can only be asked for everywhere. A jump backwards within one line begins that line anew, as it does for
- * trace functions. Lines and jumps inside inlined comprehensions are switched off where they are met, and so is all
- * that can be when recording is over.
+ * All are asked for everywhere, and switched off one by one where library code makes them, so that it soon runs at full
+ * speed. To ask for those of the program's code objects alone would be cheaper, but then a program could switch them off
+ * for a while and nobody would know: what is asked for everywhere has a version that counts. A jump backwards within one
+ * line begins that line anew, as it does for trace functions. Lines and jumps inside inlined comprehensions are switched
+ * off where they are met, and so is all that can be when recording is over.
  *
  * No exception is on its way when the interpreter calls, and it calls nobody while one of these functions works.
  */
@@ -28,21 +29,30 @@ typedef struct {
 typedef void (*Handler)(const Event *event);
 
 static PyObject *disable;
+static uint64_t version;
 
-void monitoring_open(PyObject *given) { Py_XSETREF(disable, Py_XNewRef(given)); }
+bool monitoring_init(void)
+{
+    PyObject *monitoring = PySys_GetObject("monitoring");
+    if (!disable && monitoring)
+        disable = PyObject_GetAttrString(monitoring, "DISABLE");
+    return disable;
+}
 
-/* bridge.py asks for the events, gives them back, and knows whether they were ours to the end. */
-void events_begin(void) {}
+/* bridge.py asks for the events before this, and gives them back. */
+void events_begin(void) { version = monitoring_version(); }
 
-bool events_are_ours(void) { return true; }
+bool events_are_ours(void) { return monitoring_version() == version; }
 
 void events_end(void) {}
 
-/* The code object that an event is of, or NULL if it is none of the program's; and what is returned then. */
+/* The code object that an event is of, or NULL if it is none that is recorded; and what is returned then. */
 static inline PyObject *code_of(PyObject *given, Code **code)
 {
     *code = tracer.running ? plan_of(&core.plan, (PyCodeObject *)given) : NULL;
-    return tracer.running ? Py_None : disable;
+    if (*code && (*code)->kind == TRANSPARENT)
+        *code = NULL;
+    return disable;
 }
 
 static inline int number_of(PyObject *given)

@@ -15,7 +15,7 @@ extern Tracer tracer;
 
 /* Records from now on: what this thread does on 3.11, and from 3.12 on what sys.monitoring tells. */
 void tracer_start(void);
-/* Records no more. False: somebody else has taken the trace function away before. */
+/* Records no more. False: somebody has taken the trace function away before, or changed what events are asked for. */
 bool tracer_stop(void);
 /* Waits while another thread is in the recorder. False: the recorder itself led here, or recording is over. */
 bool tracer_enter(void);
@@ -30,8 +30,8 @@ void events_end(void);
 #if PY_VERSION_HEX >= 0x030C0000
 /* What sys.monitoring calls, by the names of its events in small letters. */
 extern PyMethodDef monitoring_methods[];
-/* `given` is its DISABLE. */
-void monitoring_open(PyObject *given);
+/* False: an exception is set. */
+bool monitoring_init(void);
 #else
 /* What a new thread calls as its first trace function: puts the native one in its place. */
 void tracer_adopt(PyFrameObject *frame);
