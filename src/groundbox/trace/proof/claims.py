@@ -148,13 +148,18 @@ class Called(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Returned(Claim):
-    """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running."""
+    """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running.
+
+    Attributes:
+        call: The call as the text writes it, where it may be one of a namesake in a standard type: `options.get(3)`.
+    """
 
     function: str | None
     arguments: tuple[tuple[str | None, ast.expr], ...] | None
     value: ast.expr
     yields: bool = False
     about: bool = False
+    call: ast.Call | None = None
 
     @property
     def kind(self) -> Kind:

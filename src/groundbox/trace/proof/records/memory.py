@@ -87,7 +87,8 @@ class Memory:
                 return _tuple(items, value.get("class"))
             return Part("tuple", items, [self._read(item, t, within) for item in value.get("tail", ())],
                         len(items) + len(value.get("tail", ())) + value["elided"])  # fmt: skip
-        return _plain(value, [self._read(item, t, within) for item in value.get("frozenset", ())])
+        frozen = [*value.get("frozenset", ()), *value.get("tail", ())]
+        return _plain(value, [self._read(item, t, within) for item in frozen])
 
     def _object(self, label: int, t: int, within: tuple[int, ...]) -> Any:
         times = self._times.get(label)
@@ -102,7 +103,8 @@ class Memory:
             until = times[at + 1] if at + 1 < len(times) else _NEVER
             found = self._reading = _Seen(times[at] if at else -1, until)
             version = self._versions[label][at]
-            found.value = _of_class(self._view(version, t, (*within, label), (label, times[at])), version.class_)
+            view = self._view(version, t, (*within, label), (label, times[at]))
+            found.value = self._of_class(view, version, t, within)
             if not found.cut or not within:
                 kept.insert(0, found)
                 del kept[_MOST_SEEN:]
@@ -110,6 +112,19 @@ class Memory:
         outer.cut = outer.cut or found.cut
         self._reading = outer
         return found.value
+
+    def _of_class(self, value: Any, obj: Obj, t: int, within: tuple[int, ...]) -> Any:
+        """A list, dict or set with its class and attributes, where that is none of the standard ones."""
+        name = obj.class_
+        kind = _OWN.get(type(value))
+        if name is None or name in _STANDARD or (kind is None and not isinstance(value, Part)):
+            return value
+        attrs = {each: self._read(part, t, (*within, obj.label)) for each, part in obj.attrs.items()}
+        if kind is None:
+            return dataclasses.replace(value, name=name, attrs=attrs)
+        owned = kind(value)
+        owned.name, owned.attrs = name, attrs
+        return owned
 
     def _view(self, obj: Obj, t: int, within: tuple[int, ...], origin: tuple[int, int]) -> Any:
         label = within[-1]
@@ -139,16 +154,6 @@ class Memory:
         return Part(obj.type, ends[0], ends[1], len(obj.items), runs, origin)
 
 
-def _of_class(value: Any, name: str | None) -> Any:
-    """A list, dict or set with its class, where that is none of the standard ones."""
-    kind = _OWN.get(type(value))
-    if kind is None or name is None or name in _STANDARD:
-        return value
-    owned = kind(value)
-    owned.name = name
-    return owned
-
-
 def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
     if name is None:
         return tuple(items)
@@ -160,9 +165,11 @@ def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
 def _sequence(type: str, items: list[Any], origin: tuple[int, int]) -> Any:
     if type == "set":
         try:
-            return set(items)
+            found = set(items)
         except TypeError:
             return Part("set", items, [], len(items), origin=origin)
+        # functions and classes are known by name only: two of one name are two items all the same
+        return found if len(found) == len(items) else Part("set", items, [], len(items), origin=origin)
     return items
 
 
@@ -171,7 +178,8 @@ def _dict(pairs: list[tuple[Any, Any]], unknown: int, origin: tuple[int, int]) -
         known = dict(pairs)
     except TypeError:
         return Part("dict", pairs, [], len(pairs) + unknown, origin=origin)
-    return Part("dict", pairs, [], len(pairs) + unknown, origin=origin) if unknown else known
+    is_whole = not unknown and len(known) == len(pairs)
+    return known if is_whole else Part("dict", pairs, [], len(pairs) + unknown, origin=origin)
 
 
 def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
@@ -193,7 +201,10 @@ def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
         length = value["bytes"]["len"]
         return shown if len(shown) == length else Part("bytes", shown, b"", length)
     if "frozenset" in value:
-        return frozenset(frozen) if not value.get("elided") else Part("frozenset", frozen, [], len(frozen))
+        elided = value.get("elided", 0)
+        found = frozenset(frozen)
+        is_whole = not elided and len(found) == len(frozen)
+        return found if is_whole else Part("frozenset", frozen, [], len(frozen) + elided)
     if "range" in value:
         return range(*value["range"])
     for kind in ("function", "builtin", "method", "module", "repr", "opaque", "class"):
@@ -222,6 +233,8 @@ def equal(left: Any, right: Any) -> bool:
         return False
     if isinstance(left, Thing):
         return bool(left == right) and equal(left.attrs, right.attrs)
+    if isinstance(left, OwnList | OwnDict | OwnSet) and not equal(left.attrs, right.attrs):
+        return False
     if isinstance(left, Part):
         known = left.origin is not None and left.origin == right.origin
         if left.type == "int":
