@@ -121,7 +121,7 @@ class Telling:
         """A condition in words, with its reason; only the reason where the condition was told before."""
         if reason is not None and brief and (truth or leads):
             return reason
-        code = self.code(test) or "the test"
+        code = self.code(test) or f"the test on line {test.lineno}"
         if brief and len(code) > MAX_CODE and reason is not None:
             return self.voice.say("condition.false.long", reason=reason)
         kind = "condition." + ("true" if truth else "false")
