@@ -165,6 +165,10 @@ PHRASES: Final = MappingProxyType(
             "{count} calls in this line are left out here",
             "{count} calls of this line are not told here",
         ),
+        "yield.left_out": (
+            "{count} values that it gives are left out here",
+            "{count} values that it gives are not told here",
+        ),
         "call.made": ("{value} is made", "this makes {value}"),
         "return": ("{function} returns {value}", "{function} gives back {value}"),
         "return.workings": (
