@@ -156,6 +156,111 @@ def known(names):
 
 print(known(["Add", "Nothing"]))
 """
+ARGUMENTS_IN_A_ROW = """\
+class Bag:
+    def __init__(self, items=None):
+        self.items = []
+        if items is not None:
+            for item in items:
+                self.items.append(item)
+
+    def __iter__(self):
+        return iter(self.items)
+
+    def without(self, *others):
+        gone = others[0]
+        last = others[-1]
+        if isinstance(gone, Bag) or len(last.items) > 9:
+            return Bag(item for item in self if item not in gone.items)
+        return Bag(self)
+
+def apart(*args):
+    first, second = args
+    if isinstance(args[1], list):
+        second = Bag(args[1])
+        row = args[0]
+        row = row[:2]
+    left = Bag(row).without(second)
+    right = second.without(left, Bag([0]))
+    return left, right
+
+print(len(apart([3, 1, 2], [1, 5])))
+"""
+PATTERNS = """\
+import re
+
+STEP = re.compile("^(.+?)(al|ance|ence|er|ic|able|ible|ant|ement|ment|ent|ou|ism|ate|iti|ous|ive|ize)$")
+LONG = re.compile("[ab]" * 60)
+
+def build(words):
+    kept = [STEP]
+    for word in words:
+        made = re.compile(r"(?P<sign>[+-])(?P<year>[0-9]{4})-(?P<month>[0-9]{2})[ \\t]*(?P<word>%s)" % word)
+        kept.append(made)
+    pairs = {"short": re.compile("a+"), "step": STEP}
+    return kept, pairs, LONG
+
+print(len(build(["u", "ab"])))
+"""
+EQUAL_AGAIN = """\
+def tidy(words):
+    counts = {"a": 0.5}
+    words[-1] = words[-1].lower()
+    words[0] = words[0].lower()
+    counts["a"] = float("0.5")
+    return words, counts
+
+print(tidy(["Ab", "cd"]))
+"""
+CASES = """\
+from dataclasses import dataclass
+
+@dataclass
+class Request:
+    verb: str
+    path: list
+
+def route(lines):
+    seen = []
+    for line in lines:
+        verb, _, rest = line.partition(" ")
+        request = Request(verb, rest.split("/"))
+        match request:
+            case Request(verb="GET", path=[first, *_]):
+                seen.append(first)
+            case Request(verb="POST" | "PUT", path=["z"]):
+                seen.append(verb)
+            case _:
+                seen.append(None)
+    return seen
+
+print(route(["PUT z", "GET a/b", "X y"]))
+"""
+REASONS_OF_ERRORS = """\
+import threading
+
+class Unreachable(Exception):
+    def __init__(self, reason):
+        super().__init__(reason)
+        self.reason = reason
+
+class HostError(Exception):
+    pass
+
+def reach(host):
+    try:
+        raise HostError(threading.Lock())
+    except HostError as error:
+        raise Unreachable(error)
+
+def main(host):
+    try:
+        reach(host)
+    except Unreachable as error:
+        return str(type(error.reason).__name__)
+
+print(main("h"))
+"""
 PROGRAMS = {
     "empty of a class": EMPTY_OF_A_CLASS,
     "with attributes": WITH_ATTRIBUTES,
@@ -167,6 +272,11 @@ PROGRAMS = {
     "objects called": OBJECTS_CALLED,
     "shared names": SHARED_NAMES,
     "assigned in a test": ASSIGNED_IN_A_TEST,
+    "arguments in a row": ARGUMENTS_IN_A_ROW,
+    "patterns": PATTERNS,
+    "equal again": EQUAL_AGAIN,
+    "cases": CASES,
+    "reasons of errors": REASONS_OF_ERRORS,
 }
 
 
@@ -208,6 +318,17 @@ FALSE = [
     (SHARED_NAMES, "`options.get('limit')` is 5."),
     (SHARED_NAMES, "`nodes` gets `v` = 5 at its end and is now [5]."),
     (ASSIGNED_IN_A_TEST, "`node := getattr(ast, name, None)` is false. `found` gets 'Add' at its end."),
+    (ARGUMENTS_IN_A_ROW, "`row` is the same list as `args[1]`."),
+    (ARGUMENTS_IN_A_ROW, "`row` is the same list as `args[2]`."),
+    (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left)` returned."),
+    (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left, second)` returned."),
+    (PATTERNS, "`kept` gets <Match> at its end."),
+    (PATTERNS, "`STEP` becomes re.compile('^(.+?)(al|ance)$')."),
+    (PATTERNS, "`pairs` becomes {'short': re.compile('b+'), 'step': <Pattern>}."),
+    (EQUAL_AGAIN, "`words[1]` stays 'ce'."),
+    (EQUAL_AGAIN, "`words[0]` stays 'Ac'."),
+    (CASES, "`case Request(verb='GET', path=[first, *_])` matches, so `seen` gets 'b' at its end."),
+    (REASONS_OF_ERRORS, "HostError(<Pattern>) is raised."),
 ]
 
 

@@ -82,6 +82,7 @@ PHRASES: Final = MappingProxyType(
             "{name} is the same {thing} as {other}, {value}",
             "now {name} is the same {thing} as {other}, {value}",
         ),
+        "item.same": ("{name} stays {value}", "{name} remains {value}"),
         "item.new": ("{name} becomes {value}", "{name} is set to {value}", "{name} = {value} is entered"),
         # objects change
         "list.append": ("{item} is appended to {name}{which}", "{name} gets {item} at its end{and_}"),

@@ -7,7 +7,7 @@ import dataclasses
 from enum import StrEnum
 from typing import Any
 
-from groundbox.trace.proof.values.things import Part
+from groundbox.trace.proof.values.things import Opaque, Part
 
 
 class Kind(StrEnum):
@@ -356,7 +356,7 @@ class Raised(Claim):
     """An exception of this type comes up; `handled` True: and a handler takes it."""
 
     type: str | None
-    message: str | Part | None = None
+    message: str | Part | Opaque | None = None
     handled: bool | None = None
     by: str | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from groundbox.trace.proof.claims import Called, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
@@ -32,14 +33,24 @@ def is_given(search: Search, claim: Called | Kept | Returned, activation: Activa
         return True
     search.ledger.spend()
     params = [name for name in activation.args if not (name in ("self", "cls") and next(iter(activation.args)) == name)]
-    if len([name for name, _ in claim.arguments if name is None]) == len(activation.args):
-        params = list(activation.args)  # a method called with its object, as `Node.show(node)`
-    if isinstance(claim, Called) and not claim.whole:
-        pass
-    elif len([name for name, _ in claim.arguments if name is None]) > len(params):
+    count = len([name for name, _ in claim.arguments if name is None])
+    spread = search.spread.get(activation.short_name.rpartition(".")[2])
+    if count == len(activation.args):
+        return _are_given(
+            search, claim, activation, list(activation.args), spread
+        )  # `Node.show(node)`, with its object
+    if spread is None and count > len(params) and (claim.whole if isinstance(claim, Called) else True):
         return False
+    with_object = spread is not None and _are_given(search, claim, activation, list(activation.args), spread)
+    return with_object or _are_given(search, claim, activation, params, spread)
+
+
+def _are_given(
+    search: Search, claim: Called | Kept | Returned, activation: Activation, params: list[str], spread: str | None
+) -> bool:
+    """Whether the arguments have these parameters' values."""
     positional = iter(params)
-    for name, node in claim.arguments:
+    for name, node in _gathered(claim.arguments or (), params, spread):
         key = name if name is not None else next(positional, None)
         if key is None or key not in activation.args:
             return False
@@ -54,3 +65,15 @@ def is_given(search: Search, claim: Called | Kept | Returned, activation: Activa
         if not same(value, actual):
             return False
     return True
+
+
+def _gathered(
+    given: Sequence[tuple[str | None, ast.expr]], params: Sequence[str], spread: str | None
+) -> Sequence[tuple[str | None, ast.expr]]:
+    """The arguments by parameter: those that come to `*args` are one tuple."""
+    if spread is None or spread not in params:
+        return given
+    at = params.index(spread)
+    values = [node for name, node in given if name is None]
+    rest = [] if len(values) <= at else [(spread, ast.Tuple(values[at:], ast.Load()))]
+    return [*((None, node) for node in values[:at]), *rest, *((name, node) for name, node in given if name is not None)]

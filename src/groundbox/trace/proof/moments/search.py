@@ -43,6 +43,13 @@ class Search:
         """All changes of containers, in order."""
         return deltas(self.ledger)
 
+    @cached_property
+    def spread(self) -> dict[str, str]:
+        """The parameter that takes any number of arguments, by the name of the function."""
+        tree = self.ledger.structure.syntax.tree
+        found = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
+        return {node.name: node.args.vararg.arg for node in found if node.args.vararg is not None}
+
     def record(self, t: int) -> Any:
         """The record, or None outside the trace."""
         return self.ledger.records[t] if 0 <= t < len(self.ledger.records) else None

@@ -209,7 +209,7 @@ def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
         return range(*value["range"])
     for kind in ("function", "builtin", "method", "module", "repr", "opaque", "class"):
         if kind in value:
-            return Thing(kind, str(value[kind]))
+            return Thing(kind, str(value[kind]), type=str(value.get("type", "")).rpartition(".")[2])
     return Thing("opaque", "?")
 
 

@@ -237,6 +237,8 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
             if name:
                 raise
     last = name or getattr(node.func, "attr", "")
+    if lookup is no_functions and last == "compile" and ast.unparse(node.func) == "re.compile":
+        return Written(last, (), ast.unparse(node))
     if function is None and lookup is no_functions and name:
         return Written(name, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
     if function is None and lookup is no_names:

@@ -83,7 +83,8 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
         name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
         if re.fullmatch(r"# ?\d+", said.text):  # an object inside itself, by its label
             return isinstance(actual, Thing) and actual.label == int(said.text[1:])
-        return bool(name) and name in said.text.replace(" ", "")
+        is_type = isinstance(actual, Thing) and actual.kind == "repr" and said.text == actual.type
+        return is_type or (bool(name) and name in said.text.replace(" ", ""))
     if isinstance(said, int | float | complex):
         return isinstance(actual, int | float | complex) and _same_number(said, actual, about)
     compare = _CONTAINERS.get(type(said))

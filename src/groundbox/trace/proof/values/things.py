@@ -21,12 +21,14 @@ class Thing:
         name: Of its class, or its own.
         attrs: Of an instance, at the moment of reading.
         label: Its identity, 0 where it has none.
+        type: Of a `repr`, the last name of its type.
     """
 
     kind: str
     name: str
     attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
     label: int = 0
+    type: str = ""
 
     def __hash__(self) -> int:
         return hash((self.kind, self.name, self.label))
