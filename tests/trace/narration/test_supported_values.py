@@ -186,6 +186,33 @@ def apart(*args):
 
 print(len(apart([3, 1, 2], [1, 5])))
 """
+ANY_NUMBER_OF_ARGUMENTS = """\
+class Angle:
+    def __init__(self, *args, **kwargs):
+        self.deg = 0
+        self.set(*args, **kwargs)
+
+    def set(self, *args, **kwargs):
+        if len(args) == 1:
+            self.deg = args[0]
+        elif kwargs.get("ra"):
+            self.deg = args[0] * 15
+        return None
+
+def mix(first, *rest, scale=1, **more):
+    if not rest:
+        return first * scale
+    return mix(*rest, scale=scale + 1, **more) + first
+
+def main(n):
+    angles = []
+    for k in range(n):
+        a = Angle(k)
+        b = Angle(k, 2, ra=True)
+        angles.append(a.deg + b.deg)
+    return angles, mix(1, 2, 3, z=4), mix(5)
+print(main(6))
+"""
 PATTERNS = """\
 import re
 
@@ -273,6 +300,7 @@ PROGRAMS = {
     "shared names": SHARED_NAMES,
     "assigned in a test": ASSIGNED_IN_A_TEST,
     "arguments in a row": ARGUMENTS_IN_A_ROW,
+    "any number of arguments": ANY_NUMBER_OF_ARGUMENTS,
     "patterns": PATTERNS,
     "equal again": EQUAL_AGAIN,
     "cases": CASES,
@@ -322,6 +350,11 @@ FALSE = [
     (ARGUMENTS_IN_A_ROW, "`row` is the same list as `args[2]`."),
     (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left)` returned."),
     (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left, second)` returned."),
+    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, scale=2, z=4)` returns 11."),
+    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 4, scale=2, z=4)` returns 11."),
+    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=3, z=4)` returns 11."),
+    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=2, z=5)` returns 11."),
+    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=2, y=4)` returns 11."),
     (PATTERNS, "`kept` gets <Match> at its end."),
     (PATTERNS, "`STEP` becomes re.compile('^(.+?)(al|ance)$')."),
     (PATTERNS, "`pairs` becomes {'short': re.compile('b+'), 'step': <Pattern>}."),
@@ -338,3 +371,10 @@ def test_what_is_false_is_caught(recorded, source, text):
 
     assert not proof.faithful
     assert proof.failed
+
+
+def test_a_call_is_written_as_the_program_may_write_it(recorded):
+    told = narrate(recorded(ANY_NUMBER_OF_ARGUMENTS)).text
+
+    for call in ("Angle.set(1)", "Angle.set(1, 2, ra=True)", "mix(2, 3, scale=2, z=4)", "mix(5, scale=1)"):
+        assert f"`{call}`" in told
