@@ -23,7 +23,7 @@ def answer_of(trace: Trace) -> Sentence:
         return _raised(trace, module, "the program")
     if root is None and module is not None and entry.call in trace.state_at(module.last).names(module.frame):
         told = claim(ClaimKind.ANSWER, [module.last], module.frame, entry.call, "")
-        text = f"The call of {entry.call} runs no code of the program and is not recorded."
+        text = f"The record holds nothing of {entry.call}, which is no code of the program."
         return Sentence(text=text, claims=(told,))
     if root is None or root.outcome == "open":
         return _unfinished(trace, entry.call)

@@ -80,9 +80,10 @@ def _is_by_name(text: str) -> bool:
 
 def _options(telling: Telling, value: V, write: Callable[[str, V], str]) -> list[str]:
     held = telling.state.heap.get(ref_of(value) or 0)
-    if held is None or held.pairs is None or held.unknown_pairs:
+    pairs = list(held.pairs.values()) if held is not None and held.pairs is not None else []
+    if held is None or held.unknown_pairs or not all(isinstance(key, str) and key.isidentifier() for key, _ in pairs):
         return ["..."]
-    return [f"{key}={write('', each)}" for key, each in held.pairs.values()]
+    return [f"{key}={write('', each)}" for key, each in pairs]
 
 
 def _argument(telling: Telling, activation: Activation, value: V) -> str:
