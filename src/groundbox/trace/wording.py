@@ -6,6 +6,8 @@ What is not shown is counted: `[1, 2, … 96 more …, 99]`.
 
 from __future__ import annotations
 
+import ast
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -59,6 +61,8 @@ def _summary(state: State, value: V) -> str:
     obj = state.heap.get(value["ref"]) if kind_of(value) == "ref" else None
     if obj is not None:
         return f"<{obj.class_ or obj.type}>"
+    if kind_of(value) == "repr":
+        return _type_of_repr(value)
     return f"<{'str' if type(value) is str else kind_of(value)}>"
 
 
@@ -82,6 +86,8 @@ class _Writer:
             return self._spend("frozenset()") if items == "" else f"{value.get('class', 'frozenset')}({{{items}}})"
         if kind == "method":
             return f"<method {self._spend(_word(value['method']))} of {self.write(value['of'], depth + 1)}>"
+        if kind == "repr":
+            return self._spend(_repr_text(value, self._measure.chars))
         return self._spend(_atom(value, kind, self._measure.chars))
 
     def _spend(self, piece: str) -> str:
@@ -270,6 +276,32 @@ _NAMED: Final = {
     "module": "<module {}>",
     "opaque": "<{}>",
 }
+
+
+def _repr_text(value: dict[str, Any], chars: int) -> str:
+    """How a value of a standard type shows itself; its type where that is long, or is no code.
+
+    A pattern of `re` cuts its own text at 200 characters, in the middle of a string.
+    """
+    shown: str = value["repr"]
+    is_short = len(shown) <= max(_SHORT_REPR, chars)
+    return shown if is_short and shown.isprintable() and _is_code(shown) else _type_of_repr(value)
+
+
+_SHORT_REPR: Final = 60
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_code(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _type_of_repr(value: dict[str, Any]) -> str:
+    return f"<{_word(value['type'].rpartition('.')[2])}>"
 
 
 def _int_text(inner: Any, chars: int) -> str:

@@ -246,3 +246,12 @@ def test_a_loop_without_items_is_named_by_its_condition(recorded):
 
     assert " of the loop with the condition `n > 0`" in told
     assert prove(told, trace).failed == []
+
+
+def test_a_called_function_of_a_library_is_not_said_to_go_on(recorded):
+    trace = recorded("from math import gcd as main\n", "main", 4, 6)
+
+    told = narrate(trace).text
+
+    assert told.endswith("The record holds nothing of main, which is no code of the program.")
+    assert list(prove(told, trace).verdicts) == []

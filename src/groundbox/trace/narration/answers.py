@@ -21,6 +21,10 @@ def answer_of(trace: Trace) -> Sentence:
     module = next((root for root in trace.structure.roots if root.name == "<module>"), None)
     if root is None and module is not None and module.outcome == "unwind":
         return _raised(trace, module, "the program")
+    if root is None and module is not None and entry.call in trace.state_at(module.last).names(module.frame):
+        told = claim(ClaimKind.ANSWER, [module.last], module.frame, entry.call, "")
+        text = f"The record holds nothing of {entry.call}, which is no code of the program."
+        return Sentence(text=text, claims=(told,))
     if root is None or root.outcome == "open":
         return _unfinished(trace, entry.call)
     state = trace.state_at(root.last)

@@ -145,6 +145,8 @@ def _is_better_whole(state: State, change: Note) -> bool:
 def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, whys: Mapping[str, Why]) -> Worded:
     subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
     value = state.text(place.new, MAX_ITEM)
+    if place.old == value and "…" not in value and "<" not in value:
+        return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
     why = whys.get(subject)
     if why is not None and why.by is not None and why.result == value and place.old is not None:
         kind = "value.grows" if why.sign == "+" else "value.falls"

@@ -82,6 +82,7 @@ PHRASES: Final = MappingProxyType(
             "{name} is the same {thing} as {other}, {value}",
             "now {name} is the same {thing} as {other}, {value}",
         ),
+        "item.same": ("{name} stays {value}", "{name} remains {value}"),
         "item.new": ("{name} becomes {value}", "{name} is set to {value}", "{name} = {value} is entered"),
         # objects change
         "list.append": ("{item} is appended to {name}{which}", "{name} gets {item} at its end{and_}"),
@@ -164,6 +165,10 @@ PHRASES: Final = MappingProxyType(
         "call.left_out": (
             "{count} calls in this line are left out here",
             "{count} calls of this line are not told here",
+        ),
+        "yield.left_out": (
+            "{count} values that it gives are left out here",
+            "{count} values that it gives are not told here",
         ),
         "call.made": ("{value} is made", "this makes {value}"),
         "return": ("{function} returns {value}", "{function} gives back {value}"),

@@ -127,7 +127,8 @@ class Statements:
     def _left_out(self, step: Step, where: Where) -> Sequence[int]:
         """Of many calls in one line, as of a key function, the first ones and the last one are told."""
         most = self._telling.policy.calls_in_line
-        refs = sorted([call.first for call in step.calls if not is_unnamed(call)] + list(step.resumes))
+        going_on = [ref for ref in step.resumes if not self._is_of_an_expression(ref)]
+        refs = sorted([call.first for call in step.calls if not is_unnamed(call)] + going_on)
         if most is None or where.level == Level.SILENT:
             return ()
         most = most if where.level == Level.FULL else min(most, 2)
@@ -135,9 +136,18 @@ class Statements:
             return ()
         return refs[most - 1 : -1]
 
+    def _is_of_an_expression(self, ref: int) -> bool:
+        """Whether what goes on at a record is a generator expression: nobody calls its items."""
+        record = self._telling.trace.records[ref]
+        activation = self._telling.trace.structure.activations.get(getattr(record, "f", 0))
+        return activation is not None and is_unnamed(activation)
+
     def _say_left_out(self, step: Step, refs: Sequence[int]) -> None:
         count = f"{len(refs)} more"
-        text = self._telling.voice.say("call.left_out", count=count)
+        records = self._telling.trace.records
+        frames = {getattr(records[ref], "f", 0) if ref in step.resumes else 0 for ref in (*refs, *step.resumes[-1:])}
+        is_one_generator = len(frames) == 1 and 0 not in frames  # which goes on after them: each of them gave a value
+        text = self._telling.voice.say("yield.left_out" if is_one_generator else "call.left_out", count=count)
         self._telling.draft.say(text, claim(ClaimKind.COUNT, refs, step.frame, "calls", str(len(refs))))
 
     def _says_result(self, step: Step) -> bool:

@@ -54,6 +54,7 @@ class Telling:
         self.generators = frozenset(record.f for record in self.trace.records if isinstance(record, Yield))
         self._disturbed = _disturbed(self.trace.structure.syntax.tree)
         self._lines = lines_of(source)
+        self._parameters = _parameters(self.trace.structure.syntax.tree)
         self._own_truth = "__bool__" in source or "__len__" in source
 
     def advance(self, t: int) -> None:
@@ -112,6 +113,10 @@ class Telling:
         """Whether another statement of its line may have changed what it assigned."""
         return statement in self._disturbed
 
+    def parameters(self, activation: Activation) -> ast.arguments | None:
+        """How the function that runs is declared."""
+        return self._parameters.get(getattr(self.trace.records[activation.first], "n", 0))
+
     def code_name(self, frame: int) -> str:
         """The qualified name of the code that a frame runs."""
         return self.state.frames[frame].name
@@ -130,7 +135,7 @@ class Telling:
         """A condition in words, with its reason; only the reason where the condition was told before."""
         if reason is not None and brief and (truth or leads):
             return reason
-        code = self.code(test) or "the test"
+        code = self.code(test) or f"the test on line {test.lineno}"
         if brief and len(code) > MAX_CODE and reason is not None:
             return self.voice.say("condition.false.long", reason=reason)
         kind = "condition." + ("true" if truth else "false")
@@ -143,6 +148,12 @@ class Telling:
     def exception(self, record: Raise) -> str:
         """An exception as its class would be called: `KeyError('x')`."""
         return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
+
+
+def _parameters(tree: ast.Module | None) -> dict[int, ast.arguments]:
+    """The parameters of each function by its first line, that of a decorator if it has one."""
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
+    return {min((node.lineno, *(each.lineno for each in node.decorator_list))): node.args for node in functions}
 
 
 def _says_no_more(test: ast.expr) -> bool:

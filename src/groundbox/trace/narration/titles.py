@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from groundbox.trace.narration.telling import Telling
@@ -27,8 +27,11 @@ def title(telling: Telling, activation: Activation) -> str:
     """
     if activation.name not in telling.recursive:
         return f"`{activation.short_name}`"
-    items = arguments_of(activation)
-    texts = [name if ref_of(value) is not None else _argument(telling, activation, value) for name, value in items]
+    texts = _written(
+        telling,
+        activation,
+        lambda name, value: name or "..." if ref_of(value) is not None else _argument(telling, activation, value),
+    )
     return f"`{activation.short_name}({', '.join(texts)})`"
 
 
@@ -43,10 +46,44 @@ def call_text(telling: Telling, activation: Activation, *, past: bool = False) -
         owner = telling.text(next(iter(activation.args.values())), 1000)
         if len(owner) <= MAX_ARGUMENT:
             return f"`{activation.short_name}({owner})`"
-    texts = [
-        "..." if past and ref_of(value) is not None else _argument(telling, activation, value) for _, value in items
-    ]
+    texts = _written(
+        telling,
+        activation,
+        lambda _, value: "..." if past and ref_of(value) is not None else _argument(telling, activation, value),
+    )
     return f"`{activation.short_name}({', '.join(texts)})`"
+
+
+def _written(telling: Telling, activation: Activation, write: Callable[[str, V], str]) -> list[str]:
+    """The arguments as a call has them: those of `*args` one by one, those of `**options` by their names.
+
+    Args:
+        write: The text of a value; without a name for one of many.
+    """
+    function = telling.parameters(activation)
+    spread, options = (getattr(each, "arg", "") for each in (function.vararg, function.kwarg)) if function else ("", "")
+    keywords = {each.arg for each in function.kwonlyargs} if function and spread else set()
+    texts: list[str] = []
+    for name, value in arguments_of(activation):
+        if name == spread and isinstance(value, dict) and "tuple" in value:
+            texts += [write("", each) for each in value["tuple"]] + (["..."] if value.get("elided") else [])
+        elif name == options:
+            texts += _options(telling, value, write)
+        else:
+            texts.append(f"{name}={write('', value)}" if name in keywords else write(name, value))
+    return sorted(texts, key=_is_by_name)
+
+
+def _is_by_name(text: str) -> bool:
+    return text.partition("=")[0].isidentifier() and "=" in text
+
+
+def _options(telling: Telling, value: V, write: Callable[[str, V], str]) -> list[str]:
+    held = telling.state.heap.get(ref_of(value) or 0)
+    pairs = list(held.pairs.values()) if held is not None and held.pairs is not None else []
+    if held is None or held.unknown_pairs or not all(isinstance(key, str) and key.isidentifier() for key, _ in pairs):
+        return ["..."]
+    return [f"{key}={write('', each)}" for key, each in pairs]
 
 
 def _argument(telling: Telling, activation: Activation, value: V) -> str:

@@ -7,7 +7,7 @@ import dataclasses
 from enum import StrEnum
 from typing import Any
 
-from groundbox.trace.proof.values.things import Part
+from groundbox.trace.proof.values.things import Opaque, Part
 
 
 class Kind(StrEnum):
@@ -119,12 +119,14 @@ class Truth(Claim):
 
     `given` are the values that the sentence has said of names in the test: `when x is 7, x % 2 == 0 is true`.
     `put_otherwise`: the text has words for the test, so that the program may ask it in another form: `xs is empty`.
+    `line`: where the test stands, of which the text says no more: `the test on line 7 is false`.
     """
 
     test: ast.expr | None
     truth: bool
     given: tuple[Has, ...] = ()
     put_otherwise: bool = False
+    line: int | None = None
 
     @property
     def kind(self) -> Kind:
@@ -148,13 +150,18 @@ class Called(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Returned(Claim):
-    """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running."""
+    """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running.
+
+    Attributes:
+        call: The call as the text writes it, where it may be one of a namesake in a standard type: `options.get(3)`.
+    """
 
     function: str | None
     arguments: tuple[tuple[str | None, ast.expr], ...] | None
     value: ast.expr
     yields: bool = False
     about: bool = False
+    call: ast.Call | None = None
 
     @property
     def kind(self) -> Kind:
@@ -349,7 +356,7 @@ class Raised(Claim):
     """An exception of this type comes up; `handled` True: and a handler takes it."""
 
     type: str | None
-    message: str | Part | None = None
+    message: str | Part | Opaque | None = None
     handled: bool | None = None
     by: str | None = None
 

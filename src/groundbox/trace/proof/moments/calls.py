@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import bisect
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 from groundbox.trace.proof.claims import Called, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
@@ -29,18 +31,34 @@ def is_given(search: Search, claim: Called | Kept | Returned, activation: Activa
         return True
     search.ledger.spend()
     params = [name for name in activation.args if not (name in ("self", "cls") and next(iter(activation.args)) == name)]
-    if len([name for name, _ in claim.arguments if name is None]) == len(activation.args):
-        params = list(activation.args)  # a method called with its object, as `Node.show(node)`
-    if isinstance(claim, Called) and not claim.whole:
-        pass
-    elif len([name for name, _ in claim.arguments if name is None]) > len(params):
+    whole = list(activation.args)  # with its object, as in `Node.show(node)`
+    count = len([name for name, _ in claim.arguments if name is None])
+    declared = search.parameters(activation)
+    if declared is not None and declared.vararg is not None and declared.vararg.arg in params:
+        by_name = {each.arg for each in (*declared.kwonlyargs, declared.kwarg) if each is not None}
+        rows = [[name for name in row if name not in by_name] for row in (params, whole)]
+        spread = any(_are_given(search, claim, activation, row, declared.vararg.arg) for row in rows)
+        as_parameters = [row for row in (params, whole) if count > row.index(declared.vararg.arg) or not count]
+        return spread or (
+            bool(claim.arguments) and any(_are_given(search, claim, activation, row, None) for row in as_parameters)
+        )
+    if count == len(whole):
+        return _are_given(search, claim, activation, whole, None)
+    if count > len(params) and (not isinstance(claim, Called) or claim.whole):
         return False
+    return _are_given(search, claim, activation, params, None)
+
+
+def _are_given(
+    search: Search, claim: Called | Kept | Returned, activation: Activation, params: list[str], spread: str | None
+) -> bool:
+    """Whether the arguments have these parameters' values."""
     positional = iter(params)
-    for name, node in claim.arguments:
+    for name, node in _gathered(claim.arguments or (), params, spread):
         key = name if name is not None else next(positional, None)
-        if key is None or key not in activation.args:
+        held = _held(search, activation, key)
+        if key is None or held is None:
             return False
-        actual = search.ledger.memory.read(activation.args[key], activation.first)
         if (isinstance(node, ast.Name) and node.id == key) or is_gap(node):
             continue  # `f(graph, 1)`, where the value is too long to be shown
         known, said = said_value(node)
@@ -48,6 +66,29 @@ def is_given(search: Search, claim: Called | Kept | Returned, activation: Activa
             value = said if known else search.ledger.value(node, activation.first - 1)
         except Unknowable:
             continue
-        if not same(value, actual):
+        if not same(value, held[0]):
             return False
     return True
+
+
+def _held(search: Search, activation: Activation, key: str | None) -> tuple[Any] | None:
+    """What a parameter was given, or `**options` by that name."""
+    read = search.ledger.memory.read
+    if key is not None and key in activation.args:
+        return (read(activation.args[key], activation.first),)
+    declared = search.parameters(activation)
+    rest = activation.args.get(declared.kwarg.arg) if declared is not None and declared.kwarg is not None else None
+    options = read(rest, activation.first)
+    return (options[key],) if isinstance(options, dict) and key in options else None
+
+
+def _gathered(
+    given: Sequence[tuple[str | None, ast.expr]], params: Sequence[str], spread: str | None
+) -> Sequence[tuple[str | None, ast.expr]]:
+    """The arguments by parameter: those that come to `*args` are one tuple."""
+    if spread is None or spread not in params:
+        return given
+    at = params.index(spread)
+    values = [node for name, node in given if name is None]
+    rest = [] if len(values) < at else [(spread, ast.Tuple(values[at:], ast.Load()))]
+    return [*((None, node) for node in values[:at]), *rest, *((name, node) for name, node in given if name is not None)]

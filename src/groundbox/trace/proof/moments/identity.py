@@ -33,12 +33,28 @@ def label_of(ledger: Ledger, node: ast.expr, t: int) -> int | None:
     return found[0] if found else None
 
 
+def _item_of_tuple(ledger: Ledger, holder: dict[str, Any], index: ast.expr, t: int) -> Any:
+    try:
+        at = ledger.value(index, t)
+    except Unknowable:
+        return None
+    head, tail = holder["tuple"], holder.get("tail", ())
+    length = len(head) + holder.get("elided", 0) + len(tail)
+    if type(at) is not int or not -length <= at < length:
+        return None
+    at %= length
+    return head[at] if at < len(head) else tail[at - length] if at >= length - len(tail) else None
+
+
 def _value(ledger: Ledger, node: ast.expr, t: int) -> Any:
     if isinstance(node, ast.Name):
         value = ledger.frames.visible(node.id, t)
         return None if isinstance(value, Thing) else value
     if not isinstance(node, ast.Attribute | ast.Subscript):
         return None
+    holder = _value(ledger, node.value, t)
+    if isinstance(node, ast.Subscript) and isinstance(holder, dict) and "tuple" in holder:
+        return _item_of_tuple(ledger, holder, node.slice, t)
     owner = label_of(ledger, node.value, t)
     obj = ledger.memory.object(owner, t) if owner is not None else None
     if obj is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import bisect
 import itertools
 from collections.abc import Iterator
@@ -15,13 +16,17 @@ from groundbox.trace.proof.moments.search import Search, entries_from
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.records.memory import equal
+from groundbox.trace.proof.records.outcomes import assigned
 from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
-from groundbox.trace.structure import Activation
+from groundbox.trace.proof.values.functions import METHODS
+from groundbox.trace.structure import Activation, Step
 
 
 def returned(search: Search, claim: Returned, low: int, now: int, after: int) -> Hit | None:
     """The call returns the value, or gives it out."""
+    if claim.call is not None and (method := _of_a_standard_type(search, claim.call, now)) is not None:
+        return Hit(now, now) if search.sayer(claim.value, about=claim.about)(method[0], now) else None
     if claim.yields:
         found = _yielded(search, claim, low, after)
         if found is not None:
@@ -45,6 +50,17 @@ def _returns_from(search: Search, claim: Returned, low: int) -> Iterator[Activat
     rows = ledger.course.returns if name is None else ledger.calls.returns_of(name)
     later = itertools.islice(rows, bisect.bisect_left(rows, low, key=lambda each: each.last), None)
     return (each for each in later if (_is_a_call(each) if name is None else is_given(search, claim, each)))
+
+
+def _of_a_standard_type(search: Search, call: ast.Call, now: int) -> tuple[Any] | None:
+    """What a method of a builtin type gives, though the program has a function of that name; None for all others."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    try:
+        owner = search.ledger.value(call.func.value, now)
+        return (search.ledger.value(call, now),) if type(owner) in METHODS else None
+    except Unknowable:
+        return None
 
 
 def given(ledger: Ledger, claim: Returned, activation: Activation) -> Any:
@@ -75,11 +91,19 @@ def _is_kept(search: Search, claim: Kept, entry: Entry) -> bool:
     step = search.ledger.course.step_of(entry.t)
     return step is not None and any(
         call.outcome == "return"
-        and is_called(call, claim.function)
+        and (is_called(call, claim.function) or _is_object_called(claim.function, call, step))
         and is_given(search, claim, call)
         and equal(search.ledger.memory.read(call.value, entry.t), entry.new)
         for call in step.calls
     )
+
+
+def _is_object_called(name: str, call: Activation, step: Step) -> bool:
+    """Whether the call is one of an object's `__call__`, and a step keeps what the object of that name gave."""
+    values = [value for _, value in assigned(step.statement)] if step.statement is not None else []
+    called = [value.func for value in values if isinstance(value, ast.Call)]
+    last = [each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "") for each in called]
+    return call.name.endswith(".__call__") and name.rpartition(".")[2] in last
 
 
 def may_return(search: Search, claim: Returned, activation: Activation) -> bool:

@@ -22,7 +22,7 @@ from groundbox.trace.proof.records.ledger import Ledger
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.evaluation import written
 from groundbox.trace.proof.values.likeness import EMPTY, is_written, said_value, same
-from groundbox.trace.structure import Step
+from groundbox.trace.structure import Activation, Step
 
 _FEW: Final = 3
 """Steps that are looked at for a statement that is told where it runs."""
@@ -42,6 +42,17 @@ class Search:
     def deltas(self) -> Sequence[Delta]:
         """All changes of containers, in order."""
         return deltas(self.ledger)
+
+    def parameters(self, activation: Activation) -> ast.arguments | None:
+        """How the function that runs is declared."""
+        return self._parameters.get(getattr(self.record(activation.first), "n", 0))
+
+    @cached_property
+    def _parameters(self) -> dict[int, ast.arguments]:
+        """Of each function, by the line at which it begins, decorators included."""
+        tree = self.ledger.structure.syntax.tree
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)] if tree is not None else []
+        return {min((node.lineno, *(each.lineno for each in node.decorator_list))): node.args for node in found}
 
     def record(self, t: int) -> Any:
         """The record, or None outside the trace."""

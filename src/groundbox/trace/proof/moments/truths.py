@@ -13,6 +13,7 @@ from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.identity import label_of
 from groundbox.trace.proof.moments.numbers import is_known
 from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.records.course import Condition
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in
 from groundbox.trace.proof.values.evaluation import evaluate, no_names
@@ -44,7 +45,9 @@ def _still(search: Search, given: Has, t: int) -> bool:
 
 def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None:
     if claim.test is None:
-        return _earlier_condition(search, claim, low) if claim.recap else _next_condition(search, claim, now)
+        if claim.recap:
+            return _earlier_condition(search, claim, low)
+        return _next_condition(search, claim, now) if claim.line is None else _on_its_line(search, claim, now)
     grounded, hit = search.conditions.first(claim.test, claim.truth, low, lambda t: _fits(search, claim, t))
     if grounded and claim.put_otherwise:
         return _in_either_form(search, claim, low, hit)
@@ -104,8 +107,26 @@ def _is_same_object(search: Search, claim: Truth, test: ast.Compare, low: int) -
 def _earlier_condition(search: Search, claim: Truth, low: int) -> Hit | None:
     """`earlier, the test was false`: some test was."""
     at = bisect.bisect_left(search.ledger.course.condition_times, low)
-    found = next((each for each in search.ledger.course.conditions[at:] if each.truth is claim.truth), None)
+    rest = search.ledger.course.conditions[at:]
+    found = next((each for each in rest if each.truth is claim.truth and _is_on_line(each, claim.line)), None)
     return Hit(found.t, found.t) if found is not None else None
+
+
+def _on_its_line(search: Search, claim: Truth, now: int) -> Hit | None:
+    """The test of a line, where it is asked now or as soon as it is asked again."""
+    course = search.ledger.course
+    at = bisect.bisect_left(course.condition_times, now)
+    step = course.step_of(now)
+    asked = [each for each in course.conditions[max(0, at - 1) : at] if step is not None and each.t == step.step]
+    coming = next((each for each in course.conditions[at:] if _is_on_line(each, claim.line)), None)
+    for each in (*search.conditions.going_on(now), *asked, *([coming] if coming is not None else ())):
+        if each.truth is claim.truth and _is_on_line(each, claim.line):
+            return Hit(max(now, each.t), each.t)
+    return None
+
+
+def _is_on_line(condition: Condition, line: int | None) -> bool:
+    return line is None or condition.test.lineno <= line <= (condition.test.end_lineno or line)
 
 
 def _next_condition(search: Search, claim: Truth, now: int) -> Hit | None:

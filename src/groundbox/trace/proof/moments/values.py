@@ -17,6 +17,7 @@ from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in
 from groundbox.trace.proof.values.likeness import said_value, same
+from groundbox.trace.proof.values.things import Thing, Written
 
 
 def has(search: Search, claim: Has, low: int, now: int, after: int) -> Hit | None:
@@ -64,6 +65,9 @@ def yields(search: Search, claim: Yields, low: int, now: int, after: int) -> Hit
     known, said = said_value(claim.value)
     if not known:
         raise Uncheckable("the value cannot be worked out")
+    going_on = search.ledger.course.open_steps(now)[:1] if isinstance(said, Thing | Written) else []
+    if going_on:  # an instance may be told after calls that were made while it was
+        low = min(low, going_on[0].step)
     for t in range(low, len(search.ledger.records)):
         value = _new_value(search.ledger.records[t])
         if value is None:

@@ -70,8 +70,7 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
     if isinstance(before, set) and isinstance(after, set):
         return list(after - before), list(before - after)
     if isinstance(before, Part) or isinstance(after, Part):
-        items = [ledger.memory.read(item, t) for item in record.items or ()]
-        return ([], items) if record.op == "discard" else (items, _removed(before, record))
+        return _part_difference(before, after, record, ledger, t)
     try:
         old, new = list(before), list(after)
     except TypeError:
@@ -82,6 +81,22 @@ def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, 
 def _is_new(one: Any, other: Any) -> bool:
     """Whether two items differ. Most in a long container are one object, and plain."""
     return not (one is other and type(one) in _PLAIN) and not same(one, other)
+
+
+def _part_difference(
+    before: Any, after: Any, record: schema.Mutate, ledger: Ledger, t: int
+) -> tuple[list[Any], list[Any]]:
+    """What the record itself names, since not everything of the container is shown."""
+    items = [ledger.memory.read(item, t) for item in record.items or ()]
+    if record.op == "discard":
+        return [], items
+    if "dict" not in (getattr(before, "type", ""), getattr(after, "type", "")):
+        return items, _removed(before, record)
+    if record.op == "remove":
+        return [], [ledger.memory.read(key, t) for key in record.at or ()]
+    places = record.at or () if record.op == "set" else ()
+    pairs = [tuple(ledger.memory.read(part, t) for part in place) for place in places]
+    return [part for pair in pairs for part in (*pair, pair)], []
 
 
 def _removed(before: Any, record: schema.Mutate) -> list[Any]:

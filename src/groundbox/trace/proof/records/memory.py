@@ -6,6 +6,7 @@ What such a value is when it is no builtin, or not wholly shown, is told in `val
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
@@ -72,7 +73,8 @@ class Memory:
                 return _tuple(items, value.get("class"))
             return Part("tuple", items, [self._read(item, t, within, whole) for item in value.get("tail", ())],
                         len(items) + len(value.get("tail", ())) + value["elided"])  # fmt: skip
-        return _plain(value, [self._read(item, t, within, whole) for item in value.get("frozenset", ())])
+        frozen = [*value.get("frozenset", ()), *value.get("tail", ())]
+        return _plain(value, [self._read(item, t, within, whole) for item in frozen])
 
     def _object(self, label: int, t: int, within: tuple[int, ...]) -> Reading:
         times = self._times.get(label)
@@ -97,12 +99,26 @@ class Memory:
         earlier = latest(self._kept[obj.label], t) if found.row is not None else None
         again = found.take_over(earlier, t) if earlier is not None else None
         if again is None:
-            found.value = _of_class(self._whole(found, obj, t, within, (obj.label, since)), obj.class_)
-            if type(found.value) is dict and not _are_fixed(found.value, obj):
+            whole = self._whole(found, obj, t, within, (obj.label, since))
+            found.value = self._of_class(whole, obj, t, within, found)
+            if type(found.value) is not list and not (type(found.value) is dict and _are_fixed(found.value, obj)):
                 found.row = None
             return
         for place in again:
             self._renew(found, place, t, within)
+
+    def _of_class(self, value: Any, obj: Obj, t: int, within: tuple[int, ...], found: Reading) -> Any:
+        """A list, dict or set with its class and attributes, where that is none of the standard ones."""
+        name = obj.class_
+        kind = _OWN.get(type(value))
+        if name is None or name in STANDARD or (kind is None and not isinstance(value, Part)):
+            return value
+        attrs = {each: self._read(part, t, within, found) for each, part in obj.attrs.items()}
+        if kind is None:
+            return dataclasses.replace(value, name=name, attrs=attrs)
+        owned = kind(value)
+        owned.name, owned.attrs = name, attrs
+        return owned
 
     def _renew(self, found: Reading, place: int, t: int, within: tuple[int, ...]) -> None:
         """Read one part of a reading that was taken over."""
@@ -158,16 +174,6 @@ class Memory:
         return Part(obj.type, ends[0], ends[1], len(obj.items), runs, origin)
 
 
-def _of_class(value: Any, name: str | None) -> Any:
-    """A list, dict or set with its class, where that is none of the standard ones."""
-    kind = _OWN.get(type(value))
-    if kind is None or name is None or name in STANDARD:
-        return value
-    owned = kind(value)
-    owned.name = name
-    return owned
-
-
 def _are_fixed(read: dict[Any, Any], obj: Obj) -> bool:
     """Whether the keys of a dict stay what they are, each of them another one."""
     keys = [key for key, _ in (obj.pairs or {}).values()]
@@ -185,9 +191,11 @@ def _tuple(items: list[Any], name: str | None) -> tuple[Any, ...]:
 def _sequence(type: str, items: list[Any], origin: tuple[int, int]) -> Any:
     if type == "set":
         try:
-            return set(items)
+            found = set(items)
         except TypeError:
             return Part("set", items, [], len(items), origin=origin)
+        # functions and classes are known by name only: two of one name are two items all the same
+        return found if len(found) == len(items) else Part("set", items, [], len(items), origin=origin)
     return items
 
 
@@ -196,7 +204,8 @@ def _dict(pairs: list[tuple[Any, Any]], unknown: int, origin: tuple[int, int]) -
         known = dict(pairs)
     except TypeError:
         return Part("dict", pairs, [], len(pairs) + unknown, origin=origin)
-    return Part("dict", pairs, [], len(pairs) + unknown, origin=origin) if unknown else known
+    is_whole = not unknown and len(known) == len(pairs)
+    return known if is_whole else Part("dict", pairs, [], len(pairs) + unknown, origin=origin)
 
 
 def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
@@ -218,12 +227,15 @@ def _plain(value: dict[str, Any], frozen: list[Any]) -> Any:
         length = value["bytes"]["len"]
         return shown if len(shown) == length else Part("bytes", shown, b"", length)
     if "frozenset" in value:
-        return frozenset(frozen) if not value.get("elided") else Part("frozenset", frozen, [], len(frozen))
+        elided = value.get("elided", 0)
+        found = frozenset(frozen)
+        is_whole = not elided and len(found) == len(frozen)
+        return found if is_whole else Part("frozenset", frozen, [], len(frozen) + elided)
     if "range" in value:
         return range(*value["range"])
     for kind in ("function", "builtin", "method", "module", "repr", "opaque", "class"):
         if kind in value:
-            return Thing(kind, str(value[kind]))
+            return Thing(kind, str(value[kind]), type=str(value.get("type", "")).rpartition(".")[2])
     return Thing("opaque", "?")
 
 
@@ -247,6 +259,8 @@ def equal(left: Any, right: Any) -> bool:
         return False
     if isinstance(left, Thing):
         return bool(left == right) and equal(left.attrs, right.attrs)
+    if isinstance(left, OwnList | OwnDict | OwnSet) and not equal(left.attrs, right.attrs):
+        return False
     if isinstance(left, Part):
         known = left.origin is not None and left.origin == right.origin
         if left.type == "int":

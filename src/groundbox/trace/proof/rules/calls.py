@@ -103,7 +103,11 @@ def runs(draft: Draft, at: int) -> bool:
         and (phrase.low(at) not in ("starts", "begins") or phrase.low(at + 1) not in ("at", "as"))
     ):
         if phrase.low(at) == "gets" or phrase.low(at) == "receives":
+            used = set(draft.used)
             given, end = call_with(draft, at + 1)
+            if phrase.low(end) == "at":  # a list whose name is that of a function, too: `nodes gets v = 3 at its end`
+                draft.used = used
+                return False
             if given:
                 draft.add(Called, left, end - 1, function=function_name(node), arguments=tuple(given), whole=False)
             return bool(given)

@@ -8,7 +8,7 @@ from typing import Final
 
 from groundbox.trace.proof.claims import AtLine, Counted, InIteration, Iterated, Span
 from groundbox.trace.proof.claims import words as words_of
-from groundbox.trace.proof.rules.operands import function_name
+from groundbox.trace.proof.rules.operands import TESTED, function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.text.phrase import NUMBERS, ORDINALS
 from groundbox.trace.proof.text.tokens import NUMBER
@@ -134,6 +134,8 @@ def line(draft: Draft, at: int) -> bool:
     number = _number(draft, at + 1)
     if number is None or draft.phrase.items[at].code or draft.phrase.low(at + 2) == "=":
         return False
+    if draft.phrase.low(at - 2) in TESTED:
+        return False  # `the test on line 7`
     draft.add(AtLine, at, at + 1, line=number)
     return True
 

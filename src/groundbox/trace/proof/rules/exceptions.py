@@ -12,7 +12,7 @@ from groundbox.trace.proof.rules.operands import function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.text.phrase import ADVERBS
 from groundbox.trace.proof.values.evaluation import literal
-from groundbox.trace.proof.values.things import Part
+from groundbox.trace.proof.values.things import Opaque, Part
 
 _EXCEPTIONS: Final = frozenset(
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
@@ -80,7 +80,7 @@ def message(draft: Draft, at: int) -> bool:
     return True
 
 
-def message_of(draft: Draft, at: int) -> tuple[str, str | Part | None] | None:
+def message_of(draft: Draft, at: int) -> tuple[str, str | Part | Opaque | None] | None:
     """The exception that an item names, and its message: `ValueError`, `ValueError('x')`."""
     if not 0 <= at < len(draft.phrase.items):
         return None
@@ -90,7 +90,7 @@ def message_of(draft: Draft, at: int) -> tuple[str, str | Part | None] | None:
         return None
     if isinstance(node, ast.Call) and len(node.args) == 1:
         known, value = literal(node.args[0])
-        return name, (value if isinstance(value, Part) else str(value)) if known else None
+        return name, (value if isinstance(value, Part | Opaque) else str(value)) if known else None
     return name, None
 
 

@@ -19,6 +19,7 @@ _NOT_A_VALUE: Final = vocabulary(
 BEFORE_A_THING: Final = frozenset(
     ["the", "a", "an", "value", "of", "list", "queue", "stack", "set", "end", "front", "back", "its", "dictionary"]
 )
+TESTED: Final = frozenset({"condition", "test", "check", "comparison", "guard"})
 _PLACES: Final = (ast.Name, ast.Attribute, ast.Subscript)
 
 

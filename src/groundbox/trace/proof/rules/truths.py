@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import Held, How, Truth
-from groundbox.trace.proof.rules.operands import is_place
+from groundbox.trace.proof.rules.operands import TESTED, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import has_value
 from groundbox.trace.proof.text.phrase import ADVERBS
 
 TRUE: Final = frozenset({"true", "satisfied", "met", "truthy", "yes", "fulfilled"})
 FALSE: Final = frozenset({"false", "unsatisfied", "falsy", "no", "falsey", "violated"})
-_CONDITION: Final = frozenset({"condition", "test", "check", "comparison", "guard"})
 TESTS: Final = (ast.Compare, ast.BoolOp)
 
 
@@ -23,7 +22,7 @@ def true_or_false(draft: Draft, at: int, after: int, negated: bool) -> bool:
     node = phrase.node(after)
     truth = (phrase.low(after) in TRUE or getattr(node, "value", None) is True) is not negated
     left = phrase.left(at)
-    if left is None:
+    if left is None or _line_of_a_test(draft, left) is not None:
         return _the_condition(draft, at, after, truth)
     subject = phrase.node(left)
     literally = phrase.low(after) in ("true", "false")
@@ -80,12 +79,23 @@ def never(draft: Draft, at: int, after: int, negated: bool) -> bool:
 
 
 def _the_condition(draft: Draft, at: int, after: int, truth: bool) -> bool:
-    """`the condition is false`."""
+    """`the condition is false`, `the test on line 7 holds`."""
+    line = _line_of_a_test(draft, at - 1)
+    if line is not None:
+        draft.add(Truth, at - 4, after, test=None, truth=truth, line=line)
+        return True
     words = draft.phrase.lows[max(0, at - 4) : at]
-    if not _CONDITION & set(words) or {"none", "neither", "no", "each", "every", "both", "all"} & set(words):
+    if not TESTED & set(words) or {"none", "neither", "no", "each", "every", "both", "all"} & set(words):
         return False
     draft.add(Truth, at - 1, after, test=None, truth=truth)
     return True
+
+
+def _line_of_a_test(draft: Draft, left: int) -> int | None:
+    """The line that `the test on line 7` names, where its number stands at `left`."""
+    number = getattr(draft.phrase.node(left), "value", None)
+    words = [draft.phrase.low(left - back) for back in (3, 2, 1)]
+    return number if type(number) is int and words[0] in TESTED and words[1:] == ["on", "line"] else None
 
 
 def holds(draft: Draft, at: int) -> bool:
@@ -98,7 +108,7 @@ def holds(draft: Draft, at: int) -> bool:
     elif phrase.low(at - 1) in ("doesn't", "don't", "didn't"):
         begin, truth = at - 1, not truth
     left = phrase.left(begin)
-    if left is None:
+    if left is None or _line_of_a_test(draft, left) is not None:
         return _the_condition(draft, begin, at, truth)
     node = phrase.node(left)
     if isinstance(node, ast.Constant):

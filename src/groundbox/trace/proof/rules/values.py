@@ -74,6 +74,7 @@ def one(draft: Draft, subject: int, value: Value, how: How, *, first: int) -> bo
             arguments=arguments(node),
             value=parts[-1],
             about=about,
+            call=node if how is How.IS else None,
         )
     elif (
         is_place(node)

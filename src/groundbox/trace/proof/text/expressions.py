@@ -397,6 +397,6 @@ def _call(function: ast.expr, nodes: list[ast.expr | ast.keyword]) -> ast.Call:
 
 
 def _string(text: str, at: int) -> Parsed | None:
-    is_plain = "\\" not in text and text[0] != "b"
+    is_plain = "\\" not in text and text[0] in "'\""
     constant = ast.Constant(text[1:-1]) if is_plain else parse_source(text, most=len(text))  # a token has its own bound
     return Parsed(constant, at + 1) if isinstance(constant, ast.Constant) else Parsed(ast.Constant(text[1:-1]), at + 1)

@@ -126,7 +126,7 @@ def _mathematics(text: str) -> str:
 
 
 _MATHEMATICS: Final = re.compile(r"\$|\\\(|\\\[|\\(?:boxed|times|cdot|text|frac|bmod|leq?|geq?)\b")
-_QUOTED: Final = re.compile(r"(?<![\w'\"])(['\"])(?=[^\n]*[\\$])(?:\\.|(?!\1)[^\\\n])*\1(?!\w)")
+_QUOTED: Final = re.compile(r"(?<![\w'\"])[bu]?(['\"])(?=[^\n]*[\\$])(?:\\.|(?!\1)[^\\\n])*\1(?!\w)")
 _DOLLARS: Final = re.compile(r"\$(?=[^\s$])([^$\n'\"]{0,200})\$")
 _BRACED: Final = re.compile(r"\{([^{}:,\n]{0,80})\}")
 

@@ -250,11 +250,13 @@ def phrase(sentence: Sentence, text: str, spans: Sequence[tuple[int, int]], name
     tokens = sentence.tokens
     whole = _spans_by_start(spans, sentence)
     parse = parser(tokens, names)
-    at = 0
+    at = patterns = 0  # where the pattern ends of a `case`, whose names and values are no operands
     while at < len(tokens):
         token = tokens[at]
-        operand = _operand(tokens, at, text, whole, names, parse)
-        if operand is None:
+        pattern = whole.get(token.start, 0) if token.code and token.text == "case" else 0
+        operand = _operand(tokens, at, text, whole, names, parse) if token.start >= patterns else None
+        patterns = max(patterns, pattern)
+        if operand is None or pattern:
             items.append(Item(token.kind, token.low, token.start, token.end, None, token.code))
             at += 1
             continue

@@ -31,6 +31,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _QUOTES: Final = "'\""
+_PREFIXES: Final = "bu"
 
 
 class Token(NamedTuple):
@@ -98,7 +99,7 @@ def _opening(text: str, at: int) -> int | None:
     """Where the quote is that opens a string or bytes at `at`, if one may begin there."""
     if text[at] in _QUOTES:
         return at
-    is_prefix = text[at] == "b" and text[at + 1 : at + 2] in ("'", '"') and not text[at - 1 : at].isalnum()
+    is_prefix = text[at] in _PREFIXES and text[at + 1 : at + 2] in ("'", '"') and not text[at - 1 : at].isalnum()
     return at + 1 if is_prefix else None
 
 
@@ -127,7 +128,7 @@ def string_end(text: str, start: int, limit: int) -> tuple[bool, int]:
     if (
         start
         and text[start - 1].isalnum()
-        and not (text[start - 1] == "b" and not text[start - 2 : start - 1].isalnum())
+        and not (text[start - 1] in _PREFIXES and not text[start - 2 : start - 1].isalnum())
     ):
         return False, 0
     at, last = start + 1, min(limit, start + _LONGEST_STRING)

@@ -12,6 +12,7 @@ import warnings
 from typing import Final
 
 _LONGEST_SPAN: Final = 400
+_ASSIGNS: Final = re.compile(r"\s*\w+\s*:=")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -19,10 +20,12 @@ def parse_source(text: str, *, most: int = _LONGEST_SPAN) -> ast.expr | None:
     """A whole piece of code, of so many characters at most, as an expression, or None if it is none."""
     if not text.strip() or len(text) > most:
         return None
+    # `if found := look(x)` has no brackets around what the grammar reads as an expression in brackets only
+    code = f"({text.strip()})" if _ASSIGNS.match(text) else text.strip()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(text.strip(), mode="eval").body
+            return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 

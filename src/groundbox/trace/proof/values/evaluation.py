@@ -17,7 +17,7 @@ from groundbox.trace.proof.values.comprehensions import scopes
 from groundbox.trace.proof.values.functions import BUILTINS, CONSTANTS, MATH, METHODS, ORDERED, PADDING, STEEP
 from groundbox.trace.proof.values.keys import item_at
 from groundbox.trace.proof.values.operators import UNARY, arithmetic, compare, truth
-from groundbox.trace.proof.values.things import Array, Gap, Named, Part, Thing, Written
+from groundbox.trace.proof.values.things import Array, Gap, Named, OwnDict, OwnList, OwnSet, Part, Thing, Written
 
 _DEEPEST: Final = 40
 Lookup = Callable[[str], Any]
@@ -215,7 +215,7 @@ def _attribute(node: Any, lookup: Lookup, depth: int) -> Any:
     if node.attr in CONSTANTS and _is_math(node.value, lookup):
         return getattr(math, node.attr)
     owner = evaluate(node.value, lookup, depth)
-    if isinstance(owner, Thing) and node.attr in owner.attrs:
+    if isinstance(owner, Thing | OwnDict | OwnList | OwnSet | Part) and node.attr in owner.attrs:
         return _whole(owner.attrs[node.attr], lookup)
     raise Unknowable(f"no attribute {node.attr}")
 
@@ -237,6 +237,8 @@ def _call(node: Any, lookup: Lookup, depth: int) -> Any:
             if name:
                 raise
     last = name or getattr(node.func, "attr", "")
+    if lookup is no_functions and last == "compile" and ast.unparse(node.func) == "re.compile":
+        return Written(last, (), ast.unparse(node))
     if function is None and lookup is no_functions and name:
         return Written(name, tuple(_items(node.args, lookup, depth)), ast.unparse(node))
     if function is None and lookup is no_names:
@@ -288,8 +290,9 @@ def _instance(node: Any, name: str, lookup: Lookup, depth: int) -> Any:
     if lookup is no_names and ast.unparse(node.func).startswith(_SHOWN_WITH_MODULE):
         return Written(name, (), ast.unparse(node))
     given = [each for each in arguments if not (isinstance(each, ast.Constant) and _is_gap(each.value))]
-    if given and not node.keywords and _is_of_a_class(name):
-        return Written(name, tuple(_items(node.args, lookup, depth)), name)
+    if given and (_is_of_a_class(name) or lookup is no_functions):
+        attrs = {str(word.arg): evaluate(word.value, lookup, depth) for word in node.keywords}
+        return Written(name, tuple(_items(node.args, lookup, depth)), name, attrs)
     is_method = isinstance(node.func, ast.Attribute) and not _is_of_a_class(name) and lookup is not no_functions
     if given or not name or name in BUILTINS or is_method:
         raise Unknowable("keywords")

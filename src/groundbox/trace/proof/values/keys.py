@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.things import Opaque, Part, Thing, int_words
+
+_BY_NAME: Final = frozenset({"class", "function", "module"})
+"""Kinds that a text writes as `<class Point>`."""
 
 
 def item_at(owner: dict[Any, Any], index: Any) -> Any:
@@ -42,6 +45,8 @@ def is_key(said: Any, key: Any) -> bool:
     if isinstance(said, float):
         return isinstance(key, float) and math.isnan(key)
     if isinstance(said, Opaque):
+        if isinstance(key, Thing):
+            return key.kind in _BY_NAME and said.text.replace(" ", "") == f"{key.kind}{key.name}".replace(" ", "")
         return isinstance(key, Part) and key.type == "int" and said.text == int_words(key)
     if isinstance(said, Thing):
         return isinstance(key, Thing) and _is_instance(said, key)

@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.proof.values.code import parse_source
@@ -83,7 +83,8 @@ def same(said: Any, actual: Any, *, about: bool = False) -> bool:
         name = actual.name.replace(" ", "") if isinstance(actual, Thing) else ""
         if re.fullmatch(r"# ?\d+", said.text):  # an object inside itself, by its label
             return isinstance(actual, Thing) and actual.label == int(said.text[1:])
-        return bool(name) and name in said.text.replace(" ", "")
+        is_type = isinstance(actual, Thing) and actual.kind == "repr" and said.text == actual.type
+        return is_type or (bool(name) and name in said.text.replace(" ", ""))
     if isinstance(said, int | float | complex):
         return isinstance(actual, int | float | complex) and _same_number(said, actual, about)
     compare = _CONTAINERS.get(type(said))
@@ -186,18 +187,36 @@ def _same_ends(head: Any, gap: Gap, tail: Any, actual: Any, about: bool) -> bool
 
 def _same_set(said: Any, actual: Any, about: bool) -> bool:
     gap = next((item for item in said if isinstance(item, Gap)), None)
+    if gap is None and isinstance(actual, Part) and actual.type in ("set", "frozenset"):
+        return actual.length == len(actual.shown()) and _same_items(list(said), actual.shown(), about)
     if gap is None:
         if not isinstance(actual, set | frozenset) or len(said) != len(actual):
             return False
         if any(isinstance(item, Thing | Named | tuple | Part) or item != item for item in actual):
             return all(any(same(item, other, about=about) for other in actual) for item in said)
         return said == actual and _same_kinds(said, actual)
-    shown = set(actual.shown()) if isinstance(actual, Part) else actual
-    length = actual.length if isinstance(actual, Part) else len(actual) if hasattr(actual, "__len__") else -1
-    items = [item for item in said if item is not gap]
-    if not isinstance(shown, set | frozenset) or gap.count not in (None, length - len(items)):
+    is_part = isinstance(actual, Part) and actual.type in ("set", "frozenset")
+    if not is_part and not isinstance(actual, set | frozenset):
         return False
-    return all(any(same(item, other, about=about) for other in shown) for item in items)
+    shown, length = (actual.shown(), actual.length) if is_part else (list(actual), len(actual))
+    items = [item for item in said if item is not gap]
+    return gap.count in (None, length - len(items)) and _takes_one_each(items, shown, about)
+
+
+def _same_items(said: list[Any], shown: list[Any], about: bool) -> bool:
+    return len(said) == len(shown) and _takes_one_each(said, shown, about)
+
+
+def _takes_one_each(said: list[Any], shown: list[Any], about: bool) -> bool:
+    """Whether each item that is said is one of those that are shown, and no two are the same one."""
+    left = list(shown)
+    for item in said:
+        found = [at for at, other in enumerate(left) if same(item, other, about=about)]
+        if not found:
+            return False
+        # `<function execv>` has the names `exec` and `execv` in it, and is the longer one
+        del left[max(found, key=lambda at: len(getattr(left[at], "name", "")))]
+    return True
 
 
 def _same_kinds(said: Any, actual: Any) -> bool:
@@ -217,28 +236,31 @@ def _same_dict(said: Any, actual: Any, about: bool) -> bool:
     gap = next((key for key in said if isinstance(key, Gap)), None)
     if gap is not None:
         return _same_dict_part({key: value for key, value in said.items() if key is not gap}, gap, actual, about)
+    if isinstance(actual, Part) and actual.type == "dict":
+        return actual.length == len(actual.head) == len(said) and _has_pairs(actual.head, {}, said, about)
     if not isinstance(actual, dict) or len(said) != len(actual):
         return False
     if any(isinstance(key, tuple) or not _is_plain(key) for key in said):
-        return _has_pairs(actual, said, about)
+        return _has_pairs(list(actual.items()), actual, said, about)
     if not _same_kinds(said, actual):
         return False
     return all(key in actual and same(value, actual[key], about=about) for key, value in said.items())
 
 
 def _same_dict_part(said: dict[Any, Any], gap: Gap, actual: Any, about: bool) -> bool:
-    known = actual
-    length = len(actual) if isinstance(actual, dict) else 0
     if isinstance(actual, Part) and actual.type == "dict":
-        known, length = dict(actual.head), actual.length
-    if not isinstance(known, dict) or gap.count not in (None, length - len(said)):
+        pairs, length = actual.head, actual.length
+    elif isinstance(actual, dict):
+        pairs, length = list(actual.items()), len(actual)
+    else:
         return False
-    return _has_pairs(known, said, about)
+    known = actual if isinstance(actual, dict) else {}
+    return gap.count in (None, length - len(said)) and _has_pairs(pairs, known, said, about)
 
 
-def _has_pairs(known: dict[Any, Any], said: dict[Any, Any], about: bool) -> bool:
-    """Whether each pair is there; a key that is written like others takes one of them."""
-    left = list(known.items())
+def _has_pairs(pairs: Sequence[tuple[Any, Any]], known: Mapping[Any, Any], said: dict[Any, Any], about: bool) -> bool:
+    """Whether each pair is there; a key that is written like others takes one of them. `known`: those Python finds."""
+    left = list(pairs)
     for key, value in said.items():
         if _is_plain(key) and key in known:
             if not same(value, known[key], about=about):
@@ -286,9 +308,11 @@ def _same_written(said: Written, actual: Any, about: bool) -> bool:
     """`Decimal('1.5')`, `Point(1, 2)`."""
     if isinstance(actual, Named):
         return actual.name.endswith(said.name) and _same_sequence(tuple(said.args), tuple(actual), about)
-    if isinstance(actual, OwnList | OwnDict | OwnSet):
-        is_class = f".{actual.name}".endswith(f".{said.name}")
-        return is_class and len(said.args) == 1 and same(said.args[0], actual, about=about)
+    if _is_of(actual, said.name):
+        left_out = sum(arg.count or 0 for arg in said.args[1:] if isinstance(arg, Gap))
+        content = [arg for arg in said.args if not isinstance(arg, Gap)]
+        is_content = len(content) == 1 and same(content[0], actual, about=about)
+        return is_content and left_out <= len(actual.attrs) and _has_attrs(actual, said.attrs, about)
     if isinstance(actual, int | float) and said.text.startswith("np.") and len(said.args) == 1:
         return same(said.args[0], actual, about=about)  # a scalar of numpy is the number that it holds
     return isinstance(actual, Thing) and actual.kind == "repr" and _is_code(said.text, actual.name)
@@ -297,15 +321,25 @@ def _same_written(said: Written, actual: Any, about: bool) -> bool:
 def _same_thing(said: Thing, actual: Any, about: bool) -> bool:
     if isinstance(actual, Named):
         return said.name in actual.name
+    if _is_of(actual, said.name):  # one of a container class that holds nothing
+        return not isinstance(actual, Part) and len(actual) == 0 and _has_attrs(actual, said.attrs, about)
     if not isinstance(actual, Thing):
         return False
     if said.name != actual.name and not actual.name.endswith("." + said.name):
         return False
     if said.label and said.label != actual.label:
         return False
-    return all(
-        name in actual.attrs and same(value, actual.attrs[name], about=about) for name, value in said.attrs.items()
-    )
+    return _has_attrs(actual, said.attrs, about)
+
+
+def _is_of(actual: Any, name: str) -> bool:
+    """Whether it is a list, dict or set of a class of the program, of this name."""
+    is_own = isinstance(actual, OwnList | OwnDict | OwnSet) or (isinstance(actual, Part) and actual.name != "")
+    return is_own and f".{actual.name}".endswith(f".{name}")
+
+
+def _has_attrs(actual: Any, said: Mapping[str, Any], about: bool) -> bool:
+    return all(name in actual.attrs and same(value, actual.attrs[name], about=about) for name, value in said.items())
 
 
 _CONTAINERS: Final[dict[type, Callable[[Any, Any, bool], bool]]] = {

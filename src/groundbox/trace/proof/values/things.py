@@ -7,7 +7,9 @@ becomes a `Thing` or a `Part`, which are equal to nothing but what they are know
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,12 +21,14 @@ class Thing:
         name: Of its class, or its own.
         attrs: Of an instance, at the moment of reading.
         label: Its identity, 0 where it has none.
+        type: Of a `repr`, the last name of its type.
     """
 
     kind: str
     name: str
     attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
     label: int = 0
+    type: str = ""
 
     def __hash__(self) -> int:
         return hash((self.kind, self.name, self.label))
@@ -41,6 +45,8 @@ class Part:
         runs: Of a sequence, all that is shown: rows of items, and how many are left out between two of them.
         origin: Which object it is and since when, of an integer a digest of it; None where that is not known, so that
             it equals no other part.
+        name: Of its class, where that is one of the program.
+        attrs: Of an instance of such a class.
     """
 
     type: str
@@ -49,6 +55,8 @@ class Part:
     length: int
     runs: tuple[Any, ...] = ()
     origin: tuple[int, int] | None = None
+    name: str = ""
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def shown(self) -> list[Any]:
         """The items of a sequence that are shown, wherever they stand."""
@@ -64,22 +72,28 @@ class Part:
         return None
 
 
+_NO_ATTRS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 class OwnList(list[Any]):
     """A list of a class of the program."""
 
     name = ""
+    attrs = _NO_ATTRS
 
 
 class OwnDict(dict[Any, Any]):
     """A dict of a class of the program."""
 
     name = ""
+    attrs = _NO_ATTRS
 
 
 class OwnSet(set[Any]):
     """A set of a class of the program."""
 
     name = ""
+    attrs = _NO_ATTRS
 
 
 class Named(tuple[Any, ...]):
@@ -115,11 +129,12 @@ class Array:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Written:
-    """What a text writes as a call that makes a value: `Decimal('1.5')`, `Point(1, 2)`."""
+    """What a text writes as a call that makes a value: `Decimal('1.5')`, `Point(1, 2)`, `Stack([3], limit=9)`."""
 
     name: str
     args: tuple[Any, ...]
     text: str
+    attrs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
