@@ -340,6 +340,20 @@ def test_iterations_that_ran_without_records_are_found(recorded, style):
     assert {each.status for each in proof.verdicts} == {Status.SUPPORTED}
 
 
+def test_a_loop_whose_last_test_ran_without_a_record_ends_without_a_reason(recorded):
+    source = (
+        "def main(n):\n    stack = [[0], n]\n    while len(stack) != 1:\n        top = stack.pop()\n"
+        "        if top > 1:\n            stack.append(top - 1)\n            stack.append(top // 2)\n    return stack\n"
+    )
+    trace = recorded(source, "main", 30, soft_events=120)
+
+    proof = prove(narrate(trace).text, trace)
+
+    assert trace.folded
+    assert proof.failed == []
+    assert {each.status for each in proof.verdicts} == {Status.SUPPORTED}
+
+
 def test_a_fold_without_an_iteration_counts_none(recorded):
     source = (
         "def main(n):\n    total = 0\n    for a in range(n):\n        for b in range(4):\n            total += a * b\n"

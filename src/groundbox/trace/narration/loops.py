@@ -305,8 +305,10 @@ class Loops:
     def _tell_inline_exit(self, loop: Loop, where: Where) -> None:
         """The end of `while x: y()`, whose last test is part of its last iteration."""
         telling = self._telling
-        last = loop.iterations[-1].header if loop.iterations else None
-        if loop.exit != "false" or last is None or not isinstance(loop.statement, ast.While):
+        if loop.exit != "false" or not loop.iterations or not isinstance(loop.statement, ast.While):
+            return
+        last = loop.iterations[-1].header
+        if last is None or not last.inline or loop.iterations[-1].number < loop.count:  # the last test is in a fold
             return
         frame = where.activation.frame
         test = loop.statement.test
