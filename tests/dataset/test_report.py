@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from test_build import built
 
-from groundbox.dataset import plots, tally
+from groundbox.dataset import page, plots, tally
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.progress import Line, line
@@ -236,3 +236,11 @@ def test_tokens_of_a_text_are_counted_without_those_that_a_model_begins_with(tmp
 
     assert tokenizer.count("é") == 2
     assert tokenizer.name == "tokenizer.json 44136fa355b3"
+
+
+def test_a_column_is_wide_enough_for_whole_bars():
+    column = int(re.search(r"minmax\(min\((\d+)px", page._STYLE)[1])
+    least = int(re.search(r"svg\.bars \{ min-width: (\d+)px", page._STYLE)[1])
+    padding = int(re.search(r"section \{ [^}]*padding: \d+px (\d+)px", page._STYLE)[1])
+
+    assert column >= least + 2 * (padding + 1)

@@ -38,7 +38,7 @@ _RATES: Final = {
     "stable_traces": "traces that do not depend on it either",
     "agree_with_recorded": "answers that agree with the recorded ones",
     "proven_claims": "claims of the dataset that a trace proves",
-    "proven_claims_before_dropping": "the same before tellings with a failed claim were dropped",
+    "proven_claims_before_dropping": "the same of tellings as the narrator made them",
     "understood_sentences": "sentences that the prover understood",
     "folded_traces": "traces with folded loops or calls",
     "traces_with_opaque_values": "traces with values of which only the type is known",
@@ -57,11 +57,12 @@ h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 10px;
 .numbers div { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 10px 16px; }
 .numbers b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; }
 .numbers span { color: var(--soft); }
-.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(440px, 100%), 1fr));
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(558px, 100%), 1fr));
   gap: 18px; align-items: start; }
 section { border: 1px solid var(--line); border-radius: 8px; padding: 16px 18px; min-width: 0; }
 section p { color: var(--soft); margin: 0 0 10px; font-size: 13px; }
-.plot { overflow-x: auto; } svg { width: 100%; height: auto; display: block; } svg.bars { min-width: 520px; }
+.plot { overflow-x: auto; } svg { width: 100%; max-width: 760px; height: auto; display: block; }
+svg.bars { min-width: 520px; }
 svg text { font: 12px system-ui, sans-serif; fill: var(--ink); } svg .tick { fill: var(--soft); font-size: 11px; }
 .end { text-anchor: end; } .middle { text-anchor: middle; } .start { text-anchor: start; }
 .main { fill: var(--main); } .bad { fill: var(--bad); } .axis { stroke: var(--line); }
