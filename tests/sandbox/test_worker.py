@@ -1,8 +1,12 @@
 """A worker's end as the host sees it, with the guest's side played by hand."""
 
 import asyncio
+import contextlib
+import json
 import os
+import signal
 import socket
+import struct
 
 import pytest
 
@@ -27,6 +31,28 @@ def _worker():
 
 def _order(source):
     return Order({"op": "run", "source": source}, [], None, None, 1 << 16, False)
+
+
+def _frame(said):
+    body = json.dumps(said).encode()
+    return struct.pack("<I", len(body)) + body
+
+
+async def _ready_worker():
+    worker, theirs, writers = _worker()
+    folder = os.open("/proc/self/task", os.O_RDONLY | os.O_DIRECTORY)
+    socket.send_fds(theirs, [_frame({"ev": "ready"})], [folder])
+    os.close(folder)
+    await asyncio.wait_for(worker.ready(), 10)
+    return worker, theirs, writers
+
+
+def _end(worker, theirs, writers):
+    worker.has_ended(Ended(9, 0.0, 0))
+    worker.workdir.close()
+    theirs.close()
+    for writer in writers:
+        os.close(writer)
 
 
 def test_a_run_ends_with_its_worker_also_while_its_order_is_still_being_sent():
@@ -72,3 +98,68 @@ def test_thousands_of_messages_left_at_the_end_are_read():
         return sent, report.ended.exit_signal
 
     assert asyncio.run(scenario()) == (3000, 9)
+
+
+def test_what_a_guest_sends_between_two_runs_waits_and_costs_one_look(monkeypatch):
+    looks, look = [], Worker._on_frames
+    monkeypatch.setattr(Worker, "_on_frames", lambda worker: (looks.append(1), look(worker)))
+
+    async def scenario():
+        worker, theirs, writers = await _ready_worker()
+        for id_ in (1, 2):
+            running = asyncio.ensure_future(worker.run(_order("1")))
+            await asyncio.sleep(0)
+            theirs.send(_frame({"ev": "done", "id": id_, "ok": True}))
+            assert (await asyncio.wait_for(running, 10)).done.id == id_
+            theirs.send(_frame({"ev": "display", "data": {"text/plain": "late"}}))
+            before = len(looks)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert len(looks) <= before + 1
+        running = asyncio.ensure_future(worker.run(_order("1")))
+        await asyncio.sleep(0)
+        theirs.send(_frame({"ev": "done", "id": 3, "ok": True}))
+        report = await asyncio.wait_for(running, 10)
+        _end(worker, theirs, writers)
+        return report.displays
+
+    assert asyncio.run(scenario()) == [{"text/plain": "late"}]
+
+
+def test_an_interrupt_before_the_process_is_known_is_handed_on():
+    """What tells of a new process comes on another socket than what the process itself says, perhaps later."""
+
+    async def scenario():
+        worker, theirs, writers = await _ready_worker()
+        running = asyncio.ensure_future(worker.run(_order("1")))
+        await asyncio.sleep(0)
+        worker.interrupt()
+        process = await asyncio.create_subprocess_exec("sleep", "60")
+        worker.was_spawned(os.pidfd_open(process.pid))
+        try:
+            return await asyncio.wait_for(process.wait(), 10)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            theirs.send(_frame({"ev": "done", "id": 1, "ok": True}))
+            await asyncio.wait_for(running, 10)
+            _end(worker, theirs, writers)
+
+    assert asyncio.run(scenario()) == -signal.SIGINT
+
+
+def test_an_interrupt_of_a_run_that_is_over_is_not_handed_on():
+    async def scenario():
+        worker, theirs, writers = await _ready_worker()
+        running = asyncio.ensure_future(worker.run(_order("1")))
+        await asyncio.sleep(0)
+        worker.interrupt()
+        theirs.send(_frame({"ev": "done", "id": 1, "ok": True}))
+        await asyncio.wait_for(running, 10)
+        process = await asyncio.create_subprocess_exec("sleep", "60")
+        worker.was_spawned(os.pidfd_open(process.pid))
+        process.terminate()
+        _end(worker, theirs, writers)
+        return await asyncio.wait_for(process.wait(), 10)
+
+    assert asyncio.run(scenario()) == -signal.SIGTERM

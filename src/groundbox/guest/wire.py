@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 _LENGTH = struct.Struct("<I")
+_as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, default=repr).encode
 _MOST_DESCRIPTORS = 4
 
 
@@ -70,9 +71,9 @@ class Wire:
 
 
 def _encode(frame: dict[str, Any]) -> bytes:
-    body = json.dumps(frame, separators=(",", ":"), ensure_ascii=True, default=repr)
+    body = _as_json(frame)
     if "\\ud" in body:
-        body = json.dumps(_as_text(json.loads(body)), separators=(",", ":"), ensure_ascii=True)
+        body = _as_json(_as_text(json.loads(body)))
     return body.encode("ascii")
 
 

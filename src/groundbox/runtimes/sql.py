@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from groundbox.errors import InvalidArgument
@@ -60,15 +60,20 @@ def order(program: Program) -> dict[str, Any]:
     }
 
 
-async def ahead(program: Program, databases: Mapping[str, Database | None], wall_s: float | None) -> Ahead | None:
-    """Ask the database that the program names; None when it names none.
+def ahead(
+    program: Program, databases: Mapping[str, Database | None], wall_s: float | None
+) -> Coroutine[Any, Any, Ahead] | None:
+    """Ask the database that the program names; None when it names none."""
+    return _asked(program, databases, wall_s) if "database" in program.options else None
+
+
+async def _asked(program: Program, databases: Mapping[str, Database | None], wall_s: float | None) -> Ahead:
+    """What the database gave.
 
     Raises:
         InvalidArgument: The sandbox was given no database of this name.
         DatabaseUnavailable, RoleTooPowerful: See `groundbox.databases.postgres.ask`.
     """
-    if "database" not in program.options:
-        return None
     from groundbox.databases import database
     from groundbox.databases.describing import describe
     from groundbox.databases.servers import server_of

@@ -41,11 +41,12 @@ class HostWork:
             SandboxClosed: Meanwhile.
         """
         ahead = getattr(runtime, "ahead", None)
-        if ahead is None:
+        work = None if ahead is None else ahead(program, self.databases, wall_s)
+        if work is None:
             return Done(None, 0.0)
         begun = time.monotonic()
         self._interrupted = False
-        task = self._task = asyncio.ensure_future(ahead(program, self.databases, wall_s))
+        task = self._task = asyncio.ensure_future(work)
         try:
             return Done(await task, time.monotonic() - begun)
         except asyncio.CancelledError:

@@ -95,8 +95,8 @@ class Runtime(Protocol):
     """What one language needs. A module is enough, with these as functions and names.
 
     One that takes options lists their names in `OPTIONS`. Five more functions may be there.
-    The coroutine function `ahead(program, databases, wall_s)` does what is to be done on the host before the guest
-    gets its order, and returns `Ahead` or None.
+    `ahead(program, databases, wall_s)` gives a coroutine that does what is to be done on the host before the guest
+    gets its order, and returns `Ahead` or None; or it gives None where there is nothing to do.
     `screen(data)` makes of each display's bundle what may be shown.
     `resident()` describes the process that keeps its cells' state, for a profile that has it started ahead.
     `study(program)` finds out what the source alone tells, in a thread, while the program runs.

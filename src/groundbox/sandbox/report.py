@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -76,6 +77,7 @@ class Report:
     """What is known of one run, filled as it goes on."""
 
     def __init__(self, order: Order) -> None:
+        self.begun = time.monotonic()
         self.stdout = Output(order.output_bytes)
         self.stderr = Output(order.output_bytes)
         self.displays: list[dict[str, Any]] = []

@@ -107,6 +107,7 @@ class AsyncSandbox:
         self._runs = 0
         self._setups: dict[tuple[str, bool], engines.Setup] = {}
         self._python: str | None = None
+        self._isolation: Isolation | None = None
         self._setup(profile or "bare")
 
     async def __aenter__(self) -> AsyncSandbox:
@@ -422,6 +423,7 @@ class AsyncSandbox:
             self._lost = "it broke the protocol" if report.violation else why_lost(report, outcome)
         self._runs += 1
         first = self._runs == 1
+        assert self._isolation is not None
         return Execution(
             execution_id=uuid.uuid4().hex,
             language=language,
@@ -448,11 +450,7 @@ class AsyncSandbox:
                 start_s=self._start_s if first else 0.0,
                 warm=loan.warm if first else True,
             ),
-            isolation=Isolation(
-                backend=self._backend,
-                layers=tuple(enter.standing_layers(loan.template.plan, cgroup=worker.cgroup is not None)),
-                missing=tuple(sorted(self._waive | (set() if worker.cgroup else {"cgroup"}))),
-            ),
+            isolation=self._isolation,
             state="lost" if last or dead else "kept",
             outputs={"stdout": report.stdout, "stderr": report.stderr},
         )
@@ -466,6 +464,7 @@ class AsyncSandbox:
             setup = self._setup(profile, traced=traced)
             self._loan = await (await engines.current()).checkout(setup, self.limits)
             self._python = self._loan.template.python
+            self._isolation = self._wall_of(self._loan)
             self._start_s = time.monotonic() - begun
             if self._closed:  # meanwhile; who closed it found nothing to end
                 loan, self._loan = self._loan, None
@@ -481,6 +480,14 @@ class AsyncSandbox:
             self._lost = self._loan.worker.failure or "it ended between two runs"
             raise SandboxLost(self._lost)
         return self._loan
+
+    def _wall_of(self, loan: engines.Loan) -> Isolation:
+        cgroup = loan.worker.cgroup is not None
+        return Isolation(
+            backend=self._backend,
+            layers=tuple(enter.standing_layers(loan.template.plan, cgroup=cgroup)),
+            missing=tuple(sorted(self._waive | (set() if cgroup else {"cgroup"}))),
+        )
 
     async def _let_go(self, loan: engines.Loan) -> None:
         if self._proxy is not None:

@@ -33,7 +33,7 @@ _FREE_S: Final = 0.25
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
-_UNHEARD_S: Final = 0.002  # a run that ends sooner needs nobody to listen: what it printed waits in the pipes
+_SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
 
@@ -63,6 +63,7 @@ class Worker:
         self._streams = streams
         self._pidfd = -1
         self._doomed = False
+        self._interrupted: Report | None = None
         self._is_left = False
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
@@ -79,10 +80,12 @@ class Worker:
         self._listening = False
         self._memory_kills = 0
         self._idle_cpu_s: float | None = None
+        self._idle_end_s: float | None = None
         self._guard: asyncio.TimerHandle | None = None
         self._cpu_s_when_ready: float | None = None
         control.setblocking(False)
-        self._loop.add_reader(control.fileno(), self._on_control)
+        self._attending = False
+        self._attend()
 
     @property
     def is_ready(self) -> bool:
@@ -94,6 +97,8 @@ class Worker:
         self._pidfd = pidfd
         if self._doomed:
             self.kill()
+        elif self._interrupted is not None and self._interrupted is self._report:
+            self.interrupt()
 
     def was_refused(self, reason: str) -> None:
         """The template could not make the process."""
@@ -144,7 +149,6 @@ class Worker:
 
     async def run(self, order: Order) -> Report:
         """Carry out one order; returns when it is done, or when the worker is gone."""
-        begun = time.monotonic()
         self._order, report = order, Report(order)
         self._report = report
         report.ended = self.ended
@@ -153,11 +157,12 @@ class Worker:
         if cpu_before is None and self.cgroup and self.ended is None:
             self.cgroup.keep_open()  # this is not the first run, nor likely the last
             cpu_before = self.cgroup.cpu_s()
-        timers = self._set_timers(order, report, cpu_before)
-        if order.listener is not None:
-            self._listen()
-        elif not self._listening:
-            timers.append(self._loop.call_later(_UNHEARD_S, self._listen))
+        timers: list[asyncio.TimerHandle | Deadline] = []
+        if order.listener is not None or order.companion is not None:
+            self._go_on(order, report, timers, cpu_before)
+        else:
+            timers.append(self._loop.call_later(_SOON_S, self._go_on, order, report, timers, cpu_before))
+        self._idle_end_s = None
         self._attend()
         try:
             await self._send(order.frame, order.descriptors)
@@ -176,8 +181,8 @@ class Worker:
             self._drain()
             cpu_after = self._cpu_s()
             self._rest(cpu_after)
-            self._finished = self._report = self._order = None
-        report.wall_s = time.monotonic() - begun
+            self._finished = self._report = self._order = self._interrupted = None
+        report.wall_s = time.monotonic() - report.begun
         if self.cgroup is not None and cpu_before is not None:
             report.cpu_s = None if cpu_after is None else max(0.0, cpu_after - cpu_before)
             report.out_of_memory = self._out_of_memory(report)
@@ -208,7 +213,8 @@ class Worker:
             self._listen()
 
     def interrupt(self) -> None:
-        """Send the equivalent of Ctrl-C."""
+        """Send the equivalent of Ctrl-C; once it is known where to, which may be after a run has begun."""
+        self._interrupted = self._report
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
@@ -244,31 +250,38 @@ class Worker:
                 self._loop.add_reader(descriptor, self._on_output, descriptor, name)
 
     def _attend(self) -> None:
-        """Read frames. Between runs nobody does: what a guest sends then waits in the socket, and costs us nothing."""
-        if self._guard is not None:
-            self._guard.cancel()
-            self._guard = None
-        if self.ended is None and self._screening is None and self._control.fileno() >= 0:
-            self._loop.add_reader(self._control.fileno(), self._on_control)
+        """Read frames. Between runs nobody does: what a guest sends then waits in the socket, and costs us one look."""
+        if not self._attending and self.ended is None and self._screening is None and self._control.fileno() >= 0:
+            self._attending = True
+            self._loop.add_reader(self._control.fileno(), self._on_frames)
+
+    def _look_away(self) -> None:
+        """Read no frames."""
+        if self._attending:
+            self._attending = False
+            self._loop.remove_reader(self._control.fileno())
 
     def _rest(self, cpu_s: float | None) -> None:
         """A run is over. What it left running may use as much processor time as a run may, then all is ended."""
         if self.ended is not None or self._control.fileno() < 0:
             return
-        self._loop.remove_reader(self._control.fileno())
         if self._order is not None and self._order.cpu_s is not None:
             self._idle_cpu_s = self._order.cpu_s
         if cpu_s is not None and self._idle_cpu_s is not None:
-            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, cpu_s + self._idle_cpu_s)
+            self._idle_end_s = cpu_s + self._idle_cpu_s
+            if self._guard is None:
+                self._guard = self._loop.call_later(_GUARD_S, self._check_idle)
 
-    def _check_idle(self, end_s: float) -> None:
-        if self.ended is not None or self.cgroup is None:
+    def _check_idle(self) -> None:
+        """Between runs, again and again; where a run is under way there is nothing to look at."""
+        self._guard = None
+        if self.ended is not None or self.cgroup is None or self._idle_end_s is None:
             return
-        if self.cgroup.cpu_s() > end_s:
+        if self.cgroup.cpu_s() > self._idle_end_s:
             self.failure = "what a run left running was at its limit cpu_s"
             self.kill()
         else:
-            self._guard = self._loop.call_later(_GUARD_S, self._check_idle, end_s)
+            self._guard = self._loop.call_later(_GUARD_S, self._check_idle)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._pidfd >= 0:
@@ -314,10 +327,15 @@ class Worker:
         deadline = next(timer for timer in timers if isinstance(timer, Deadline))
         order.companion.begin(RunControl(report, deadline, self.cgroup, end=end))
 
-    def _set_timers(
-        self, order: Order, report: Report, cpu_before: float | None
-    ) -> list[asyncio.TimerHandle | Deadline]:
-        timers: list[asyncio.TimerHandle | Deadline] = []
+    def _go_on(
+        self,
+        order: Order,
+        report: Report,
+        timers: list[asyncio.TimerHandle | Deadline],
+        cpu_before: float | None,
+    ) -> None:
+        """The run takes a while, or might: hear what it writes, and bound it."""
+        self._listen()
 
         def stop(reason: str) -> None:
             if report.timed_out or self._finished is None or self._finished.done():
@@ -342,11 +360,11 @@ class Worker:
         if order.companion is not None:
             timers.append(Deadline(order.wall_s, lambda: stop("wall_s")))
         elif order.wall_s is not None:
-            timers.append(self._loop.call_later(order.wall_s, stop, "wall_s"))
+            left_s = order.wall_s - (time.monotonic() - report.begun)
+            timers.append(self._loop.call_later(max(0.0, left_s), stop, "wall_s"))
         if order.cpu_s is not None and cpu_before is not None:
             first = max(_CPU_CHECK_S, order.cpu_s / _CPU_COUNT)
             timers.append(self._loop.call_later(first, check_cpu))
-        return timers
 
     async def _send(self, frame: dict[str, Any], descriptors: Sequence[int]) -> None:
         self._next_id += 1
@@ -372,6 +390,12 @@ class Worker:
         finally:
             sending.cancel()
 
+    def _on_frames(self) -> None:
+        if self._finished is None and self.workdir is not None:
+            self._look_away()
+        else:
+            self._on_control()
+
     def _on_control(self) -> bool:
         """Take what has come; whether there may be more."""
         if self._screening is not None:
@@ -387,7 +411,7 @@ class Worker:
         except OSError:
             data = b""
         if not data:
-            self._loop.remove_reader(self._control.fileno())
+            self._look_away()
             return False
         return self._feed(data)
 
@@ -406,7 +430,7 @@ class Worker:
             self.failure = str(violation)
             if self._report is not None:
                 self._report.violation = violation
-            self._loop.remove_reader(self._control.fileno())
+            self._look_away()
             self.kill()
             return False
         self._pace(time.monotonic() - begun)
@@ -423,7 +447,7 @@ class Worker:
         report.reading_s += spent_s
         if report.reading_s <= _FREE_S or (self._finished and self._finished.done()):
             return False
-        self._loop.remove_reader(self._control.fileno())
+        self._look_away()
         until = self._loop.time() + _PAUSES * spent_s
         if self._reads_on is not None:
             until = max(until, self._reads_on.when())
@@ -494,15 +518,13 @@ class Worker:
                 if not self._pace(time.monotonic() - begun):
                     self._read_on(report)
 
-        with contextlib.suppress(ValueError):
-            self._loop.remove_reader(self._control.fileno())
+        self._look_away()
         self._screening = self._loop.run_in_executor(None, screened, screen, data)
         self._screening.add_done_callback(go_on)
 
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""
         self._listen()
-        self._loop.remove_reader(self._control.fileno())
         if self.cgroup is not None and not self.has_resident:  # whose start is no part of the first run
             self._cpu_s_when_ready = self.cgroup.cpu_s()
 
@@ -553,8 +575,8 @@ class Worker:
         self._streams = (-1, -1)
         if self._guard is not None:
             self._guard.cancel()
+        self._look_away()
         with contextlib.suppress(ValueError):
-            self._loop.remove_reader(self._control.fileno())
             self._loop.remove_writer(self._control.fileno())
         self._control.close()
         if self._pidfd >= 0:

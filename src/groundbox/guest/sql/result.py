@@ -77,7 +77,7 @@ class _Rows:
         cut = self._count > tables.ROWS or self._column_count > tables.COLUMNS or not self._result.complete
         return {
             "schema": {"fields": fields},
-            "data": [dict(zip(names, row, strict=True)) for row in zip(*self._cells, strict=True)],
+            "data": [dict(zip(names, row)) for row in zip(*self._cells, strict=True)],  # noqa: B905 it costs a third more
             "row_count": self._count,
             "row_count_exact": self._result.complete,
             "column_count": self._column_count,
