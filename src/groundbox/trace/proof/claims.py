@@ -114,6 +114,18 @@ class Grows(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Alters(Claim):
+    """`subject` has another value than before, whichever."""
+
+    subject: ast.expr
+
+    @property
+    def kind(self) -> Kind:
+        """A change."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Truth(Claim):
     """`test` is true or false; without a test, the condition that is evaluated next.
 
@@ -364,6 +376,19 @@ class Raised(Claim):
     def kind(self) -> Kind:
         """An exception."""
         return Kind.EXCEPTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Denied(Claim):
+    """`of` does not happen here: in the iteration, or the call, that is told. With `never`: in the whole call."""
+
+    of: Claim
+    never: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What would happen."""
+        return self.of.kind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ from groundbox.trace.proof.claims import (
     Answer,
     Called,
     Claim,
+    Denied,
     Equal,
     Goes,
     Grows,
@@ -101,6 +102,8 @@ class Explainer:
             return self._of_equation(claim, low)
         if isinstance(claim, Row):
             return self._of_row(claim, low)
+        if isinstance(claim, Denied):
+            return self._of_denial(claim, low)
         return self._of_the_rest(claim, low)
 
     def _of_value(self, claim: Has, low: int) -> Contrary | None:
@@ -174,6 +177,13 @@ class Explainer:
             return self.ledger.value(part, low)
         except Unknowable:
             return MISSING
+
+    def _of_denial(self, claim: Denied, low: int) -> Contrary | None:
+        try:
+            hit = self.finder.find(claim.of, low, low, -1) or self.finder.find(claim.of, 0, 0, -1)
+        except Uncheckable:
+            hit = None
+        return Contrary(hit.step, "so", "the text says that this is not so, and it is") if hit is not None else None
 
     def _of_row(self, claim: Row, low: int) -> Contrary | None:
         told = []

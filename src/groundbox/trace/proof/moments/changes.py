@@ -9,9 +9,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from groundbox.trace.proof.claims import Goes, Grows, Has
+from groundbox.trace.proof.claims import Alters, Goes, Grows, Has
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.search import Search, entries_from
+from groundbox.trace.proof.records.frames import MISSING
 from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in
@@ -159,4 +160,13 @@ def grows(search: Search, claim: Grows, low: int, now: int, after: int) -> Hit |
                 return Hit(entry.t, entry.t)
         except (Unknowable, TypeError, ArithmeticError):
             continue
+    return None
+
+
+def alters(search: Search, claim: Alters, low: int, now: int, after: int) -> Hit | None:
+    """The subject, which had a value, comes to have another one."""
+    for entry in entries_from(search.ledger.histories.of(claim.subject), low, after):
+        search.ledger.spend()
+        if entry.old is not MISSING and not same(entry.old, entry.new):
+            return Hit(entry.t, entry.t)
     return None

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from groundbox.trace import schema
 from groundbox.trace.proof.claims import (
+    Alters,
     Answer,
     AtLine,
     Called,
     Changed,
     Claim,
     Counted,
+    Denied,
     Equal,
     Goes,
     Grows,
@@ -41,6 +43,7 @@ from groundbox.trace.proof.moments import (
     comprehensions,
     containers,
     counts,
+    denials,
     exceptions,
     loops,
     output,
@@ -111,10 +114,15 @@ class Finder:
         return step.step if step is not None and step.step <= t <= step.last else t
 
 
+def _denied(search: Search, claim: Denied, low: int, now: int, after: int) -> Hit | None:
+    return denials.denied(search, claim, low, now, _FINDERS[type(claim.of)])
+
+
 _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | None]]] = {
     Has: values.has,
     Goes: changes.goes,
     Grows: changes.grows,
+    Alters: changes.alters,
     Truth: truths.is_true,
     Called: calls.called,
     Returned: returns.returned,
@@ -131,6 +139,7 @@ _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | N
     Mapped: comprehensions.mapped,
     Passed: comprehensions.passed,
     Printed: output.printed,
+    Denied: _denied,
     Raised: exceptions.raised,
     Equal: values.equals,
     Answer: output.answer,

@@ -157,6 +157,16 @@ def iteration_at(search: Search, t: int) -> tuple[int, int] | None:
     return None
 
 
+def iteration_around(search: Search, t: int) -> tuple[int, int] | None:
+    """Beginning and end of the iteration that goes on at `t`, of the innermost loop."""
+    run = max(_around(search, t), key=lambda run: run.start, default=None)
+    if run is None or (run.loop.closing is not None and t >= run.loop.closing.step):
+        return None
+    begins = [begin_of(run, each.number) for each in run.loop.iterations]
+    begun = max((begin for begin in begins if begin is not None and begin <= t), default=None)
+    return iteration_at(search, begun) if begun is not None else None
+
+
 def begin_of(run: LoopRun, number: int) -> int | None:
     """When an iteration began; of one that ran without records, where that is said."""
     for iteration in run.loop.iterations:

@@ -26,7 +26,7 @@ from groundbox.trace.proof.rules.exceptions import message_of
 from groundbox.trace.proof.rules.operands import arguments, empty_name, function_name, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.truths import FALSE, TESTS, TRUE, never, true_or_false
-from groundbox.trace.proof.rules.values import has_value
+from groundbox.trace.proof.rules.values import has_value, unchanged
 from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.evaluation import literal
 from groundbox.trace.proof.values.things import Part
@@ -41,6 +41,11 @@ _ADDED: Final = frozenset(
     ["appended", "added", "pushed", "inserted", "enqueued", "stored", "placed", "put", "queued", "recorded"]
 )
 _REMOVED: Final = frozenset(["popped", "removed", "dequeued", "deleted", "discarded", "taken", "dropped"])
+_CALLED: Final = frozenset({"called", "invoked", "instantiated", "made"})
+_RETURNED: Final = frozenset({"returned", "yielded"})
+_PRINTED: Final = frozenset({"printed", "output", "written", "displayed"})
+_RAISED: Final = frozenset({"raised", "thrown", "caught", "handled", "swallowed"})
+_EVENTS: Final = _PARTICIPLES | _ADDED | _REMOVED | _CALLED | _RETURNED | _PRINTED | _RAISED
 _NEGATIVES: Final = frozenset({"isn't", "wasn't", "aren't", "weren't"})
 
 
@@ -54,12 +59,26 @@ def be(draft: Draft, at: int) -> bool:
     if phrase.low(after) == "not" and phrase.node(after) is None:
         negated, after = not negated, phrase.skip(after + 1)
     low = phrase.low(after)
+    never = low == "never" and phrase.low(after + 1) in _EVENTS
+    if low == "unchanged" and not negated and (left := phrase.left(at)) is not None:
+        return unchanged(draft, left, after)
+    if (low in _EVENTS and negated) or never:
+        return _denied(draft, at, after + never, never=never)
     for words, rule in _BY_WORD:
         if low in words:
             return rule(draft, at, after, negated)
     if isinstance(phrase.node(after), ast.Constant) and isinstance(getattr(phrase.node(after), "value", None), bool):
         return true_or_false(draft, at, after, negated)
     return _is_value(draft, at, after, negated)
+
+
+def _denied(draft: Draft, at: int, after: int, *, never: bool) -> bool:
+    """`5 is not appended to xs`, `f is never called`."""
+    told = len(draft.claims)
+    [rule] = [rule for words, rule in _BY_WORD if draft.phrase.low(after) in words]
+    made = rule(draft, at, after, False)
+    draft.deny(told, never=never)
+    return made
 
 
 def _is_value(draft: Draft, at: int, after: int, negated: bool) -> bool:
@@ -233,10 +252,10 @@ _BY_WORD: Final = (
     (_REMOVED, _removed),
     (frozenset({"never"}), never),
     (frozenset({"same"}), same_object),
-    (frozenset({"called", "invoked", "instantiated", "made"}), _called),
-    (frozenset({"returned", "yielded"}), _returned),
-    (frozenset({"printed", "output", "written", "displayed"}), _printed),
-    (frozenset({"raised", "thrown", "caught", "handled", "swallowed"}), _raised),
+    (_CALLED, _called),
+    (_RETURNED, _returned),
+    (_PRINTED, _printed),
+    (_RAISED, _raised),
 )  # fmt: skip
 
 

@@ -9,12 +9,12 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Changed, Goes, Grows, Has, How
+from groundbox.trace.proof.claims import Alters, Changed, Goes, Grows, Has, How
 from groundbox.trace.proof.rules.chains import chain_of, one_chain
 from groundbox.trace.proof.rules.operands import acceptable, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import PREPOSITIONS, give, has_value, one
-from groundbox.trace.proof.text.phrase import ADVERBS
+from groundbox.trace.proof.text.phrase import ADVERBS, negation
 from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.evaluation import literal
 
@@ -87,6 +87,16 @@ def moves(draft: Draft, at: int) -> bool:
         return True
     after = phrase.skip(at + 1, ADVERBS | {"up", "down", "back", "steadily", "gradually", "over", "in", "value"}, 4)
     return move(draft, left, after, down=phrase.low(at) in _DOWN or "down" in phrase.lows[at:after])
+
+
+def alters(draft: Draft, at: int) -> bool:
+    """`x does not change`, `x never changes`: the claim is denied by whoever reads the verb."""
+    left = draft.phrase.left(at)
+    node = draft.phrase.node(left) if left is not None else None
+    if left is None or not is_place(node) or not negation(draft.phrase, at):
+        return False
+    draft.add(Alters, left, at, subject=node)
+    return True
 
 
 def move(draft: Draft, left: int, after: int, *, down: bool) -> bool:
@@ -260,7 +270,8 @@ RULES: Final[dict[str, Sequence[Rule]]] = {
                      "hits"), (becomes,)),
     **dict.fromkeys(("takes", "take", "took"), (takes_from_to, becomes)),
     **dict.fromkeys(("turns", "turn"), (moves, becomes)),
-    **dict.fromkeys(_MOVES - {"turns"}, (moves,)),
+    **dict.fromkeys(_MOVES - {"turns", "change", "changes"}, (moves,)),
+    **dict.fromkeys(("change", "changes"), (moves, alters)),
     **dict.fromkeys(("set", "sets", "setting", "update", "updates", "updating", "reset", "resets", "initialize",
                      "initializes", "initialise", "initialises", "increment", "increments", "decrement", "decrements",
                      "bump", "bumps", "assign", "assigns", "assigning", "raise", "reduces", "reduce", "incrementing",

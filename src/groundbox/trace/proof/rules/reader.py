@@ -7,8 +7,26 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.trace.proof.claims import Changed, Claim, Goes, Grows, Has, How, Iterated, Returned, Span, Truth
-from groundbox.trace.proof.text.phrase import Phrase
+from groundbox.trace.proof.claims import (
+    Alters,
+    Called,
+    Changed,
+    Claim,
+    Denied,
+    Goes,
+    Grows,
+    Has,
+    How,
+    Iterated,
+    Kept,
+    Printed,
+    Raised,
+    Returned,
+    Span,
+    Truth,
+    Yields,
+)
+from groundbox.trace.proof.text.phrase import Phrase, negation
 from groundbox.trace.proof.text.vocabulary import vocabulary
 from groundbox.trace.proof.values.code import names_in
 
@@ -26,6 +44,8 @@ _RECAPS: Final = frozenset(
 _REASONS: Final = frozenset({"since", "because", "as", "(", "where"})
 _CONTAINERS: Final = (ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Call)
 _AFTERWARDS: Final = frozenset({("after", "that"), ("after", "which"), ("after", "it"), ("and", "then")})
+_EVENTS: Final = (Alters, Called, Changed, Goes, Grows, Has, Kept, Printed, Raised, Returned, Yields)
+"""What a text can say that does not happen; what it says of a test has its truth with it."""
 _C = TypeVar("_C", bound=Claim)
 
 
@@ -84,6 +104,15 @@ class Draft:
             )
         )
 
+    def deny(self, told: int, *, never: bool = False) -> None:
+        """The claims from index `told` on are said not to be so."""
+        self.claims[told:] = [
+            Denied(start=claim.start, end=claim.end, sentence=claim.sentence, of=claim, never=never)
+            if isinstance(claim, _EVENTS)
+            else claim
+            for claim in self.claims[told:]
+        ]
+
     def has(
         self, subject: int, value: ast.expr, end: int, how: How, *, about: bool = False, first: int | None = None
     ) -> None:
@@ -127,9 +156,12 @@ def _guards(phrase: Phrase) -> list[bool]:
 def read(draft: Draft, rules: dict[str, Sequence[Rule]], last: Sequence[Rule]) -> Sequence[Claim]:
     """Apply the rules of every word in turn, then those for what no rule took."""
     for at, low in enumerate(draft.phrase.lows):
+        told = len(draft.claims)
         for rule in rules.get(low, ()):
             if rule(draft, at):
                 break
+        if begin := negation(draft.phrase, at):
+            draft.deny(told, never=draft.phrase.low(at - begin) == "never")
     for at, item in enumerate(draft.phrase.items):
         if item.node is not None and at not in draft.used:
             for rule in last:

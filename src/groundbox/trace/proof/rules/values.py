@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Equal, Has, How, Returned, Yields
+from groundbox.trace.proof.claims import Alters, Equal, How, Returned, Yields
 from groundbox.trace.proof.rules.chains import chain_of, compared_chain
 from groundbox.trace.proof.rules.operands import acceptable, arguments, callee, is_a_call_of, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
@@ -148,7 +148,17 @@ def _unchanged(draft: Draft, at: int) -> bool:
     node = draft.phrase.node(left) if left is not None else None
     if not same or left is None or node is None:
         return False
-    draft.add(Has, left, after, subject=node, value=node, how=How.STAYS)
+    return unchanged(draft, left, after)
+
+
+def unchanged(draft: Draft, left: int, after: int) -> bool:
+    """`x stays unchanged`, `x is unchanged`."""
+    node = draft.phrase.node(left)
+    if not is_place(node):
+        return False
+    told = len(draft.claims)
+    draft.add(Alters, left, after, subject=node)
+    draft.deny(told)
     return True
 
 

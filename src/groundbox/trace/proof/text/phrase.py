@@ -70,6 +70,10 @@ _BEFORE_A_NAME: Final = frozenset(
 )
 
 
+_AUXILIARIES: Final = frozenset({"does", "do", "did", "has", "have", "had"})
+_CONTRACTED: Final = frozenset({"doesn't", "don't", "didn't", "hasn't", "haven't", "never"})
+
+
 _CLOSING: Final = {">": 1, ">,": 1, ">>": 2}
 """How many angle brackets a sign closes: `<function f.<locals>.<lambda>>`."""
 
@@ -130,6 +134,7 @@ class Phrase:
             if self.low(at) not in ADVERBS or (self.node(at) is not None and self.low(at - 1) not in ("", ",")):
                 break
             at -= 1
+        at -= negation(self, at + 1)
         if self.low(at) == ")" and at >= 2:  # an aside: `low (the left end) is 3`
             opened = at - 1
             while opened > max(0, at - 8) and self.low(opened) != "(":
@@ -236,6 +241,15 @@ class Phrase:
     def _is_a_bare_string(self, at: int) -> bool:
         text = self.sentence_text(at)
         return text[:1].isupper() and len(text) <= 12 and self.low(at + 1) in ("", ",", ".", ";", ":", ")", "→", "and")
+
+
+def negation(found: Phrase, at: int) -> int:
+    """How many words before the verb at `at` say that it is not so: `does not`, `doesn't`, `never`; else 0."""
+    if found.node(at - 1) is not None:
+        return 0
+    if found.low(at - 1) == "not" and found.low(at - 2) in _AUXILIARIES:
+        return 2
+    return int(found.low(at - 1) in _CONTRACTED)
 
 
 def phrase(sentence: Sentence, text: str, spans: Sequence[tuple[int, int]], names: Collection[str]) -> Phrase:

@@ -1,0 +1,42 @@
+"""Where something does not happen: in the iteration that is told, or in the call.
+
+What is denied may well happen elsewhere in the run. Then a text may mean the one place or the other, and where it is
+not so in the place that is told, nobody can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from groundbox.trace.proof.claims import Denied, Raised, Returned
+from groundbox.trace.proof.moments.hit import Hit, Uncheckable
+from groundbox.trace.proof.moments.loops import iteration_around
+from groundbox.trace.proof.moments.search import Search
+
+Find = Callable[[Search, Any, int, int, int], Hit | None]
+
+
+def denied(search: Search, claim: Denied, low: int, now: int, find: Find) -> Hit | None:
+    """What is denied does not happen: in the whole iteration that is told, or nowhere in the run."""
+    whole = claim.never or isinstance(claim.of, Returned | Raised)
+    begin, end = stretch(search, now, whole=whole)
+    low = begin if claim.never else low
+    hit = find(search, claim.of, low, low, -1)
+    if hit is not None and hit.t <= end:
+        return None
+    first = find(search, claim.of, begin, begin, -1)
+    is_iteration = not whole and iteration_around(search, now) == (begin, end)
+    if is_iteration and (first is None or first.t > end):
+        return Hit(now, -1)
+    if hit is not None or first is not None or find(search, claim.of, 0, 0, -1) is not None:
+        raise Uncheckable("it happens elsewhere")
+    return Hit(now, -1)
+
+
+def stretch(search: Search, now: int, *, whole: bool) -> tuple[int, int]:
+    """Beginning and end of the iteration that goes on, or (`whole`, and outside of loops) of the call."""
+    activation = search.ledger.structure.activations.get(search.ledger.frames.running(now))
+    begin, end = (activation.first, activation.last) if activation is not None else (0, len(search.ledger.records))
+    iteration = None if whole else iteration_around(search, now)
+    return iteration if iteration is not None and begin <= iteration[0] else (begin, end)
