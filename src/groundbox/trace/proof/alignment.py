@@ -63,6 +63,7 @@ class _Hypothesis:
         taken: The last record that a change of each name has taken.
         span: Beginning and end of the iterations that the sentence tells together.
         end: When what the sentence tells as a whole is over: these iterations, a loop, a call; -1 for nothing.
+        over: The same, of iterations or a loop only.
         next: Beginning and end of the iteration after those that the sentence before told together.
         back: Iterations that the sentence looks back to; which of the loops is meant, it does not say.
     """
@@ -75,6 +76,7 @@ class _Hypothesis:
     taken: dict[str, int]
     span: tuple[int, int] | None = None
     end: int = -1
+    over: int = -1
     next: tuple[int, int] | None = None
     back: Span | None = None
 
@@ -110,7 +112,7 @@ def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
 def _begun(hypothesis: _Hypothesis, finder: Finder) -> _Hypothesis:
     """The hypothesis at the beginning of another sentence."""
     following = iteration_at(finder.search, hypothesis.span[1]) if hypothesis.span is not None else None
-    return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, next=following, back=None)
+    return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, over=-1, next=following, back=None)
 
 
 def _rest(claims: Sequence[Claim], at: int) -> Sequence[Claim]:
@@ -127,6 +129,8 @@ def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequence
             found = _placed_at(claim, dataclasses.replace(hypothesis, now=begin, low=begin), finder, rest)
             if found[0].lost == hypothesis.lost and found[0].now <= end:
                 return found  # what one tells after some iterations is most likely the next one
+    if claim.later and _is_state(claim) and hypothesis.over >= hypothesis.now:
+        return _state_at_the_end(claim, hypothesis, finder)
     if claim.later and hypothesis.end > hypothesis.now:
         at_the_end = _placed_at(claim, dataclasses.replace(hypothesis, now=hypothesis.end), finder)
         if at_the_end[0].lost == hypothesis.lost:
@@ -136,6 +140,23 @@ def _place(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequence
             placed if placed[0].lost == hypothesis.lost else [_looked_for_at(each, hypothesis.end) for each in placed]
         )
     return _placed_at(claim, hypothesis, finder, rest)
+
+
+def _is_state(claim: Claim) -> bool:
+    return isinstance(claim, Has) and claim.how is not How.BECOMES
+
+
+def _state_at_the_end(claim: Claim, hypothesis: _Hypothesis, finder: Finder) -> list[_Hypothesis]:
+    """What holds after iterations: when these are over, neither before nor later.
+
+    After a whole loop it may be later: a loop of the same name in a call may have been taken for the one that is told.
+    """
+    ended = dataclasses.replace(hypothesis, now=hypothesis.over)
+    placed = _placed_at(claim, ended, finder)
+    is_later = placed[0].now > hypothesis.over and placed[0].last is not None and placed[0].last.hit is not None
+    if hypothesis.span is not None and is_later:
+        return [_next(ended, ended.now, 1, Placed(None, ended.now), ended.taken)]
+    return placed
 
 
 def _looked_for_at(lost: _Hypothesis, t: int) -> _Hypothesis:
@@ -168,11 +189,13 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequ
         return [_next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)]
     if isinstance(claim, Span):
         return [_likeliest_span(claim, hypothesis, finder, low, rest), given_up]
+    until = hit.step if key == "loop" else hit.t
     taken = (
-        {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), hit.t)} if key else hypothesis.taken
+        {**hypothesis.taken, **dict.fromkeys((key, *finder.also_taken(claim, hit)), until)} if key else hypothesis.taken
     )
     end = max(hypothesis.end, end_of(finder.search, claim, hit, low))
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken, end)
+    found = dataclasses.replace(found, over=end) if isinstance(claim, Iterated) else found
     return [found] if hit.t <= hypothesis.now else [found, given_up]
 
 
@@ -185,7 +208,7 @@ def _likeliest_span(
     for hit in in_spans(finder.search, claim, max(low, begin), max(hypothesis.now, begin)):
         span = (hit.step, span_end(finder.search, claim, hit.step))
         placed = _next(hypothesis, hypothesis.now, 0, Placed(hit, low), hypothesis.taken)
-        begun = dataclasses.replace(placed, span=span, end=span[1])
+        begun = dataclasses.replace(placed, span=span, end=span[1], over=span[1])
         missed = _missed(rest, begun, finder)
         found.append((missed, begun))
         if not missed:
@@ -235,7 +258,7 @@ def _next(
 ) -> _Hypothesis:
     return _Hypothesis(
         now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span,
-        hypothesis.end if end is None else end, back=hypothesis.back,
+        hypothesis.end if end is None else end, hypothesis.over, back=hypothesis.back,
     )  # fmt: skip
 
 
@@ -253,8 +276,8 @@ def _key(claim: Claim) -> str:
         return f"call {claim.function}"
     if isinstance(claim, Printed):
         return "output"
-    if isinstance(claim, Iterated) and claim.ends:
-        return "end of a loop"
+    if isinstance(claim, Iterated):
+        return "end of a loop" if claim.ends else "loop"
     return "iteration" if isinstance(claim, InIteration) and not claim.exit else ""
 
 

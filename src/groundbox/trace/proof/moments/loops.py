@@ -15,7 +15,9 @@ from groundbox.trace.structure import Step
 
 def iterated(search: Search, claim: Iterated, low: int, now: int, after: int) -> Hit | None:
     """A loop that may be meant has so many iterations."""
-    fitting = search.ledger.course.loops if claim.recap else _loops_at(search, claim, low, now, after)
+    fitting = search.ledger.course.loops if claim.recap else list(_loops_at(search, claim, low, now, after))
+    if not claim.ends:  # `the loop over i runs once; the loop over i runs once` tells two of them, where there are two
+        fitting = sorted(fitting, key=lambda run: run.start == after)
     for run in fitting:
         if claim.recap and not _is_meant(claim, run):
             continue

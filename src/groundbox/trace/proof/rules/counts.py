@@ -141,6 +141,7 @@ def line(draft: Draft, at: int) -> bool:
 
 
 RULES: Final[dict[str, Sequence[Rule]]] = {
-    **dict.fromkeys(("calls", "iteration", "times", "passes", "pass", "rounds", "round", "levels", "deep"), (counts,)),
+    **dict.fromkeys(("calls", "iteration", "times", "time", "passes", "pass", "rounds", "round", "levels", "deep"),
+                    (counts,)),
     "iterations": (span, counts), "depth": (depth,), "line": (line,),
 }  # fmt: skip

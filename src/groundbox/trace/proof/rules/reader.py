@@ -125,10 +125,10 @@ class Draft:
 
 
 def _later(phrase: Phrase) -> list[bool]:
-    """For every item whether it stands behind `after which` and the like."""
+    """For every item whether it stands behind `after which` and the like, in their clause."""
     found, now = [], False
     for at in range(len(phrase.items)):
-        now = now or (phrase.low(at - 1), phrase.low(at)) in _AFTERWARDS
+        now = (now and phrase.low(at) != ";") or (phrase.low(at - 1), phrase.low(at)) in _AFTERWARDS
         found.append(now)
     return found
 
