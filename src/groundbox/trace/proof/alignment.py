@@ -28,13 +28,17 @@ from groundbox.trace.proof.claims import (
     Printed,
     Returned,
     Span,
+    Truth,
 )
+from groundbox.trace.proof.moments.changes import is_all
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
-from groundbox.trace.proof.moments.loops import end_of, in_spans, iteration_at, span_end, spans
+from groundbox.trace.proof.moments.loops import end_of, end_of_iteration, in_spans, iteration_at, span_end, spans
 from groundbox.trace.proof.values.code import shape
 
 _MOST_HYPOTHESES: Final = 3
+_IN_ITERATION: Final = (Changed, Goes, Grows, Has, Printed, Truth)
+"""What is so in the iteration that its sentence names; a return, or the end of a loop, may come after it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +68,7 @@ class _Hypothesis:
         span: Beginning and end of the iterations that the sentence tells together.
         end: When what the sentence tells as a whole is over: these iterations, a loop, a call; -1 for nothing.
         over: The same, of iterations or a loop only.
+        until: When the iteration ends that the sentence names; -1 for none.
         next: Beginning and end of the iteration after those that the sentence before told together.
         back: Iterations that the sentence looks back to; which of the loops is meant, it does not say.
     """
@@ -77,6 +82,7 @@ class _Hypothesis:
     span: tuple[int, int] | None = None
     end: int = -1
     over: int = -1
+    until: int = -1
     next: tuple[int, int] | None = None
     back: Span | None = None
 
@@ -112,7 +118,9 @@ def _read(claims: Sequence[Claim], finder: Finder, *, most: int) -> _Hypothesis:
 def _begun(hypothesis: _Hypothesis, finder: Finder) -> _Hypothesis:
     """The hypothesis at the beginning of another sentence."""
     following = iteration_at(finder.search, hypothesis.span[1]) if hypothesis.span is not None else None
-    return dataclasses.replace(hypothesis, low=hypothesis.now, span=None, end=-1, over=-1, next=following, back=None)
+    return dataclasses.replace(
+        hypothesis, low=hypothesis.now, span=None, end=-1, over=-1, until=-1, next=following, back=None
+    )
 
 
 def _rest(claims: Sequence[Claim], at: int) -> Sequence[Claim]:
@@ -196,6 +204,10 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequ
     end = max(hypothesis.end, end_of(finder.search, claim, hit, low))
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken, end)
     found = dataclasses.replace(found, over=end) if isinstance(claim, Iterated) else found
+    if isinstance(claim, InIteration) and not claim.exit:
+        found = dataclasses.replace(found, until=end_of_iteration(finder.search, claim.number, hit))
+    if -1 < hypothesis.until < hit.t and isinstance(claim, _IN_ITERATION) and not claim.later:
+        return [given_up]
     return [found] if hit.t <= hypothesis.now else [found, given_up]
 
 
@@ -234,7 +246,10 @@ def _place_in_span(claim: Claim, hypothesis: _Hypothesis, span: tuple[int, int],
         hit = finder.find(claim, low, now, end if isinstance(claim, Held) else -1)
     except Uncheckable as why:
         return [_next(hypothesis, hypothesis.now, 0, Placed(None, low, str(why)), hypothesis.taken)]
-    if hit is None or (hit.t > end and isinstance(claim, Goes)):
+    is_part = (
+        isinstance(claim, Goes) and hit is not None and (hit.t > end or not is_all(finder.search, claim, begin, end))
+    )
+    if hit is None or is_part:
         return [_next(hypothesis, hypothesis.now, 1, Placed(None, low), hypothesis.taken)]
     return [_next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), hypothesis.taken)]
 
@@ -258,7 +273,7 @@ def _next(
 ) -> _Hypothesis:
     return _Hypothesis(
         now, hypothesis.low, hypothesis.lost + lost, hypothesis, placed, taken, hypothesis.span,
-        hypothesis.end if end is None else end, hypothesis.over, back=hypothesis.back,
+        hypothesis.end if end is None else end, hypothesis.over, hypothesis.until, back=hypothesis.back,
     )  # fmt: skip
 
 

@@ -122,6 +122,27 @@ def _eventually(
     return None
 
 
+def is_all(search: Search, claim: Goes, begin: int, end: int) -> bool:
+    """Whether the values, if they are a row, are all that the subject takes from `begin` to `end`, in a frame."""
+    if claim.subject is None or isinstance(claim.subject, ast.Tuple) or claim.whole or claim.first_is_old:
+        return True
+    values = [said_value(value) for value in claim.values]
+    frames: dict[int, list[Entry]] = {}
+    for entry in entries_from(search.ledger.histories.of(claim.subject), begin, -1):
+        if entry.t > end:
+            break
+        if entry.told:
+            frames.setdefault(entry.frame, []).append(entry)
+    return any(
+        len(entries) == len(values)
+        and all(
+            _said(search, said, node, entry.t, entry.new, about=claim.about)
+            for said, node, entry in zip(values, claim.values, entries, strict=True)
+        )
+        for entries in frames.values()
+    )
+
+
 def _tuple_goes(search: Search, claim: Goes, values: Sequence[Any], low: int) -> Hit | None:
     """Several names at once: `(left, right): (0, 6) → (1, 5)`."""
     assert isinstance(claim.subject, ast.Tuple)

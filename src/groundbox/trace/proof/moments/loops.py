@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import bisect
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from groundbox.trace.proof.claims import Claim, InIteration, Iterated, Returned, Span
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.course import LoopRun
 from groundbox.trace.structure import Step
+
+_SORTS: Final = frozenset({"", "outer", "inner", "for", "while"})
+"""What a text may say of a loop without a name that is the loop's own."""
 
 
 def iterated(search: Search, claim: Iterated, low: int, now: int, after: int) -> Hit | None:
@@ -38,6 +42,11 @@ def _loops_at(search: Search, claim: Iterated, low: int, now: int, after: int) -
     over = [run for run in fitting if run.start <= now and low <= run.end < now]
     before = [run for run in fitting if run.end <= now][-1:]
     coming = [run for run in fitting if run.start >= now and run not in around][:2]
+    iteration = iteration_around(search, now)
+    inside = [run for run in fitting if iteration is not None and now <= run.start and run.end <= iteration[1]]
+    if inside and claim.which not in _SORTS:  # none of another iteration is meant
+        yield from (*reversed(around), *inside, *reversed(over))
+        return
     innermost = max(_around(search, now), key=lambda run: run.start, default=None)
     if innermost is not None:  # a loop of the same name may go on in a caller
         yield from (run for run in around if run is innermost)
@@ -167,6 +176,19 @@ def iteration_around(search: Search, t: int) -> tuple[int, int] | None:
     begins = [begin_of(run, each.number) for each in run.loop.iterations]
     begun = max((begin for begin in begins if begin is not None and begin <= t), default=None)
     return iteration_at(search, begun) if begun is not None else None
+
+
+def end_of_iteration(search: Search, number: int, hit: Hit) -> int:
+    """When the iteration of this number is over that a text has come to; -1 where it ran without records.
+
+    Where several loops may be meant, it is that of the one whose iteration takes longest.
+    """
+    ends = [-1]
+    for run in _around(search, hit.t):
+        begin, following = begin_of(run, number), begin_of(run, number + 1)
+        if begin is not None and begin <= hit.t and (following is None or hit.t < following):
+            ends.append(run.end if following is None else following)
+    return max(ends)
 
 
 def begin_of(run: LoopRun, number: int) -> int | None:

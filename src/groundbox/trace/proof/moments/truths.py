@@ -164,10 +164,16 @@ def _plain_truth(search: Search, test: ast.expr, wanted: bool, low: int, now: in
 
 
 def held(search: Search, claim: Held, low: int, now: int, after: int) -> Hit | None:
-    """Counted over the iterations of the sentence's span, which begin at `low` and end before `after`."""
-    end = after if after > low else len(search.ledger.records)
+    """Counted over the iterations of the sentence's span, which begin at `low` and end before `after`.
+
+    Without such iterations it is counted over the whole call that goes on.
+    """
+    end, frame = after, getattr(search.record(low), "f", None)
+    if after <= low:
+        frame = search.ledger.frames.running(now)
+        activation = search.ledger.structure.activations.get(frame)
+        low, end = (activation.first, activation.last) if activation is not None else (0, len(search.ledger.records))
     found: dict[int, list[bool]] = {}
-    frame = getattr(search.record(low), "f", None)
     for condition in search.ledger.course.conditions:
         if low <= condition.t < end and condition.frame == frame:
             held = search.conditions.tested(claim.test, condition)

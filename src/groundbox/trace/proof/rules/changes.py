@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Alters, Changed, Goes, Grows, Has, How
+from groundbox.trace.proof.claims import Alters, Changed, Goes, Grows, Has, How, Span
 from groundbox.trace.proof.rules.chains import chain_of, one_chain
 from groundbox.trace.proof.rules.operands import acceptable, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
@@ -65,7 +65,12 @@ def _several(draft: Draft, at: int, after: int) -> bool:
         if phrase.low(end) not in (",", "and", "then"):
             break
         end = phrase.skip(end, {",", "and", "then", "finally"}, 3)
-    if left is None or len(values) < 2:
+    is_one_of_some = (
+        len(values) == 1
+        and "values" in phrase.lows[at:after]
+        and any(isinstance(claim, Span) for claim in draft.claims)
+    )
+    if left is None or (len(values) < 2 and not is_one_of_some):
         return False
     node = phrase.node(left)
     if node is None:

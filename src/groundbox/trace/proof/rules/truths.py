@@ -10,7 +10,7 @@ from groundbox.trace.proof.claims import Held, How, Truth
 from groundbox.trace.proof.rules.operands import TESTED, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import has_value
-from groundbox.trace.proof.text.phrase import ADVERBS
+from groundbox.trace.proof.text.phrase import ADVERBS, NUMBERS
 
 TRUE: Final = frozenset({"true", "satisfied", "met", "truthy", "yes", "fulfilled"})
 FALSE: Final = frozenset({"false", "unsatisfied", "falsy", "no", "falsey", "violated"})
@@ -41,13 +41,20 @@ def true_or_false(draft: Draft, at: int, after: int, negated: bool) -> bool:
         return has_value(draft, at, How.IS_NOT if negated else How.IS, after)
     if subject is not None and _each_time(draft, left, subject, truth, after + 1):
         return True
+    if subject is not None and "always" in phrase.lows[at:after]:
+        draft.add(Held, left, after, test=subject, truth=truth, count=None)
+        return True
     draft.add(Truth, left, after, test=subject, truth=truth)
     return True
 
 
 def _each_time(draft: Draft, left: int, test: ast.expr, truth: bool, after: int) -> bool:
-    """`... is true each time`, `... is true in 2 of them`, `... holds 2 of 4 times`."""
+    """`... is true each time`, `... is true in 2 of them`, `... holds 2 of 4 times`, `... holds twice`."""
     phrase = draft.phrase
+    if (times := _times(draft, after)) is not None:
+        draft.used.update(range(after, times[1] + 1))
+        draft.add(Held, left, times[1], test=test, truth=truth, count=times[0])
+        return True
     if phrase.low(after) == "each" and phrase.low(after + 1) == "time":
         draft.add(Held, left, after + 1, test=test, truth=truth, count=None)
         return True
@@ -61,6 +68,15 @@ def _each_time(draft: Draft, left: int, test: ast.expr, truth: bool, after: int)
     draft.used.update(range(begin, begin + 4))
     draft.add(Held, left, begin + 2, test=test, truth=truth, count=count, total=total if type(total) is int else None)
     return True
+
+
+def _times(draft: Draft, at: int) -> tuple[int, int] | None:
+    """How often, and where that ends: `twice`, `3 times`."""
+    phrase = draft.phrase
+    if phrase.low(at) in ("once", "twice") and phrase.low(at + 1) in ("", ",", ".", ";", ")", "and"):
+        return 1 + (phrase.low(at) == "twice"), at
+    count = getattr(phrase.node(at), "value", NUMBERS.get(phrase.low(at)))
+    return (count, at + 1) if type(count) is int and phrase.low(at + 1) in ("time", "times") else None
 
 
 def never(draft: Draft, at: int, after: int, negated: bool) -> bool:
@@ -120,6 +136,9 @@ def holds(draft: Draft, at: int) -> bool:
     if low in ("holds", "hold", "held") and is_place(node) and phrase.right(at + 1, bare=False) is not None:
         return False
     if node is not None and _each_time(draft, left, node, truth, at + 1):
+        return True
+    if node is not None and phrase.low(begin - 1) == "always":
+        draft.add(Held, left, at, test=node, truth=truth, count=None)
         return True
     draft.add(Truth, left, at, test=node, truth=truth)
     return True
