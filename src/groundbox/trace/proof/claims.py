@@ -161,6 +161,19 @@ class Called(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BackIn(Claim):
+    """A call goes on that waited for another one."""
+
+    function: str
+    arguments: tuple[tuple[str | None, ast.expr], ...] | None
+
+    @property
+    def kind(self) -> Kind:
+        """A call."""
+        return Kind.CALL
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Returned(Claim):
     """A call returns (or, `yields`, gives out) `value`. Without a function, the one that is running.
 

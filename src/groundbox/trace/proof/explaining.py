@@ -25,6 +25,7 @@ from groundbox.trace.proof.claims import (
     value_text,
     words,
 )
+from groundbox.trace.proof.moments.calls import is_timeless
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Uncheckable
 from groundbox.trace.proof.moments.returns import given, makes, may_return
@@ -63,7 +64,7 @@ class Explainer:
 
     def explain(self, claim: Claim, low: int) -> Contrary | None:
         """Why a claim fails that was looked for from `low` on."""
-        if self._timeless(claim):
+        if is_timeless(claim):
             try:
                 hit = self.finder.find(claim, 0, 0, -1)
             except Uncheckable:
@@ -74,10 +75,6 @@ class Explainer:
         if self._folded(claim, low, found):
             return Contrary(None, "", "", folded=True)
         return found
-
-    def _timeless(self, claim: Claim) -> bool:
-        """A call with its arguments gives its result whenever one speaks of it."""
-        return isinstance(claim, Returned | Called) and bool(claim.arguments) and claim.arguments is not None
 
     def _folded(self, claim: Claim, low: int, found: Contrary | None) -> bool:
         """Whether iterations or calls without records come before the contrary, so that it proves nothing."""

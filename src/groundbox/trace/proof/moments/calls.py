@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from groundbox.trace.proof.claims import Called, Kept, Returned
+from groundbox.trace.proof.claims import BackIn, Called, Claim, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.values.bounds import Unknowable
@@ -25,7 +25,25 @@ def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit
     return None
 
 
-def is_given(search: Search, claim: Called | Kept | Returned, activation: Activation) -> bool:
+def back_in(search: Search, claim: BackIn, low: int, now: int, after: int) -> Hit | None:
+    """Such a call, which had begun before, goes on, now or as soon as it does."""
+    meant = {each.frame for each in search.ledger.calls.of(claim.function) if is_given(search, claim, each)}
+    frames = search.ledger.frames
+    begin = bisect.bisect_right(frames.switches, now)
+    for t in (now, *itertools.islice(frames.switches, begin, None)):
+        search.ledger.spend()
+        activation = search.ledger.structure.activations.get(frames.running(t))
+        if activation is not None and activation.frame in meant and activation.first <= now:
+            return Hit(t, -1)
+    return None
+
+
+def is_timeless(claim: Claim) -> bool:
+    """A call with its arguments gives its result whenever one speaks of it."""
+    return isinstance(claim, Returned | Called) and bool(claim.arguments)
+
+
+def is_given(search: Search, claim: BackIn | Called | Kept | Returned, activation: Activation) -> bool:
     """Whether the arguments are those of an activation."""
     if claim.arguments is None:
         return True
@@ -50,7 +68,11 @@ def is_given(search: Search, claim: Called | Kept | Returned, activation: Activa
 
 
 def _are_given(
-    search: Search, claim: Called | Kept | Returned, activation: Activation, params: list[str], spread: str | None
+    search: Search,
+    claim: BackIn | Called | Kept | Returned,
+    activation: Activation,
+    params: list[str],
+    spread: str | None,
 ) -> bool:
     """Whether the arguments have these parameters' values."""
     positional = iter(params)

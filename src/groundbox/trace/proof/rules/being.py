@@ -190,6 +190,8 @@ def _called(draft: Draft, at: int, after: int, negated: bool) -> bool:
         return False
     if draft.phrase.low(after + 1) in ("a", "an", "the") or draft.phrase.low(after + 1) == "total":
         return False
+    if draft.phrase.low(after + 2) == "times":
+        return False  # `f is called 9 times` counts the calls of the run, and is none
     return called(draft, left, node, after + 1, first=left)
 
 

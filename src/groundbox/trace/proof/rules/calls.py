@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Called
+from groundbox.trace.proof.claims import BackIn, Called
 from groundbox.trace.proof.rules.operands import arguments, callee, function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
 
@@ -36,6 +36,16 @@ def calls(draft: Draft, at: int) -> bool:
         more = phrase.node(begin)
         if more is None or not called(draft, begin, more, begin + 1, first=begin):
             break
+    return True
+
+
+def back_in(draft: Draft, at: int) -> bool:
+    """`back in f(3), ...`."""
+    node = draft.phrase.node(at + 2)
+    if draft.phrase.low(at + 1) != "in" or node is None or function_name(node) not in draft.functions:
+        return False
+    given = arguments(node) if isinstance(node, ast.Call) else None
+    draft.add(BackIn, at, at + 2, function=callee(draft, node), arguments=given)
     return True
 
 
@@ -118,5 +128,6 @@ def runs(draft: Draft, at: int) -> bool:
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("calls", "call", "calling", "invokes", "invoke", "enter", "enters", "entering", "into", "kicks"),
                     (calls,)),
+    "back": (back_in,),
     **dict.fromkeys(("runs", "run", "ran", "starts", "begins", "receives", "gets"), (runs,)),
 }  # fmt: skip
