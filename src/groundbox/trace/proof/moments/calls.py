@@ -11,6 +11,7 @@ from typing import Any
 from groundbox.trace.proof.claims import BackIn, Called, Claim, Kept, Returned
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.likeness import is_gap, said_value, same
 from groundbox.trace.structure import Activation
@@ -20,9 +21,17 @@ def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit
     """The function begins with these arguments."""
     calls = search.ledger.calls.of(claim.function)
     for activation in itertools.islice(calls, bisect.bisect_left(calls, low, key=lambda each: each.first), None):
-        if activation.first > after and is_given(search, claim, activation):
+        if activation.first > after and is_given(search, claim, activation) and _is_by(search, claim, activation):
             return Hit(activation.first, activation.first)
     return None
+
+
+def _is_by(search: Search, claim: Called, activation: Activation) -> bool:
+    """Whether one of the calls in which it is called is of the function that the text names."""
+    above = search.ledger.structure.activations.get(activation.parent)
+    while claim.by is not None and above is not None and not is_called(above, claim.by):
+        above = search.ledger.structure.activations.get(above.parent)
+    return claim.by is None or above is not None
 
 
 def back_in(search: Search, claim: BackIn, low: int, now: int, after: int) -> Hit | None:

@@ -63,13 +63,16 @@ def _of_a_standard_type(search: Search, call: ast.Call, now: int) -> tuple[Any] 
         return None
 
 
-def given(ledger: Ledger, claim: Returned, activation: Activation) -> Any:
+def given(ledger: Ledger, claim: Kept | Returned, activation: Activation) -> Any:
     """What a call gave to its caller: for one that makes an instance, that."""
-    value = next(iter(activation.args.values())) if makes(claim, activation) else activation.value
-    return ledger.memory.read(value, activation.last)
+    return ledger.memory.read(_given(claim, activation), activation.last)
 
 
-def makes(claim: Returned, activation: Activation) -> bool:
+def _given(claim: Kept | Returned, activation: Activation) -> Any:
+    return next(iter(activation.args.values())) if makes(claim, activation) else activation.value
+
+
+def makes(claim: Kept | Returned, activation: Activation) -> bool:
     """Whether a text calls the class: `Node(3)` gives the instance, whereas `Node.__init__(3)` returns None."""
     is_init = activation.name.endswith("__init__") and bool(activation.args)
     return is_init and claim.function is not None and not claim.function.endswith("__init__")
@@ -93,7 +96,7 @@ def _is_kept(search: Search, claim: Kept, entry: Entry) -> bool:
         call.outcome == "return"
         and (is_called(call, claim.function) or _is_object_called(claim.function, call, step))
         and is_given(search, claim, call)
-        and equal(search.ledger.memory.read(call.value, entry.t), entry.new)
+        and equal(search.ledger.memory.read(_given(claim, call), entry.t), entry.new)
         for call in step.calls
     )
 

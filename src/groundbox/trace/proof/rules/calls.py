@@ -17,6 +17,11 @@ from groundbox.trace.proof.rules.reader import Draft, Rule
 def calls(draft: Draft, at: int) -> bool:
     """`main calls f(3)`, `we call f with n = 3`, `call f(3) and f(4)`."""
     phrase = draft.phrase
+    left = phrase.left(at) if phrase.low(at) in ("calls", "invokes") else None
+    caller = phrase.node(left) if left is not None else None
+    by = function_name(caller) if caller is not None and function_name(caller) in draft.functions else None
+    if by is not None and phrase.low(at + 1) == "itself" and phrase.low(at + 2) in ("with", "on", "for"):
+        return called(draft, left or 0, caller or ast.Name(by), at + 2, first=left or 0, by=by)
     begin = phrase.skip(
         at + 1, {"the", "function", "helper", "method", "to", "of", "into", "itself", "now", "again", "constructor"}, 4
     )
@@ -29,7 +34,7 @@ def calls(draft: Draft, at: int) -> bool:
         )
     ) and (phrase.low(at + 1) != "of" or node is None):
         return False
-    if not called(draft, begin, node, begin + 1, first=at):
+    if not called(draft, begin, node, begin + 1, first=at, by=by):
         return False
     while phrase.low(begin + 1) in (",", "and") and isinstance(phrase.node(begin + 2), ast.Call):
         begin += 2
@@ -49,14 +54,14 @@ def back_in(draft: Draft, at: int) -> bool:
     return True
 
 
-def called(draft: Draft, index: int, node: ast.expr, after: int, *, first: int) -> bool:
+def called(draft: Draft, index: int, node: ast.expr, after: int, *, first: int, by: str | None = None) -> bool:
     """A claim that the function at `index` is called, with the arguments that follow from `after` on."""
     name = function_name(node)
     if name not in draft.functions:
         return False
     phrase = draft.phrase
     if isinstance(node, ast.Call):
-        draft.add(Called, first, index, function=callee(draft, node), arguments=arguments(node))
+        draft.add(Called, first, index, function=callee(draft, node), arguments=arguments(node), by=by)
         return True
     if phrase.low(after) in ("with", "has", "on", "for"):
         given, end = call_with(draft, after + 1)
@@ -68,9 +73,10 @@ def called(draft: Draft, index: int, node: ast.expr, after: int, *, first: int) 
                 function=callee(draft, node),
                 arguments=tuple(given),
                 whole=all(n is None for n, _ in given),
+                by=by,
             )
             return True
-    draft.add(Called, first, max(index, after - 1), function=callee(draft, node), arguments=None)
+    draft.add(Called, first, max(index, after - 1), function=callee(draft, node), arguments=None, by=by)
     return True
 
 

@@ -6,9 +6,17 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Equal, How, Kept, Returned
+from groundbox.trace.proof.claims import Equal, Has, How, Kept, Returned
 from groundbox.trace.proof.rules.chains import chain_of
-from groundbox.trace.proof.rules.operands import BEFORE_A_THING, acceptable, arguments, callee, function_name, is_place
+from groundbox.trace.proof.rules.operands import (
+    BEFORE_A_THING,
+    acceptable,
+    arguments,
+    callee,
+    function_name,
+    is_a_call_of,
+    is_place,
+)
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import one
 from groundbox.trace.proof.text.phrase import ADVERBS, Value
@@ -129,8 +137,22 @@ def kept(draft: Draft, at: int) -> bool:
     return True
 
 
+def result_of(draft: Draft, at: int) -> bool:
+    """`x is 5, the result of f(3)`."""
+    phrase = draft.phrase
+    call = phrase.node(at + 2)
+    told = draft.claims[-1] if draft.claims else None
+    if phrase.lows[max(0, at - 2) : at + 2] != [",", "the", "result", "of"] or not isinstance(call, ast.Call):
+        return False
+    if not isinstance(told, Has) or not is_a_call_of(draft, call) or told.end > phrase.items[at - 2].start:
+        return False
+    draft.add(Kept, at - 1, at + 2, subject=told.subject, function=callee(draft, call), arguments=arguments(call))
+    return True
+
+
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("returns", "return", "returning", "yields", "yield", "returned", "yielding"), (returns,)),
     **dict.fromkeys(("gives", "give", "produces"), (gives_back,)),
     "is": (kept, value_to_return),
+    "result": (result_of,),
 }  # fmt: skip
