@@ -214,12 +214,14 @@ class Kept(Claim):
 class Iterated(Claim):
     """A loop has so many iterations; `ends`: the text says so where the loop ends.
 
-    `which` says `for`, `while`, `outer`, `inner`, the name that the loop gives values to, or its condition.
+    `which` says `for`, `while`, `outer`, `inner`, the name that the loop gives values to, or its condition; `exit` why
+    it ends: `exhausted`, `break`.
     """
 
     count: int
     which: str = ""
     ends: bool = False
+    exit: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -229,10 +231,11 @@ class Iterated(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class InIteration(Claim):
-    """What is told next happens in iteration `number` of a loop; `exit`: the loop is left there."""
+    """What is told next happens in iteration `number` of a loop; `exit`: the loop is left there, `by` a `break`."""
 
     number: int
     exit: bool = False
+    by: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -385,6 +388,44 @@ class Raised(Claim):
     message: str | Part | Opaque | None = None
     handled: bool | None = None
     by: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """An exception."""
+        return Kind.EXCEPTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Jumped(Claim):
+    """A `break` ends the loop, or (`way`) a `continue` the iteration, that goes on."""
+
+    way: str
+
+    @property
+    def kind(self) -> Kind:
+        """A count: which iteration is the last, or has no more."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Caught(Claim):
+    """An `except` of this type, as it is written, takes an exception or (`matches` False) does not."""
+
+    type: str
+    matches: bool = True
+
+    @property
+    def kind(self) -> Kind:
+        """An exception."""
+        return Kind.EXCEPTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Unwound(Claim):
+    """An exception leaves a call."""
+
+    function: str
+    arguments: tuple[tuple[str | None, ast.expr], ...] | None
 
     @property
     def kind(self) -> Kind:

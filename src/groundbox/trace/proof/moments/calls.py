@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from groundbox.trace.proof.claims import BackIn, Called, Claim, Kept, Returned
+from groundbox.trace.proof.claims import BackIn, Called, Claim, Kept, Returned, Unwound
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.scene import is_called
@@ -52,7 +52,7 @@ def is_timeless(claim: Claim) -> bool:
     return isinstance(claim, Returned | Called) and bool(claim.arguments)
 
 
-def is_given(search: Search, claim: BackIn | Called | Kept | Returned, activation: Activation) -> bool:
+def is_given(search: Search, claim: BackIn | Called | Kept | Returned | Unwound, activation: Activation) -> bool:
     """Whether the arguments are those of an activation."""
     if claim.arguments is None:
         return True
@@ -78,7 +78,7 @@ def is_given(search: Search, claim: BackIn | Called | Kept | Returned, activatio
 
 def _are_given(
     search: Search,
-    claim: BackIn | Called | Kept | Returned,
+    claim: BackIn | Called | Kept | Returned | Unwound,
     activation: Activation,
     params: list[str],
     spread: str | None,

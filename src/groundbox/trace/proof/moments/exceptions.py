@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import bisect
 from typing import Any
 
 from groundbox.trace import schema
-from groundbox.trace.proof.claims import Raised
+from groundbox.trace.proof.claims import Caught, Raised, Unwound
+from groundbox.trace.proof.moments.calls import is_given
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.scene import is_called
@@ -41,3 +44,21 @@ def _is_message(search: Search, said: Any, record: schema.Raise, t: int) -> bool
 def _by(search: Search, frame: int, name: str) -> bool:
     activation = search.ledger.structure.activations.get(frame)
     return activation is not None and is_called(activation, name)
+
+
+def caught(search: Search, claim: Caught, low: int, now: int, after: int) -> Hit | None:
+    """An `except` is asked whether it takes the exception."""
+    course = search.ledger.course
+    for step in course.steps[bisect.bisect_left(course.step_times, low) :]:
+        if isinstance(step.clause, ast.ExceptHandler) and step.condition is claim.matches:
+            type_ = ast.unparse(step.clause.type) if step.clause.type is not None else ""
+            if type_ == claim.type:
+                return Hit(step.step, step.step)
+    return None
+
+
+def unwound(search: Search, claim: Unwound, low: int, now: int, after: int) -> Hit | None:
+    """Such a call ends with an exception."""
+    ended = [each for each in search.ledger.calls.of(claim.function) if each.outcome == "unwind" and each.last >= low]
+    left = [each.last for each in ended if is_given(search, claim, each)]
+    return Hit(min(left), min(left)) if left else None

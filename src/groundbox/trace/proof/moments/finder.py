@@ -16,6 +16,7 @@ from groundbox.trace.proof.claims import (
     AtLine,
     BackIn,
     Called,
+    Caught,
     Changed,
     Claim,
     Counted,
@@ -27,6 +28,7 @@ from groundbox.trace.proof.claims import (
     Held,
     InIteration,
     Iterated,
+    Jumped,
     Kept,
     Mapped,
     Passed,
@@ -36,6 +38,7 @@ from groundbox.trace.proof.claims import (
     Row,
     Span,
     Truth,
+    Unwound,
     Yields,
 )
 from groundbox.trace.proof.moments import (
@@ -132,6 +135,7 @@ _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | N
     Iterated: loops.iterated,
     InIteration: loops.in_iteration,
     Span: loops.in_span,
+    Jumped: loops.jumped,
     Held: truths.held,
     Counted: counts.counted,
     AtLine: counts.at_line,
@@ -143,6 +147,8 @@ _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | N
     Printed: output.printed,
     Denied: _denied,
     Raised: exceptions.raised,
+    Caught: exceptions.caught,
+    Unwound: exceptions.unwound,
     Equal: values.equals,
     Answer: output.answer,
 }

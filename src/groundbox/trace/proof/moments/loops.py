@@ -7,7 +7,7 @@ import bisect
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Claim, InIteration, Iterated, Returned, Span
+from groundbox.trace.proof.claims import Claim, InIteration, Iterated, Jumped, Returned, Span
 from groundbox.trace.proof.moments.hit import Hit
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.course import LoopRun
@@ -25,7 +25,7 @@ def iterated(search: Search, claim: Iterated, low: int, now: int, after: int) ->
     for run in fitting:
         if claim.recap and not _is_meant(claim, run):
             continue
-        if run.loop.count == claim.count:
+        if run.loop.count == claim.count and claim.exit in ("", run.loop.exit):
             return Hit(max(now, run.end) if claim.ends else now, run.start)
     return None
 
@@ -59,7 +59,8 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
     """The iteration begins, or goes on."""
     if claim.exit:
         for run in search.ledger.course.loops:
-            if run.end >= low and run.loop.exit in ("break", "return", "raise") and run.loop.count == claim.number:
+            ways = (claim.by,) if claim.by else ("break", "return", "raise")
+            if run.end >= low and run.loop.exit in ways and run.loop.count == claim.number:
                 return Hit(max(now, low), run.end)
         return None
     going_on = {step.step for step in search.ledger.course.open_steps(now) if step.calls}
@@ -79,6 +80,19 @@ def in_iteration(search: Search, claim: InIteration, low: int, now: int, after: 
         begun = next((t for run in search.ledger.course.loops if (t := begin_of(run, claim.number)) is not None), None)
         return Hit(begun, begun) if begun is not None else None
     return _around_iteration(search, claim.number, now)
+
+
+def jumped(search: Search, claim: Jumped, low: int, now: int, after: int) -> Hit | None:
+    """Such a statement runs in the iteration that goes on."""
+    kind = ast.Break if claim.way == "break" else ast.Continue
+    _, end = iteration_around(search, now) or (low, len(search.ledger.records))
+    course = search.ledger.course
+    for step in course.steps[bisect.bisect_left(course.step_times, low) :]:
+        if step.step > end:
+            break
+        if isinstance(step.statement, kind):
+            return Hit(step.step, step.step)
+    return None
 
 
 def in_span(search: Search, claim: Span, low: int, now: int, after: int) -> Hit | None:

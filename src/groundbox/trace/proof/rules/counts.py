@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import AtLine, Counted, InIteration, Iterated, Span
+from groundbox.trace.proof.claims import AtLine, Counted, InIteration, Iterated, Jumped, Span
 from groundbox.trace.proof.claims import words as words_of
 from groundbox.trace.proof.rules.operands import TESTED, function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
@@ -42,10 +43,18 @@ def counts(draft: Draft, at: int) -> bool:
             return False
         which, _ = _which_loop(draft, range(at - 1, at - len(words) - 1, -1))
         ends = bool(around & {"ends", "done", "left", "finishes"}) and "after" in around
-        draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends)
+        draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends, exit=_exit(phrase.lows) if ends else "")
     else:
         return False
     return True
+
+
+def _exit(lows: Sequence[str]) -> str:
+    """Why a loop ends: `as no items are left`, `that was the last item`, `because of a break`."""
+    pairs = set(itertools.pairwise(lows))
+    if {("no", "items"), ("last", "item")} & pairs:
+        return "exhausted"
+    return "break" if "break" in lows else ""
 
 
 def _which_loop(draft: Draft, where: range) -> tuple[str, int]:
@@ -104,7 +113,22 @@ def _numbered(draft: Draft, at: int) -> bool:
         return True
     before = set(phrase.lows[max(0, at - 8) : at])
     exit = bool(before & {"break", "left", "leaves", "exits", "ends", "breaks"}) and "in" in before
-    draft.add(InIteration, at, at + 1, number=number, exit=exit)
+    by = "break" if exit and {"break", "breaks"} & before else ""
+    draft.add(InIteration, at, at + 1, number=number, exit=exit, by=by)
+    return True
+
+
+def jumps(draft: Draft, at: int) -> bool:
+    """`a continue skips the rest of this iteration`, `a break ends the loop`."""
+    low = draft.phrase.low(at)
+    ends = ("skips", "ends") if low == "continue" else ("ends", "leaves")
+    if (
+        draft.phrase.low(at - 1) != "a"
+        or draft.phrase.low(at + 1) not in ends
+        or "in" in draft.phrase.lows[at : at + 5]
+    ):
+        return False  # `a break ends the loop in iteration 5` is told by its number
+    draft.add(Jumped, at, at + 1, way=low)
     return True
 
 
@@ -143,5 +167,6 @@ def line(draft: Draft, at: int) -> bool:
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("calls", "iteration", "times", "time", "passes", "pass", "rounds", "round", "levels", "deep"),
                     (counts,)),
+    "break": (jumps,), "continue": (jumps,),
     "iterations": (span, counts), "depth": (depth,), "line": (line,),
 }  # fmt: skip

@@ -7,8 +7,8 @@ import builtins
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Raised
-from groundbox.trace.proof.rules.operands import function_name
+from groundbox.trace.proof.claims import Caught, Raised, Unwound
+from groundbox.trace.proof.rules.operands import arguments, callee, function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.text.phrase import ADVERBS
 from groundbox.trace.proof.values.evaluation import literal
@@ -80,6 +80,32 @@ def message(draft: Draft, at: int) -> bool:
     return True
 
 
+def handler(draft: Draft, at: int) -> bool:
+    """`except KeyError` catches it, the handler `except KeyError` takes over, it does not match `except KeyError`."""
+    phrase = draft.phrase
+    if not phrase.items[at].code or phrase.node(at) is not None:
+        return False
+    type_ = phrase.node(at + 1) if at + 1 < len(phrase.items) and phrase.items[at + 1].code else None
+    end = at + (type_ is not None)
+    following = phrase.lows[end + 1 : end + 4]
+    taken = following[:1] == ["catches"] or following[:2] == ["takes", "over"]
+    refused = following == ["does", "not", "catch"] or phrase.lows[max(0, at - 2) : at] == ["not", "match"]
+    if not taken and not refused:
+        return False
+    draft.add(Caught, at, end, type=ast.unparse(type_) if type_ is not None else "", matches=taken)
+    return True
+
+
+def leaves(draft: Draft, at: int) -> bool:
+    """`the exception leaves f`."""
+    node = draft.phrase.node(at + 1)
+    if draft.phrase.low(at - 1) != "exception" or node is None or function_name(node) not in draft.functions:
+        return False
+    given = arguments(node) if isinstance(node, ast.Call) else None
+    draft.add(Unwound, at - 1, at + 1, function=callee(draft, node), arguments=given)
+    return True
+
+
 def message_of(draft: Draft, at: int) -> tuple[str, str | Part | Opaque | None] | None:
     """The exception that an item names, and its message: `ValueError`, `ValueError('x')`."""
     if not 0 <= at < len(draft.phrase.items):
@@ -96,6 +122,6 @@ def message_of(draft: Draft, at: int) -> tuple[str, str | Part | Opaque | None] 
 
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("raises", "raise", "throws", "raising"), (raises,)),
-    "message": (message,),
+    "message": (message,), "except": (handler,), "leaves": (leaves,),
 }  # fmt: skip
 LAST: Final[Sequence[Rule]] = (exception_named,)

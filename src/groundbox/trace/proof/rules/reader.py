@@ -145,7 +145,7 @@ def _guards(phrase: Phrase) -> list[bool]:
         is_over = chosen and (low == "takes" or (low == "is" and phrase.low(at + 1) in ("added", "subtracted")))
         if now and (low in _ENDS_GUARD or phrase.items[at].kind == "break" or is_over):
             now = False  # `adding 2 if True else 1 = 2 takes x from 3 to 5` supposes nothing of x
-        elif low in _GUARDS and phrase.node(at) is None:
+        elif low in _GUARDS and phrase.node(at) is None and not (low == "except" and phrase.items[at].code):
             now = phrase.low(at + 1) not in _UNGUARDED
         guarded.append(now)
     if phrase.low(len(phrase.items) - 1) == "?":
