@@ -48,7 +48,9 @@ def back_in(search: Search, claim: BackIn, low: int, now: int, after: int) -> Hi
 
 
 def is_timeless(claim: Claim) -> bool:
-    """A call with its arguments gives its result whenever one speaks of it."""
+    """A call with its arguments gives its result whenever one speaks of it; `f runs with n = 3` says that it begins."""
+    if isinstance(claim, Called) and any(name is not None for name, _ in claim.arguments or ()):
+        return False
     return isinstance(claim, Returned | Called) and bool(claim.arguments)
 
 

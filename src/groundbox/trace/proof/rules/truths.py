@@ -177,18 +177,22 @@ def bare_comparison(draft: Draft, at: int) -> bool:
         isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not)
     ):
         return False
-    if phrase.low(at - 1) in (
-        "while",
-        "condition",
-        "test",
-        "checks",
-        "evaluate",
-        "evaluates",
-        "as",
-        "until",
-        "loop",
-        "comparison",
-        "guard",
+    if (
+        not _is_reason(phrase.lows, at)
+        and phrase.low(at - 1)
+        in (
+            "while",
+            "condition",
+            "test",
+            "checks",
+            "evaluate",
+            "evaluates",
+            "as",
+            "until",
+            "loop",
+            "comparison",
+            "guard",
+        )
     ) or phrase.low(at - 2) in ("long", "repeats", "condition"):
         return False
     if (
@@ -208,6 +212,11 @@ def bare_comparison(draft: Draft, at: int) -> bool:
         return True
     draft.add(Truth, at, at, test=node, truth=True)
     return True
+
+
+def _is_reason(lows: Sequence[str], at: int) -> bool:
+    """`as 3 < 5, x becomes 1`, where a clause begins; not `as long as 3 < 5`."""
+    return at > 0 and lows[at - 1] == "as" and (at == 1 or lows[at - 2] in (",", ";", ":", ".", ")", "and", "so"))
 
 
 def _aside(draft: Draft, at: int) -> Truth | None:
