@@ -16,6 +16,7 @@ from groundbox.trace.proof.rules.comparisons import (
     COMPARATIVES,
     adjective,
     comparative,
+    copy_of,
     equal_to,
     is_in,
     same_object,
@@ -58,6 +59,9 @@ def be(draft: Draft, at: int) -> bool:
         after += 1
     if phrase.low(after) == "not" and phrase.node(after) is None:
         negated, after = not negated, phrase.skip(after + 1)
+        after += phrase.low(after) == "the" and phrase.low(after + 1) == "same"
+    if phrase.lows[after : after + 3] == ["a", "copy", "of"]:
+        return copy_of(draft, at, after, negated)
     low = phrase.low(after)
     never = low == "never" and phrase.low(after + 1) in _EVENTS
     if low == "unchanged" and not negated and (left := phrase.left(at)) is not None:

@@ -170,6 +170,17 @@ def same_object(draft: Draft, at: int, after: int, negated: bool) -> bool:
     return True
 
 
+def copy_of(draft: Draft, at: int, after: int, negated: bool) -> bool:
+    """`b is a copy of a`: another object, which is equal to it."""
+    phrase = draft.phrase
+    left, other = phrase.left(at), phrase.node(after + 3)
+    node = phrase.node(left) if left is not None else None
+    if left is None or node is None or other is None or negated or not (is_place(node) and is_place(other)):
+        return False
+    draft.add(Truth, left, after + 3, test=ast.Compare(node, [ast.Is()], [other]), truth=False)
+    return True
+
+
 def exceeds(draft: Draft, at: int) -> bool:
     """`90 exceeds 70`, `x equals y`, `'a' matches 'a'`."""
     kinds: dict[str, type[ast.cmpop]] = {"exceeds": ast.Gt, "equals": ast.Eq, "matches": ast.Eq, "differs": ast.NotEq}
