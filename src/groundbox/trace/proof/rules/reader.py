@@ -22,6 +22,7 @@ from groundbox.trace.proof.claims import (
     Printed,
     Raised,
     Returned,
+    Row,
     Span,
     Truth,
     Yields,
@@ -46,6 +47,8 @@ _CONTAINERS: Final = (ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Call)
 _AFTERWARDS: Final = frozenset({("after", "that"), ("after", "which"), ("after", "it"), ("and", "then")})
 _EVENTS: Final = (Alters, Called, Changed, Goes, Grows, Has, Kept, Printed, Raised, Returned, Yields)
 """What a text can say that does not happen; what it says of a test has its truth with it."""
+_BEGINS: Final = frozenset({"with", "for", "when"})
+_JOINS: Final = frozenset({",", "and"})
 _C = TypeVar("_C", bound=Claim)
 
 
@@ -167,7 +170,26 @@ def read(draft: Draft, rules: dict[str, Sequence[Rule]], last: Sequence[Rule]) -
             for rule in last:
                 if rule(draft, at):
                     break
-    return _with_givens(sorted(draft.claims, key=lambda claim: (claim.start, claim.end)))
+    claims = sorted(draft.claims, key=lambda claim: (claim.start, claim.end))
+    lead = _lead(draft.phrase, claims)
+    if len(lead) > 1:
+        row = Row(start=lead[-1].start, end=lead[-1].end, sentence=draft.number, recap=lead[0].recap, cells=tuple(lead))
+        claims.insert(len(lead), row)
+    return _with_givens(claims)
+
+
+def _lead(phrase: Phrase, claims: Sequence[Claim]) -> list[Has]:
+    """The values with which a sentence begins, and which its names have at one moment: `with i = 2 and x = 4, ...`."""
+    found: list[Has] = []
+    at = 0
+    for claim in claims:
+        words = {item.low for item in phrase.items[at:] if item.start < claim.start}
+        joins = _JOINS if found else _BEGINS
+        if not isinstance(claim, Has) or claim.how is not How.IS or not words <= joins:
+            break
+        found.append(claim)
+        at = next((n for n, item in enumerate(phrase.items) if item.start >= claim.end), len(phrase.items))
+    return found if phrase.low(at) in (",", ":") else []
 
 
 def _with_givens(claims: Sequence[Claim]) -> Sequence[Claim]:
