@@ -132,6 +132,7 @@ class Truth(Claim):
     `given` are the values that the sentence has said of names in the test: `when x is 7, x % 2 == 0 is true`.
     `put_otherwise`: the text has words for the test, so that the program may ask it in another form: `xs is empty`.
     `line`: where the test stands, of which the text says no more: `the test on line 7 is false`.
+    `quoted`: the text gives it as code, so that the program has to write it so.
     """
 
     test: ast.expr | None
@@ -139,6 +140,7 @@ class Truth(Claim):
     given: tuple[Has, ...] = ()
     put_otherwise: bool = False
     line: int | None = None
+    quoted: bool = False
 
     @property
     def kind(self) -> Kind:

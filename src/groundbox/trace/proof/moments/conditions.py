@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.trace.proof.moments.code import Code
@@ -23,6 +24,9 @@ _ORDER: Final = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq})
 _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
 }  # fmt: skip
 _ALIKE: Final = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}
 
@@ -64,6 +68,25 @@ class Conditions:
         text = self.code.dump(test)
         inside = [condition for condition in self.ledger.course.conditions if text in self.code.dump(condition.test)]
         return bool(inside) and all(self.tested(test, condition) is None for condition in inside[:50])
+
+    def is_misquoted(self, test: ast.expr) -> bool:
+        """Whether the program compares these very two sides, and only in another way: `x > 5`, and not `x >= 5`."""
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return False
+        sides = [self.code.dump(test.left), self.code.dump(test.comparators[0])]
+        own = [_TURNED.get(kind, kind) if turned else kind for kind, turned in self._compares(sides)]
+        return bool(own) and not any(type(test.ops[0]) in (kind, _OPPOSITE.get(kind)) for kind in own)
+
+    def _compares(self, sides: list[str]) -> Iterator[tuple[type[ast.cmpop], bool]]:
+        """How the program compares two sides, and whether it has them the other way round."""
+        tree = self.ledger.structure.syntax.tree
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+                for kind, pair in zip(node.ops, itertools.pairwise(parts), strict=True):
+                    found = [self.code.dump(part) for part in pair]
+                    if found in (sides, sides[::-1]):
+                        yield type(kind), found != sides
 
     def tested(self, test: ast.expr, condition: Condition) -> bool | None:
         """What the program found when it tested this, or None if it tested something else."""

@@ -58,6 +58,8 @@ def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None
         return _is_same_object(search, claim, claim.test, low)
     if not names:
         return _plain_truth(search, claim.test, claim.truth, low, now)
+    if claim.quoted and search.conditions.is_misquoted(claim.test):
+        return None
     if search.conditions.is_unknown(claim.test):
         raise Uncheckable("a part of a condition that cannot be worked out")
 

@@ -44,7 +44,7 @@ def true_or_false(draft: Draft, at: int, after: int, negated: bool) -> bool:
     if subject is not None and "always" in phrase.lows[at:after]:
         draft.add(Held, left, after, test=subject, truth=truth, count=None)
         return True
-    draft.add(Truth, left, after, test=subject, truth=truth)
+    draft.add(Truth, left, after, test=subject, truth=truth, quoted=phrase.items[left].code)
     return True
 
 
@@ -140,7 +140,7 @@ def holds(draft: Draft, at: int) -> bool:
     if node is not None and phrase.low(begin - 1) == "always":
         draft.add(Held, left, at, test=node, truth=truth, count=None)
         return True
-    draft.add(Truth, left, at, test=node, truth=truth)
+    draft.add(Truth, left, at, test=node, truth=truth, quoted=phrase.items[left].code)
     return True
 
 
