@@ -333,7 +333,7 @@ class AtLine(Claim):
 class Changed(Claim):
     """`item` is added to or removed from `target`, or two items are swapped. What is None is not said.
 
-    `more` are further items of the same change.
+    `more` are further items of the same change. `place` is where, of a list: `end`, `front`, or an index.
     """
 
     action: str
@@ -341,6 +341,7 @@ class Changed(Claim):
     target: ast.expr | None
     other: ast.expr | None = None
     more: tuple[ast.expr, ...] = ()
+    place: str | int = ""
 
     @property
     def kind(self) -> Kind:

@@ -7,6 +7,7 @@ import itertools
 from collections import deque
 from typing import Any
 
+from groundbox.trace import schema
 from groundbox.trace.proof.claims import Changed, Grows
 from groundbox.trace.proof.moments.changes import grows
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
@@ -48,6 +49,8 @@ def _in_a_new_one(search: Search, claim: Changed, low: int) -> Hit | None:
     if claim.action != "add" or claim.target is None or claim.item is None:
         return None
     for entry in entries_from(search.ledger.histories.of(claim.target), low, -1):
+        if claim.place != "" and isinstance(search.record(entry.t), schema.Mutate):
+            continue  # its place was looked at
         if isinstance(entry.new, list | dict | set | deque):
             old = entry.old if isinstance(entry.old, list | dict | set | deque) else ()
             item = search.item(claim.item, entry.t)
@@ -87,6 +90,8 @@ def _is_change(search: Search, claim: Changed, change: Delta) -> bool:
         pair = [search.item(node, change.t - 1) for node in (claim.item, claim.other) if node is not None]
         return len(pair) == 2 and change.is_swap(*pair)
     items = change.added if claim.action == "add" else change.removed
+    if not change.is_at(claim.place):
+        return False
     if claim.item is None:
         return bool(items)
     if any(not any(same(search.item(node, change.t - 1), other) for other in items) for node in claim.more):

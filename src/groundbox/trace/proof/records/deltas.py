@@ -24,12 +24,21 @@ class Delta:
         label: The object.
         added: Items, keys and values that are new in their place.
         removed: Those that were there before.
+        ends: Of a change in one place of a list, how many items stood before that place and behind it; else None.
     """
 
     t: int
     label: int
     added: Sequence[Any]
     removed: Sequence[Any]
+    ends: tuple[int, int] | None = None
+
+    def is_at(self, place: str | int) -> bool:
+        """Whether it may be at the `end`, at the `front`, or at an index."""
+        if self.ends is None or place == "":
+            return True
+        before, behind = self.ends
+        return behind == 0 if place == "end" else before == (0 if place == "front" else place)
 
     def is_swap(self, one: Any, other: Any) -> bool:
         """Whether two items changed places."""
@@ -48,8 +57,15 @@ def deltas(ledger: Ledger) -> Sequence[Delta]:
         ledger.spend(4)
         before, after = ledger.memory.read({"ref": record.id}, t - 1), ledger.memory.read({"ref": record.id}, t)
         added, removed = _difference(before, after, record, ledger, t)
-        found.append(Delta(t, record.id, added, removed))
+        found.append(Delta(t, record.id, added, removed, _ends(before, record)))
     return found
+
+
+def _ends(before: Any, record: schema.Mutate) -> tuple[int, int] | None:
+    if record.op != "splice" or record.start is None or not isinstance(before, list | deque | Part):
+        return None
+    length = before.length if isinstance(before, Part) else len(before)
+    return record.start, length - record.start - (record.removed or 0)
 
 
 def _difference(before: Any, after: Any, record: schema.Mutate, ledger: Ledger, t: int) -> tuple[list[Any], list[Any]]:

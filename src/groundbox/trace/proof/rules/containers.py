@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +11,7 @@ from groundbox.trace.proof.claims import Changed, Equal
 from groundbox.trace.proof.rules.chains import one_chain
 from groundbox.trace.proof.rules.operands import BEFORE_A_THING, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
-from groundbox.trace.proof.text.phrase import ADVERBS
+from groundbox.trace.proof.text.phrase import ADVERBS, Phrase
 
 
 def changes(draft: Draft, at: int) -> bool:
@@ -103,8 +104,21 @@ def change_of(draft: Draft, index: int, after: int, action: str, item: ast.expr 
         return False
     if isinstance(item, ast.Name) and target is None and action == "remove":
         item, target = None, item
-    draft.add(Changed, first, max(end, index), action=action, item=item, target=target)
+    where = _place(phrase.lows[max(0, index - 4) : index]) or _place(phrase.lows[after + 1 : end], phrase, after + 1)
+    draft.add(Changed, first, max(end, index), action=action, item=item, target=target, place=where)
     return True
+
+
+def _place(words: Sequence[str], phrase: Phrase | None = None, begin: int = 0) -> str | int:
+    """Where in a list: `the last item,`, `the end of`, `its front`, `at index 2 of`; nothing where it does not say."""
+    pairs = list(itertools.pairwise(words))
+    if ("last", "item") in pairs or {("the", "end"), ("its", "end")} & set(pairs):
+        return "end"
+    if ("first", "item") in pairs or {("the", "front"), ("its", "front")} & set(pairs):
+        return "front"
+    at = words.index("index") + 1 if "index" in words else 0
+    number = getattr(phrase.node(begin + at), "value", None) if phrase is not None and at else None
+    return number if type(number) is int else ""
 
 
 def gets_item(draft: Draft, at: int) -> bool:
@@ -134,6 +148,7 @@ def gets_item(draft: Draft, at: int) -> bool:
         item=item,
         target=target,
         more=tuple(more),
+        place=_place(phrase.lows[end : end + 3], phrase, end),
     )
     return True
 
