@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import bisect
 
+from groundbox.trace import schema
 from groundbox.trace.proof.claims import Has, Held, Truth
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.identity import label_of
@@ -50,7 +51,7 @@ def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None
         return _next_condition(search, claim, now) if claim.line is None else _on_its_line(search, claim, now)
     grounded, hit = search.conditions.first(claim.test, claim.truth, low, lambda t: _fits(search, claim, t))
     if grounded and claim.put_otherwise:
-        return _in_either_form(search, claim, low, hit)
+        return _in_either_form(search, claim, low, now, hit)
     if grounded:
         return Hit(hit, hit) if hit is not None else None
     names = names_in(claim.test)
@@ -63,10 +64,10 @@ def _found_truth(search: Search, claim: Truth, low: int, now: int) -> Hit | None
     if search.conditions.is_unknown(claim.test):
         raise Uncheckable("a part of a condition that cannot be worked out")
 
-    return _standing(search, claim, low)
+    return _standing(search, claim, low, now)
 
 
-def _standing(search: Search, claim: Truth, low: int) -> Hit | None:
+def _standing(search: Search, claim: Truth, low: int, now: int) -> Hit | None:
     """The first moment at which the test, asked by nobody, would be what the text says."""
     test = claim.test
     assert test is not None
@@ -74,13 +75,15 @@ def _standing(search: Search, claim: Truth, low: int) -> Hit | None:
     def holds(t: int) -> bool:
         return truth(search.ledger.value(test, t)) is claim.truth and _fits(search, claim, t)
 
-    return search.first(names_in(test), low, holds)
+    ended = isinstance(search.record(now), schema.Return | schema.Yield)
+    begin = low if claim.reason or claim.recap or claim.given or ended else max(low, now)
+    return search.first(names_in(test), begin, holds)
 
 
-def _in_either_form(search: Search, claim: Truth, low: int, asked: int | None) -> Hit | None:
+def _in_either_form(search: Search, claim: Truth, low: int, now: int, asked: int | None) -> Hit | None:
     """Where the program asks it in this form, or where it is so: `stack is empty` may be said of `while stack`."""
     try:
-        so = _standing(search, claim, low)
+        so = _standing(search, claim, low, now)
     except Uncheckable:
         so = None
     asked_for = Hit(asked, asked) if asked is not None else None

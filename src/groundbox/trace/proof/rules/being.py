@@ -15,6 +15,8 @@ from groundbox.trace.proof.rules.changes import from_to, move
 from groundbox.trace.proof.rules.comparisons import (
     COMPARATIVES,
     adjective,
+    at_least,
+    between,
     comparative,
     copy_of,
     equal_to,
@@ -250,6 +252,8 @@ _BY_WORD: Final = (
     (_PARTICIPLES, _participle),
     (frozenset({"equal", "identical"}), equal_to),
     (frozenset(COMPARATIVES), comparative),
+    (frozenset({"at"}), at_least),
+    (frozenset({"between"}), between),
     (frozenset({"in"}), is_in),
     (frozenset({"even", "odd", "divisible", "zero", "nonzero", "non-zero", "positive",
                 "negative", "empty", "nonempty", "non-empty"}),

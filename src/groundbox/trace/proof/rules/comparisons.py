@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import Has, How, Truth
-from groundbox.trace.proof.rules.operands import is_place
+from groundbox.trace.proof.rules.operands import acceptable, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import has_value
 from groundbox.trace.proof.values.evaluation import literal
@@ -67,6 +67,33 @@ def comparative(draft: Draft, at: int, after: int, negated: bool) -> bool:
         kind = _WITH_EQUAL[kind]
         begin += 2 + (phrase.low(begin + 2) == "to")
     return _compare_where(draft, at, begin, kind, negated)
+
+
+def at_least(draft: Draft, at: int, after: int, negated: bool) -> bool:
+    """`x is at least 5`, `x is at most 5`."""
+    phrase = draft.phrase
+    kinds: dict[str, type[ast.cmpop]] = {"least": ast.GtE, "most": ast.LtE}
+    left, value = phrase.left(at), phrase.right(after + 2, bare=False)
+    node = phrase.node(left) if left is not None else None
+    if left is None or node is None or phrase.low(after + 1) not in kinds or not acceptable(draft, value):
+        return False
+    assert value is not None
+    test = ast.Compare(node, [kinds[phrase.low(after + 1)]()], [value.node])
+    draft.add(Truth, left, value.end - 1, test=test, truth=not negated, put_otherwise=True)
+    return True
+
+
+def between(draft: Draft, at: int, after: int, negated: bool) -> bool:
+    """`x is between 3 and 5`, both of which it may be."""
+    phrase = draft.phrase
+    left, low = phrase.left(at), phrase.right(after + 1, bare=False)
+    node = phrase.node(left) if left is not None else None
+    high = phrase.right(low.end + 1, bare=False) if low is not None and phrase.low(low.end) == "and" else None
+    if left is None or node is None or low is None or high is None or not acceptable(draft, high):
+        return False
+    test = ast.Compare(low.node, [ast.LtE(), ast.LtE()], [node, high.node])
+    draft.add(Truth, left, high.end - 1, test=test, truth=not negated, put_otherwise=True)
+    return True
 
 
 def _compare_where(draft: Draft, at: int, begin: int, kind: type[ast.cmpop], negated: bool) -> bool:
