@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from groundbox.trace.proof.prover import prove
@@ -62,3 +65,11 @@ def test_the_first_of_several_prints_shows_their_text(recorded):
     proof = prove("The program prints 'a 3\\nbc'.", trace)
 
     assert [trace.records[verdict.step].text for verdict in proof.verdicts] == ["a 3\n"]
+
+
+def test_what_is_written_to_standard_output_is_not_written_to_standard_error(recorded, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO()))  # as a program finds it
+    trace = recorded("import sys\nprint('to all')\nprint('to log', file=sys.stderr)\n")
+
+    assert prove("'to log\\n' is written to standard error.", trace).faithful
+    assert not prove("'to all\\n' is written to standard error.", trace).faithful

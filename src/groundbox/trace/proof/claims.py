@@ -370,12 +370,14 @@ class Printed(Claim):
 
     Attributes:
         cut: The text, where the middle of it is left out.
+        to_error: The text says that it goes to standard error.
     """
 
     text: str
     cut: Part | None = None
     whole: bool = False
     again: bool = False
+    to_error: bool = False
 
     @property
     def kind(self) -> Kind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -26,6 +27,8 @@ def printed(search: Search, claim: Printed, low: int, now: int, after: int) -> H
     for t in search.ledger.outs:
         record = search.ledger.records[t]
         assert isinstance(record, schema.Out)
+        if claim.to_error and record.s == 1:
+            continue
         if claim.cut is not None:
             if t >= low and t > after and same(claim.cut, record.text):
                 return Hit(t, t)
@@ -36,16 +39,16 @@ def printed(search: Search, claim: Printed, low: int, now: int, after: int) -> H
             and (record.text == claim.text or said in record.text.splitlines() or record.text.strip("\n") == said)
         ):
             return Hit(t, t)
-    return None if claim.cut is not None else _printed_together(search, said, low, now, after)
+    return None if claim.cut is not None else _printed_together(search, claim, said, low, now, after)
 
 
-def _printed_together(search: Search, said: str, low: int, now: int, after: int) -> Hit | None:
+def _printed_together(search: Search, claim: Printed, said: str, low: int, now: int, after: int) -> Hit | None:
     """Several prints whose texts are, one after the other, the text.
 
     They hold where the first of them is. A text that takes in what was told last looks back, and holds now;
     so does all that the run prints.
     """
-    for pieces in _streams(search):
+    for pieces in itertools.islice(_streams(search), int(claim.to_error), None):
         told = max((t for t, _ in pieces if t <= now), default=-1)
         for first, last in _together(search, pieces, said):
             is_whole = first == pieces[0][0] and last == pieces[-1][0]

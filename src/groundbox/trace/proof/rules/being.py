@@ -231,7 +231,9 @@ def _printed(draft: Draft, at: int, after: int, negated: bool) -> bool:
         return False
     known, value = literal(draft.phrase.node(left) or ast.Name("?"))
     if known:
-        draft.add(Printed, left, after, text=str(value), cut=value if isinstance(value, Part) else None)
+        to_error = draft.phrase.lows[after + 1 : after + 4] == ["to", "standard", "error"]
+        cut = value if isinstance(value, Part) else None
+        draft.add(Printed, left, after, text=str(value), cut=cut, to_error=to_error)
     return known
 
 
