@@ -1,11 +1,11 @@
 """Items per processor second of run, trace and compare: groundbox in its sandbox, and snoop in a process of its own.
 
-    python benchmarks/bench_supervision.py --problems FILE --snoop PYTHON [--items N] [--soft-events N]
+    python benchmarks/bench_supervision.py --problems FILE --snoop PYTHON [--snoop PYTHON] [--items N] [--soft-events N]
 
 FILE holds programs in the CodeI/O format; the first inputs of the first N programs are run, each for at most 5
 seconds of processor time on both sides. Those that take longer without a tracer are left out, by a run that is not
-counted. PYTHON is an interpreter that can import snoop 0.6.0 and, to its advantage,
-nothing that snoop would import besides.
+counted. PYTHON is an interpreter that can import snoop 0.6.0. One that can import nothing else starts fastest; one
+with the libraries that the programs need, as the sandbox has them, can run all of them, and snoop imports pandas then.
 
 Ours: fresh sandbox with all layers, native tracer where it was built, the trace read and checked by the host, the
 result compared with the recorded one. An item is done when its trace is complete, folded or not.
@@ -13,6 +13,7 @@ Peer: the configuration of the pipeline that was released with "Code Execution a
 Reasoning": `@snoop(depth=N)` on the main function with N the number of `def`s, the trace from stderr, accepted when it
 has less than 300 lines and no mark of an exception and ends with the main function's return; without a sandbox, without
 comparing. Its own limit is 5 seconds by the clock, which would make load part of the result.
+Of those it accepts, complete are the ones that show as many calls of the program's functions as our trace does.
 
 Blocks of items alternate. Ours counts all of it: host process, templates with their start, workers.
 """
@@ -41,6 +42,8 @@ from groundbox.dataset.problems.reading import read
 from groundbox.dataset.running import Request, SandboxRunner
 from groundbox.dataset.stages.compare import compare
 from groundbox.trace.options import TraceOptions
+from groundbox.trace.reading import Trace
+from groundbox.trace.schema import Call
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BLOCK = 20
@@ -48,6 +51,7 @@ _CPU_S = 5.0
 _PEER_MOST_LINES = 300
 _DEFINITION = re.compile(r"\bdef\s+\w+\s*\(.*?\)")
 _RETURNED = "<<< Return value from {}:"
+_CALLED = r'>>> (?:Call to|Start generator) (?:\S+\.)?[^<\s.]+ in File "{}"'
 _Work = tuple[Problem, Case]
 
 
@@ -82,36 +86,43 @@ def ending_in_time(work: list[_Work]) -> list[bool]:
     return asyncio.run(every())
 
 
-async def ours(runner: SandboxRunner, block: list[_Work]) -> int:
-    """How many items of a block gave a complete trace and a result that was compared."""
+async def ours(runner: SandboxRunner, block: list[_Work]) -> list[Trace | None]:
+    """The complete traces of a block, where there is also a result that was compared."""
 
-    async def one(problem: Problem, case: Case) -> bool:
+    async def one(problem: Problem, case: Case) -> Trace | None:
         asked = Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=_CPU_S)
         ran = await runner.run(asked)
         if ran.trace is None or not ran.trace.complete or ran.outcome not in ("ok", "error"):
-            return False
+            return None
         compare(Item(id=problem.id, problem=problem.id, case=case, answer=ran.answer, runnable=True))
-        return True
+        return ran.trace
 
-    return sum(await asyncio.gather(*(one(problem, case) for problem, case in block)))
+    return await asyncio.gather(*(one(problem, case) for problem, case in block))
 
 
-def peer(python: str, folder: Path) -> Callable[[Problem, Case], tuple[bool, float]]:
-    """Runs one item under snoop; whether it is accepted, and its processor seconds."""
+def calls(trace: Trace, entry: str) -> int:
+    """How often functions of the program were called within its main function, but for what is folded."""
+    called = [record.name for record in trace.records if isinstance(record, Call)]
+    return sum(not name.rpartition(".")[2].startswith("<") for name in called[called.index(entry) :])
+
+
+def peer(python: str, folder: Path) -> Callable[[Problem, Case], tuple[int | None, float]]:
+    """Runs one item under snoop; the number of calls in the trace if that is accepted, and the processor seconds."""
+
+    program, trace = folder / "program.py", folder / "trace.txt"
+    called = re.compile(_CALLED.format(re.escape(str(program))))
 
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(_CPU_S), int(_CPU_S)))
 
-    def run(problem: Problem, case: Case) -> tuple[bool, float]:
+    def run(problem: Problem, case: Case) -> tuple[int | None, float]:
         depth = len(_DEFINITION.findall(problem.source))
         marked = problem.source.replace(f"def {problem.entry}", f"@snoop(depth={depth})\ndef {problem.entry}")
         arguments = ", ".join(f"{name}={value!r}" for name, value in case.kwargs.items())
-        program = folder / "program.py"
         program.write_text(
             "import snoop\nsnoop.install(columns='', replace_watch_extras=())\n"
             f"{marked}\n{problem.entry}({arguments})\n"
         )
-        trace = folder / "trace.txt"
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         with trace.open("wb") as file:
             ended = subprocess.run([python, str(program)], stdout=subprocess.DEVNULL, stderr=file, preexec_fn=bounded)
@@ -124,16 +135,35 @@ def peer(python: str, folder: Path) -> Callable[[Problem, Case], tuple[bool, flo
             and "!!!" not in "\n".join(lines)
             and _RETURNED.format(problem.entry) in lines[-1]
         )
-        return accepted, cpu_s
+        return sum(map(bool, map(called.search, lines))) if accepted else None, cpu_s
 
     return run
+
+
+class Tally:
+    """What one side has done, and the processor seconds that it took."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.accepted = self.complete = 0
+        self.cpu_s = 0.0
+
+    def counts(self, items: int) -> tuple[int, int, int]:
+        """Items, those with an accepted trace, and those with a complete one."""
+        return items, self.accepted, self.complete
+
+
+def named(python: str) -> str:
+    """A row's name: whether snoop finds pandas, which it then imports."""
+    found = subprocess.run([python, "-c", "import pandas"], capture_output=True).returncode == 0
+    return "snoop, pandas there" if found else "snoop"
 
 
 def main() -> None:
     """One line for each side, and the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--problems", required=True, type=Path)
-    parser.add_argument("--snoop", required=True, metavar="PYTHON")
+    parser.add_argument("--snoop", required=True, action="append", metavar="PYTHON")
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--soft-events", type=int, default=BuildOptions(problems=()).trace.soft_events)
     asked = parser.parse_args()
@@ -146,31 +176,40 @@ def main() -> None:
     asyncio.run(side_by_side(work, asked.snoop, TraceOptions(soft_events=asked.soft_events)))
 
 
-async def side_by_side(work: list[_Work], python: str, options: TraceOptions) -> None:
+async def side_by_side(work: list[_Work], pythons: list[str], options: TraceOptions) -> None:
     """Run all, in blocks that alternate, and print."""
     runner = SandboxRunner(at_once=os.cpu_count() or 1, options=options)
-    done = accepted = 0
-    ours_s = peers_s = 0.0
+    mine, peers = Tally("groundbox"), [Tally(named(python)) for python in pythons]
     with tempfile.TemporaryDirectory() as folder:
-        run = peer(python, Path(folder))
-        at_peers = own_cpu_s()  # what came before, the reading of the problems, is nobody's
-        ours_s -= at_peers
+        runs = [peer(python, Path(folder)) for python in pythons]
+        mine.cpu_s -= own_cpu_s()  # what came before, the reading of the problems, is nobody's
         for begin in range(0, len(work), _BLOCK):
             block = work[begin : begin + _BLOCK]
-            done += await ours(runner, block)
-            ours_s += own_cpu_s()
-            for problem, case in block:
-                ok, cpu_s = run(problem, case)
-                accepted += ok
-                peers_s += cpu_s
-            ours_s -= own_cpu_s()
+            traces = await ours(runner, block)
+            mine.cpu_s += own_cpu_s()
+            mine.accepted = mine.complete = mine.complete + sum(trace is not None for trace in traces)
+            for (problem, case), trace in zip(block, traces, strict=True):
+                for tally, run in zip(peers, runs, strict=True):
+                    shown, cpu_s = run(problem, case)
+                    tally.cpu_s += cpu_s
+                    tally.accepted += shown is not None
+                    tally.complete += shown is not None and (trace is None or shown >= calls(trace, problem.entry))
+            mine.cpu_s -= own_cpu_s()
             print(f"{begin + len(block)} of {len(work)}", file=sys.stderr)
-        ours_s += own_cpu_s()
-    count = len(work)
-    print(f"{'':12}{'items':>8}{'traced':>8}{'CPU s':>10}{'items/CPU s':>14}{'traced/CPU s':>14}")
-    for name, good, spent in (("groundbox", done, ours_s), ("snoop", accepted, peers_s)):
-        print(f"{name:12}{count:8}{good:8}{spent:10.2f}{count / spent:14.2f}{good / spent:14.2f}")
-    print(f"ratio: {peers_s / ours_s:.1f}x the items, {done / ours_s / (accepted / peers_s):.1f}x the traces")
+        mine.cpu_s += own_cpu_s()
+    table([mine, *peers], len(work))
+
+
+def table(tallies: list[Tally], items: int) -> None:
+    """One line for each side; for a peer, how many times as much ours does in a processor second."""
+    kinds = ("items", "accepted", "complete")
+    print(f"{'':22}{'CPU s':>9}", *(f"{kind:>10}{'a CPU s':>9}{'ours':>7}" for kind in kinds))
+    for tally in tallies:
+        columns = []
+        for own, count in zip(tallies[0].counts(items), tally.counts(items), strict=True):
+            rate, ratio = count / tally.cpu_s, own / tallies[0].cpu_s / (count / tally.cpu_s)
+            columns.append(f"{count:10}{rate:9.2f}{ratio:6.1f}x")
+        print(f"{tally.name:22}{tally.cpu_s:9.1f}", *columns)
 
 
 if __name__ == "__main__":
