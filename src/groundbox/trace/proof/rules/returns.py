@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,7 +20,7 @@ from groundbox.trace.proof.rules.operands import (
 )
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import one
-from groundbox.trace.proof.text.phrase import ADVERBS, Value
+from groundbox.trace.proof.text.phrase import ADVERBS, Phrase, Value
 from groundbox.trace.proof.values.evaluation import literal
 
 _RETURNING: Final = (
@@ -34,7 +35,7 @@ def returns(draft: Draft, at: int) -> bool:
     phrase = draft.phrase
     yields = phrase.low(at) in ("yields", "yield", "yielding")
     begin = phrase.skip(at + 1, _RETURNING, 5)
-    value = phrase.right(begin)
+    value = _of_its_type(phrase, phrase.right(begin))
     if phrase.low(at) in ("return",) and phrase.low(at - 1) in ("a", "the", "no", "to"):
         return False
     if value is None or not acceptable(draft, value):
@@ -76,11 +77,45 @@ def _return(
     if len(parts) > 1:
         draft.add(Equal, first, end - 1, parts=tuple(parts), about=about)
     draft.add(Returned, first, end - 1, function=function, arguments=given, value=parts[-1], yields=yields, about=about)
+    if function is not None and not yields and (second := _second(draft, first, parts, end)) is not None:
+        made = _return(draft, end + 1, second, function, given, yields)
+        if phrase.low(end) == "or":  # `f returns 0 or 1` may be said of all its calls
+            draft.claims[-2:] = [dataclasses.replace(claim, recap=True) for claim in draft.claims[-2:]]
+        return made
     if phrase.low(end) in (",", "and") and phrase.low(phrase.skip(end, {",", "and"}, 2)) == "then":
         following = phrase.right(phrase.skip(end, {",", "and", "then"}, 3), bare=False)
         if following is not None and literal(following.node)[0]:
             return _return(draft, end + 1, following, function, given, yields)
     return True
+
+
+def _of_its_type(phrase: Phrase, value: Value | None) -> Value | None:
+    """The value, of the type that stands right before it: `the string 3`, its quotes left out, `the list (1, 2)`."""
+    if value is None:
+        return None
+    node, word = value.node, phrase.low(value.end - 2)
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and word in ("string", "text"):
+        return value._replace(node=ast.Constant(phrase.sentence_text(value.end - 1)))
+    if isinstance(node, ast.Tuple) and word == "list":
+        return value._replace(node=ast.List(node.elts, ast.Load()))
+    if isinstance(node, ast.List) and word == "tuple":
+        return value._replace(node=ast.Tuple(node.elts, ast.Load()))
+    return value
+
+
+def _second(draft: Draft, first: int, parts: Sequence[ast.expr], end: int) -> Value | None:
+    """The other value of `f returns 3 and 4`, `f returns 3 or 4`; none where the text tells of several calls at once.
+
+    `f(2) and f(1) return 3 and 4`, `f returns True or False`.
+    """
+    phrase = draft.phrase
+    value = phrase.right(end + 1, bare=False) if phrase.low(end) in ("and", "or") else None
+    if value is None or value.end != end + 2 or phrase.low(value.end) not in ("", ".", ";"):
+        return None
+    known = [literal(node) for node in (*parts, value.node)]
+    is_literal = len(parts) == 1 and all(is_known and type(told) is not bool for is_known, told in known)
+    is_of_one = phrase.low(first - 1) != "and" and {"respectively", "either"}.isdisjoint(phrase.lows)
+    return value if is_literal and is_of_one else None
 
 
 def _function_left(draft: Draft, at: int) -> int | None:
