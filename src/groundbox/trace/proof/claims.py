@@ -305,11 +305,17 @@ class Passed(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Counted(Claim):
-    """So many calls of a function (`what` is `calls`), or levels of calls in each other (`depth`)."""
+    """So many calls of a function (`what` is `calls`), or levels of calls in each other (`depth`).
+
+    Or so many calls of a function by itself (`self-calls`), values that it yields (`yields`), changes of `subject`
+    (`changes`), prints of `text` at the least (`prints`), lines of output (`lines`).
+    """
 
     what: str
     count: int
     function: str | None = None
+    subject: ast.expr | None = None
+    text: str = ""
 
     @property
     def kind(self) -> Kind:

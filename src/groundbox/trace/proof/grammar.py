@@ -19,6 +19,7 @@ from groundbox.trace.proof.rules import (
     containers,
     counts,
     exceptions,
+    frequencies,
     notation,
     output,
     returns,
@@ -134,7 +135,8 @@ def _merged(*tables: dict[str, Sequence[Rule]]) -> dict[str, Sequence[Rule]]:
 
 # Of the rules for one word the first that makes a claim of it ends the search, so the order of the rooms matters.
 _RULES: Final = _merged(
-    comprehensions.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES, output.RULES, exceptions.RULES,
+    comprehensions.RULES, frequencies.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES,
+    output.RULES, exceptions.RULES,
     comparisons.RULES, truths.RULES, being.RULES, values.RULES, changes.RULES, notation.RULES,
 )  # fmt: skip
 _LAST: Final = (*truths.LAST, *exceptions.LAST)
