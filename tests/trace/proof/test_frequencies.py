@@ -69,3 +69,39 @@ def test_what_each_call_does_is_not_counted(recorded):
     text = "In each iteration, `total` changes 3 times."
 
     assert prove(TEXT.format(text), recorded(PROGRAM, "main", [2, 3, 2])).failed == []
+
+
+TURNS = """\
+def f(n):
+    return n
+
+def twice(n):
+    return f(n) + f(n + 1)
+
+def main():
+    return twice(3) + twice(5)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`f` is called for the first time. `f` is called with `n` = 4 for the second time.",
+        "For the third time, `f` is called with `n` = 5.",
+        "`f(5)` returns 5. `f` is called for the second time, and f returns 6.",  # in the second call of `twice`
+    ],
+)
+def test_the_call_of_a_number_is_proven(recorded, text):
+    assert prove(text, recorded(TURNS, "main")).failed == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`f` is called with `n` = 4 for the third time.",
+        "For the fifth time `f` is called.",
+        "For the third time, `f` is called with `n` = 6.",
+    ],
+)
+def test_a_call_of_another_number_is_not(recorded, text):
+    assert not prove(text, recorded(TURNS, "main")).faithful

@@ -150,12 +150,16 @@ class Truth(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Called(Claim):
-    """A function is called, `by` another one. `arguments` None: nothing is said of them; `whole`: they are all."""
+    """A function is called, `by` another one. `arguments` None: nothing is said of them; `whole`: they are all.
+
+    `turn`: the text says that it is for the third time, or the like.
+    """
 
     function: str
     arguments: tuple[tuple[str | None, ast.expr], ...] | None = None
     whole: bool = True
     by: str | None = None
+    turn: int | None = None
 
     @property
     def kind(self) -> Kind:

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from groundbox.trace.proof.claims import BackIn, Called, Claim, Kept, Returned, Unwound
-from groundbox.trace.proof.moments.hit import Hit
+from groundbox.trace.proof.moments.hit import Hit, Uncheckable
+from groundbox.trace.proof.moments.loops import begin_of
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.scene import is_called
 from groundbox.trace.proof.values.bounds import Unknowable
@@ -21,9 +22,33 @@ def called(search: Search, claim: Called, low: int, now: int, after: int) -> Hit
     """The function begins with these arguments."""
     calls = search.ledger.calls.of(claim.function)
     for activation in itertools.islice(calls, bisect.bisect_left(calls, low, key=lambda each: each.first), None):
-        if activation.first > after and is_given(search, claim, activation) and _is_by(search, claim, activation):
+        if activation.first <= after or not is_given(search, claim, activation):
+            continue
+        if _is_by(search, claim, activation) and _has_turn(search, claim, activation):
             return Hit(activation.first, activation.first)
+    if claim.turn is not None and search.ledger.folds:
+        raise Uncheckable("a part of the run is left out")
     return None
+
+
+def _has_turn(search: Search, claim: Called, activation: Activation) -> bool:
+    """Whether it is the call of that number: in the run, a call, loop or iteration, or of those so given."""
+    if claim.turn is None:
+        return True
+    begun = [each for each in search.ledger.calls.of(claim.function) if each.first <= activation.first]
+    search.ledger.spend(len(begun))
+    starts, above = [0], search.ledger.structure.activations.get(activation.parent)
+    while above is not None:
+        starts.append(above.first)
+        above = search.ledger.structure.activations.get(above.parent)
+    for run in search.ledger.course.loops:
+        if run.start <= activation.first <= run.end:
+            begins = [begin_of(run, each.number) or run.start for each in run.loop.iterations]
+            starts += [run.start, max((t for t in begins if t <= activation.first), default=run.start)]
+    so_given = [each for each in begun if is_given(search, claim, each)]
+    return any(
+        len([each for each in some if each.first >= t]) == claim.turn for some in (begun, so_given) for t in starts
+    )
 
 
 def _is_by(search: Search, claim: Called, activation: Activation) -> bool:

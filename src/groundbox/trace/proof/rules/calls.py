@@ -6,12 +6,14 @@ What a call gives back is the matter of `returns`.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import BackIn, Called
 from groundbox.trace.proof.rules.operands import arguments, callee, function_name
 from groundbox.trace.proof.rules.reader import Draft, Rule
+from groundbox.trace.proof.text.phrase import ORDINALS
 
 
 def calls(draft: Draft, at: int) -> bool:
@@ -56,6 +58,30 @@ def back_in(draft: Draft, at: int) -> bool:
 
 def called(draft: Draft, index: int, node: ast.expr, after: int, *, first: int, by: str | None = None) -> bool:
     """A claim that the function at `index` is called, with the arguments that follow from `after` on."""
+    told = len(draft.claims)
+    made = _called(draft, index, node, after, first=first, by=by)
+    turn = _turn(draft, first, draft.claims[-1].end) if len(draft.claims) > told else None
+    if turn is not None:
+        draft.claims[told:] = [
+            dataclasses.replace(claim, turn=turn) if isinstance(claim, Called) else claim
+            for claim in draft.claims[told:]
+        ]
+    return made
+
+
+def _turn(draft: Draft, first: int, end: int) -> int | None:
+    """Which call it is: `f is called for the third time`, `for the third time, f is called`."""
+    phrase = draft.phrase
+    before = first - 4 - (phrase.low(first - 1) == ",")
+    after = next((at for at, item in enumerate(phrase.items) if item.start >= end), len(phrase.items))
+    for at in (before, after):
+        words = phrase.lows[max(0, at) : at + 4]
+        if words[:2] == ["for", "the"] and words[3:] == ["time"] and words[2] in ORDINALS:
+            return ORDINALS[words[2]]
+    return None
+
+
+def _called(draft: Draft, index: int, node: ast.expr, after: int, *, first: int, by: str | None) -> bool:
     name = function_name(node)
     if name not in draft.functions:
         return False
