@@ -462,6 +462,14 @@ class Denied(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Never(Claim):
+    """`test`, of a value of `subject`, does not hold at any time."""
+
+    subject: ast.expr
+    test: ast.expr
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Equal(Claim):
     """All these expressions are equal, at the moment that is told."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import builtins
 from typing import Any, NamedTuple
 
 from groundbox.trace.proof.claims import (
@@ -104,7 +105,7 @@ class Explainer:
         return self._of_the_rest(claim, low)
 
     def _of_value(self, claim: Has, low: int) -> Contrary | None:
-        unknown = sorted(name for name in names_in(claim.subject) if name not in self.ledger.names)
+        unknown = sorted(names_in(claim.subject) - self.ledger.names - vars(builtins).keys())
         if unknown:
             return Contrary(None, "", f"the program has no name {unknown[0]}")
         if claim.how is How.BECOMES:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from groundbox.trace.proof.claims import Denied, Raised, Returned
+from groundbox.trace.proof.claims import Denied, Never, Raised, Returned
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.loops import iteration_around
 from groundbox.trace.proof.moments.search import Search
+from groundbox.trace.proof.values.bounds import Unknowable
+from groundbox.trace.proof.values.operators import truth
 
 Find = Callable[[Search, Any, int, int, int], Hit | None]
 
@@ -31,6 +33,24 @@ def denied(search: Search, claim: Denied, low: int, now: int, find: Find) -> Hit
         return Hit(now, -1)
     if hit is not None or first is not None or find(search, claim.of, 0, 0, -1) is not None:
         raise Uncheckable("it happens elsewhere")
+    return Hit(now, -1)
+
+
+def never(search: Search, claim: Never, low: int, now: int, after: int) -> Hit | None:
+    """No value that the subject takes is such a one; where it takes one in some calls only, others may be meant."""
+    so: dict[int, bool] = {}
+    is_known = not search.ledger.folds
+    for entry in search.ledger.histories.of(claim.subject):
+        try:
+            holds = truth(search.ledger.value(claim.test, entry.t, entry.frame))
+        except Unknowable:
+            is_known = False
+            continue
+        so[entry.frame] = so.get(entry.frame, False) or holds
+    if so and all(so.values()):
+        return None
+    if any(so.values()) or not so or not is_known:
+        raise Uncheckable("it is so in another call, or nobody knows")
     return Hit(now, -1)
 
 
