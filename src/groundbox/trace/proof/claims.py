@@ -462,6 +462,55 @@ class Denied(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Handled(Claim):
+    """The exception that came up last is taken by a handler, in `function`; or (`handled` False) by none."""
+
+    handled: bool
+    function: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """An exception."""
+        return Kind.EXCEPTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Deleted(Claim):
+    """The name has no value any more."""
+
+    name: str
+
+    @property
+    def kind(self) -> Kind:
+        """A change."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Exhausted(Claim):
+    """A generator of the function has nothing more to give."""
+
+    function: str
+
+    @property
+    def kind(self) -> Kind:
+        """A return."""
+        return Kind.RETURN
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Ends(Claim):
+    """A loop ends `never`, `early`, or for want of items (`exhausted`)."""
+
+    way: str
+
+    @property
+    def kind(self) -> Kind:
+        """A count: which iteration is the last."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Never(Claim):
     """`test`, of a value of `subject`, does not hold at any time."""
 

@@ -18,6 +18,7 @@ from groundbox.trace.proof.rules import (
     comprehensions,
     containers,
     counts,
+    ends,
     exceptions,
     frequencies,
     notation,
@@ -137,7 +138,7 @@ def _merged(*tables: dict[str, Sequence[Rule]]) -> dict[str, Sequence[Rule]]:
 # Of the rules for one word the first that makes a claim of it ends the search, so the order of the rooms matters.
 _RULES: Final = _merged(
     comprehensions.RULES, frequencies.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES, output.RULES,
-    exceptions.RULES, quantifiers.RULES,
+    exceptions.RULES, ends.RULES, quantifiers.RULES,
     comparisons.RULES, truths.RULES, being.RULES, values.RULES, changes.RULES, notation.RULES,
 )  # fmt: skip
 _LAST: Final = (*truths.LAST, *exceptions.LAST)

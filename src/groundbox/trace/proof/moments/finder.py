@@ -20,10 +20,14 @@ from groundbox.trace.proof.claims import (
     Changed,
     Claim,
     Counted,
+    Deleted,
     Denied,
+    Ends,
     Equal,
+    Exhausted,
     Goes,
     Grows,
+    Handled,
     Has,
     Held,
     InIteration,
@@ -49,6 +53,7 @@ from groundbox.trace.proof.moments import (
     containers,
     counts,
     denials,
+    ends,
     exceptions,
     loops,
     output,
@@ -113,7 +118,7 @@ class Finder:
     def beginning(self, t: int) -> int:
         """Where the step began that record `t` belongs to: what one line did may be told in any order."""
         record = self.search.record(t)
-        if not isinstance(record, schema.Set | schema.Mutate | schema.Return | schema.Yield):
+        if not isinstance(record, schema.Set | schema.Del | schema.Mutate | schema.Return | schema.Yield):
             return t
         step = self.ledger.course.step_of(t)
         return step.step if step is not None and step.step <= t <= step.last else t
@@ -148,6 +153,10 @@ _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | N
     Printed: output.printed,
     Denied: _denied,
     Never: denials.never,
+    Deleted: ends.deleted,
+    Exhausted: ends.exhausted,
+    Ends: ends.ends,
+    Handled: ends.handled,
     Raised: exceptions.raised,
     Caught: exceptions.caught,
     Unwound: exceptions.unwound,

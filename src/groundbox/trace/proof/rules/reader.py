@@ -12,6 +12,7 @@ from groundbox.trace.proof.claims import (
     Called,
     Changed,
     Claim,
+    Deleted,
     Denied,
     Goes,
     Grows,
@@ -45,7 +46,7 @@ _RECAPS: Final = frozenset(
 _REASONS: Final = frozenset({"since", "because", "as", "(", "where"})
 _CONTAINERS: Final = (ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Call)
 _AFTERWARDS: Final = frozenset({("after", "that"), ("after", "which"), ("after", "it"), ("and", "then")})
-_EVENTS: Final = (Alters, Called, Changed, Goes, Grows, Has, Kept, Printed, Raised, Returned, Yields)
+_EVENTS: Final = (Alters, Called, Changed, Deleted, Goes, Grows, Has, Kept, Printed, Raised, Returned, Yields)
 """What a text can say that does not happen; what it says of a test has its truth with it."""
 _BEGINS: Final = frozenset({"with", "for", "when"})
 _JOINS: Final = frozenset({",", "and"})
