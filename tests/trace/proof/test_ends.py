@@ -121,7 +121,9 @@ def main(xs):
             continue
     return out
 """
-    text = "`main` runs with `xs` = [0]. 0 is appended to `out`, `error` is deleted, and a continue ends this iteration."
+    text = (
+        "`main` runs with `xs` = [0]. 0 is appended to `out`, `error` is deleted, and a continue ends this iteration."
+    )
 
     assert prove(text, recorded(program, "main", [0])).failed == []
 

@@ -511,6 +511,33 @@ class Ends(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Moved(Claim):
+    """`subject` changes in this way, at some time: `up`, `down`, `doubled`, `emptied`."""
+
+    subject: ast.expr
+    way: str
+
+    @property
+    def kind(self) -> Kind:
+        """A change."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Looped(Claim):
+    """A loop of the program gives items of `source` to `target`, beginning with `begin`. What is None is not said."""
+
+    target: ast.expr | None
+    source: ast.expr | None = None
+    begin: int | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Never(Claim):
     """`test`, of a value of `subject`, does not hold at any time."""
 

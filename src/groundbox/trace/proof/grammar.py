@@ -21,10 +21,12 @@ from groundbox.trace.proof.rules import (
     ends,
     exceptions,
     frequencies,
+    moves,
     notation,
     output,
     quantifiers,
     returns,
+    sources,
     truths,
     values,
 )
@@ -138,7 +140,7 @@ def _merged(*tables: dict[str, Sequence[Rule]]) -> dict[str, Sequence[Rule]]:
 # Of the rules for one word the first that makes a claim of it ends the search, so the order of the rooms matters.
 _RULES: Final = _merged(
     comprehensions.RULES, frequencies.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES, output.RULES,
-    exceptions.RULES, ends.RULES, quantifiers.RULES,
+    exceptions.RULES, ends.RULES, quantifiers.RULES, moves.RULES, sources.RULES,
     comparisons.RULES, truths.RULES, being.RULES, values.RULES, changes.RULES, notation.RULES,
 )  # fmt: skip
 _LAST: Final = (*truths.LAST, *exceptions.LAST)

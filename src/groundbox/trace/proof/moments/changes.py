@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from groundbox.trace.proof.claims import Alters, Goes, Grows, Has
+from groundbox.trace.proof.claims import Alters, Goes, Grows, Has, Moved
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.search import Search, entries_from
 from groundbox.trace.proof.records.frames import MISSING
@@ -17,6 +17,7 @@ from groundbox.trace.proof.records.histories import Entry
 from groundbox.trace.proof.values.bounds import Unknowable
 from groundbox.trace.proof.values.code import names_in
 from groundbox.trace.proof.values.likeness import is_written, said_value, same
+from groundbox.trace.proof.values.operators import truth
 
 
 def becomes(search: Search, claim: Has, low: int, after: int) -> Hit | None:
@@ -191,3 +192,37 @@ def alters(search: Search, claim: Alters, low: int, now: int, after: int) -> Hit
         if entry.old is not MISSING and not same(entry.old, entry.new):
             return Hit(entry.t, entry.t)
     return None
+
+
+def moved(search: Search, claim: Moved, low: int, now: int, after: int) -> Hit | None:
+    """The subject changes in this way at some time of the run; a new call may go on where another one was."""
+    entries = search.ledger.histories.of(claim.subject)
+    is_so = _WAYS[claim.way]
+    last: dict[str, Any] = {}
+    for entry in entries:
+        search.ledger.spend()
+        olds = [entry.old, last.get("new", MISSING)]
+        last["new"] = entry.new
+        try:
+            if any(old is not MISSING and is_so(old, entry.new) for old in olds):
+                return Hit(now, entry.t)
+        except (Unknowable, TypeError, ArithmeticError):
+            raise Uncheckable("the values cannot be compared") from None
+    if not entries or search.ledger.folds or (claim.way == "emptied" and _is_empty(entries[-1].new)):
+        raise Uncheckable("it may be so already, or is left out")
+    return None
+
+
+def _is_empty(value: Any) -> bool:
+    try:
+        return not truth(value)
+    except Unknowable:
+        return True
+
+
+_WAYS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "up": lambda old, new: bool(new > old),
+    "down": lambda old, new: bool(new < old),
+    "doubled": lambda old, new: same(old + old, new),
+    "emptied": lambda old, new: truth(old) and not truth(new),
+}
