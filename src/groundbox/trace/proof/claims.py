@@ -538,6 +538,42 @@ class Looped(Claim):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Turn(Claim):
+    """What is told next happens in the last iteration of the loop that goes on, or for the item of this number."""
+
+    number: int | None
+    is_last: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Remaining(Claim):
+    """So many iterations of a loop that goes on come yet; with `at_most`, they need not be all."""
+
+    count: int
+    at_most: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """A count."""
+        return Kind.COUNT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Idle(Claim):
+    """Nothing happens where the condition that is told leads to."""
+
+    @property
+    def kind(self) -> Kind:
+        """A change: none."""
+        return Kind.CHANGE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Never(Claim):
     """`test`, of a value of `subject`, does not hold at any time."""
 

@@ -28,6 +28,7 @@ from groundbox.trace.proof.rules import (
     returns,
     sources,
     truths,
+    turns,
     values,
 )
 from groundbox.trace.proof.rules.reader import Draft, Rule, cells, read
@@ -139,8 +140,8 @@ def _merged(*tables: dict[str, Sequence[Rule]]) -> dict[str, Sequence[Rule]]:
 
 # Of the rules for one word the first that makes a claim of it ends the search, so the order of the rooms matters.
 _RULES: Final = _merged(
-    comprehensions.RULES, frequencies.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES, output.RULES,
-    exceptions.RULES, ends.RULES, quantifiers.RULES, moves.RULES, sources.RULES,
+    comprehensions.RULES, frequencies.RULES, turns.RULES, counts.RULES, calls.RULES, returns.RULES, containers.RULES,
+    output.RULES, exceptions.RULES, ends.RULES, quantifiers.RULES, moves.RULES, sources.RULES,
     comparisons.RULES, truths.RULES, being.RULES, values.RULES, changes.RULES, notation.RULES,
 )  # fmt: skip
 _LAST: Final = (*truths.LAST, *exceptions.LAST)

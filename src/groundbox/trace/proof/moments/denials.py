@@ -6,10 +6,12 @@ not so in the place that is told, nobody can say.
 
 from __future__ import annotations
 
+import ast
+import itertools
 from collections.abc import Callable
 from typing import Any
 
-from groundbox.trace.proof.claims import Denied, Never, Raised, Returned
+from groundbox.trace.proof.claims import Denied, Idle, Never, Raised, Returned
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
 from groundbox.trace.proof.moments.loops import iteration_around
 from groundbox.trace.proof.moments.search import Search
@@ -52,6 +54,23 @@ def never(search: Search, claim: Never, low: int, now: int, after: int) -> Hit |
     if any(so.values()) or not so or not is_known:
         raise Uncheckable("it is so in another call, or nobody knows")
     return Hit(now, -1)
+
+
+def idle(search: Search, claim: Idle, low: int, now: int, after: int) -> Hit | None:
+    """The `if` that was asked last, in the iteration or the call that goes on, has a branch that does nothing."""
+    begin, _ = stretch(search, now, whole=False)
+    frame = search.ledger.frames.running(now)
+    steps = [step for step in search.ledger.course.steps if step.frame == frame and step.step >= begin]
+    search.ledger.spend(len(steps))
+    asked = [at for at, step in enumerate(steps) if step.step <= now and isinstance(step.statement, ast.If)]
+    if not asked or steps[asked[-1]].inline:
+        raise Uncheckable("no condition was asked here")
+    statement = steps[asked[-1]].statement
+    assert isinstance(statement, ast.If)
+    within = {id(node) for part in (*statement.body, *statement.orelse) for node in ast.walk(part)}
+    branch = itertools.takewhile(lambda step: id(step.statement) in within, steps[asked[-1] + 1 :])
+    does = any(step.effects or step.calls or step.yields or isinstance(step.statement, ast.Return) for step in branch)
+    return None if does else Hit(now, -1)
 
 
 def stretch(search: Search, now: int, *, whole: bool) -> tuple[int, int]:

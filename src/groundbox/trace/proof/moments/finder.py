@@ -30,6 +30,7 @@ from groundbox.trace.proof.claims import (
     Handled,
     Has,
     Held,
+    Idle,
     InIteration,
     Iterated,
     Jumped,
@@ -41,10 +42,12 @@ from groundbox.trace.proof.claims import (
     Passed,
     Printed,
     Raised,
+    Remaining,
     Returned,
     Row,
     Span,
     Truth,
+    Turn,
     Unwound,
     Yields,
 )
@@ -62,6 +65,7 @@ from groundbox.trace.proof.moments import (
     returns,
     sources,
     truths,
+    turns,
     values,
 )
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
@@ -156,6 +160,9 @@ _FINDERS: Final[dict[type[Claim], Callable[[Search, Any, int, int, int], Hit | N
     Printed: output.printed,
     Denied: _denied,
     Never: denials.never,
+    Idle: denials.idle,
+    Turn: turns.turn,
+    Remaining: turns.remaining,
     Moved: changes.moved,
     Looped: sources.looped,
     Deleted: ends.deleted,

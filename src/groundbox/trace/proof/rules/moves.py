@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from groundbox.trace.proof.claims import Moved
+from groundbox.trace.proof.claims import Idle, Moved
 from groundbox.trace.proof.rules.operands import is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.values import unchanged
@@ -41,6 +41,17 @@ def left_alone(draft: Draft, at: int) -> bool:
     return left is not None and words == ["is", "left", "as", "it", "is"] and unchanged(draft, left, at + 3)
 
 
+def idle(draft: Draft, at: int) -> bool:
+    """`3 % 2 == 0 is false, so nothing happens`."""
+    phrase = draft.phrase
+    if phrase.low(at + 1) not in ("happens", "changes") or phrase.low(at + 2) not in _OVER:
+        return False
+    if phrase.low(at - 1) != "so" or not _PERHAPS.isdisjoint(phrase.lows):
+        return False
+    draft.add(Idle, at, at + 1)
+    return True
+
+
 RULES: Final[dict[str, Sequence[Rule]]] = {
-    **dict.fromkeys(("doubles", *_WAYS), (moved,)), "left": (left_alone,),
+    **dict.fromkeys(("doubles", *_WAYS), (moved,)), "left": (left_alone,), "nothing": (idle,),
 }  # fmt: skip
