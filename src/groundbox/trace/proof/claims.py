@@ -312,7 +312,8 @@ class Counted(Claim):
     """So many calls of a function (`what` is `calls`), or levels of calls in each other (`depth`).
 
     Or so many calls of a function by itself (`self-calls`), values that it yields (`yields`), changes of `subject`
-    (`changes`), prints of `text` at the least (`prints`), lines of output (`lines`).
+    (`changes`), prints of `text` at the least (`prints`), lines of output (`lines`), or `text` in the
+    line of this number (`line`).
     """
 
     what: str
@@ -500,7 +501,7 @@ class Exhausted(Claim):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Ends(Claim):
-    """A loop ends `never`, `early`, or for want of items (`exhausted`)."""
+    """A loop ends `never`, `early`, or for want of items (`exhausted`); or it goes `on` for now."""
 
     way: str
 

@@ -108,8 +108,15 @@ def _lines(search: Search, claim: Counted) -> Collection[int]:
     return {len(lines), len([line for line in lines if line.strip()])}
 
 
+def _line(search: Search, claim: Counted) -> Collection[int]:
+    """The numbers of the lines of output that are so."""
+    said = claim.text.strip("\n")
+    return {number for number, line in enumerate(search.ledger.stdout.splitlines(), 1) if line == said}
+
+
 _OFTEN: Final[dict[str, Callable[[Search, Counted], Collection[int]]]] = {
     "self-calls": _self_calls, "yields": _yields, "changes": _changes, "prints": _prints, "lines": _lines,
+    "line": _line,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from groundbox.trace import schema
 from groundbox.trace.proof.claims import Deleted, Ends, Exhausted, Handled
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
+from groundbox.trace.proof.moments.loops import begin_of
 from groundbox.trace.proof.moments.search import Search
 from groundbox.trace.proof.records.course import LoopRun
 from groundbox.trace.proof.records.scene import is_called
@@ -47,12 +48,26 @@ def exhausted(search: Search, claim: Exhausted, low: int, now: int, after: int) 
 
 def ends(search: Search, claim: Ends, low: int, now: int, after: int) -> Hit | None:
     """Some loop ends so; a `while` may be said to end early whenever its test is false."""
+    if claim.way == "on":
+        return _goes_on(search, now)
     runs = search.ledger.course.loops
     fitting = [run for run in runs if _WAYS[claim.way](run)]
     if fitting:
         return Hit(now, fitting[-1].start)
     if search.ledger.folds or (claim.way == "early" and any(run.loop.exit == "false" for run in runs)):
         raise Uncheckable("another loop may be meant")
+    return None
+
+
+def _goes_on(search: Search, now: int) -> Hit | None:
+    """Some loop around is not left in the iteration that goes on; one that has no more items may be said to go on."""
+    around = [run for run in search.ledger.course.loops if run.start <= now <= run.end]
+    if not around:
+        raise Uncheckable("no loop goes on")
+    for run in around:
+        begin = begin_of(run, run.loop.count)
+        if run.loop.exit not in ("break", "return", "raise") or begin is None or now < begin:
+            return Hit(now, -1)
     return None
 
 

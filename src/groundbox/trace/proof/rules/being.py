@@ -27,6 +27,7 @@ from groundbox.trace.proof.rules.comparisons import (
 from groundbox.trace.proof.rules.containers import change_of
 from groundbox.trace.proof.rules.exceptions import message_of
 from groundbox.trace.proof.rules.operands import arguments, empty_name, function_name, is_place
+from groundbox.trace.proof.rules.output import is_to_error
 from groundbox.trace.proof.rules.reader import Draft, Rule
 from groundbox.trace.proof.rules.truths import FALSE, TESTS, TRUE, never, true_or_false
 from groundbox.trace.proof.rules.values import has_value, unchanged
@@ -63,6 +64,8 @@ def be(draft: Draft, at: int) -> bool:
         negated, after = not negated, phrase.skip(after + 1)
         after += phrase.low(after) == "the" and phrase.low(after + 1) == "same"
     if phrase.lows[after : after + 3] == ["a", "copy", "of"]:
+        return copy_of(draft, at, after, negated)
+    if phrase.low(after) == "another" and phrase.low(after + 2) == "than":
         return copy_of(draft, at, after, negated)
     low = phrase.low(after)
     never = low == "never" and phrase.low(after + 1) in _EVENTS
@@ -231,7 +234,7 @@ def _printed(draft: Draft, at: int, after: int, negated: bool) -> bool:
         return False
     known, value = literal(draft.phrase.node(left) or ast.Name("?"))
     if known:
-        to_error = draft.phrase.lows[after + 1 : after + 4] == ["to", "standard", "error"]
+        to_error = is_to_error(draft, after + 1)
         cut = value if isinstance(value, Part) else None
         draft.add(Printed, left, after, text=str(value), cut=cut, to_error=to_error)
     return known

@@ -198,7 +198,7 @@ def same_object(draft: Draft, at: int, after: int, negated: bool) -> bool:
 
 
 def copy_of(draft: Draft, at: int, after: int, negated: bool) -> bool:
-    """`b is a copy of a`: another object, which is equal to it."""
+    """`b is a copy of a`, `b is another list than a`: another object, which may be equal to it."""
     phrase = draft.phrase
     left, other = phrase.left(at), phrase.node(after + 3)
     node = phrase.node(left) if left is not None else None

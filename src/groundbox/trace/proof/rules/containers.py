@@ -11,7 +11,9 @@ from groundbox.trace.proof.claims import Changed, Equal
 from groundbox.trace.proof.rules.chains import one_chain
 from groundbox.trace.proof.rules.operands import BEFORE_A_THING, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
-from groundbox.trace.proof.text.phrase import ADVERBS, Phrase
+from groundbox.trace.proof.text.phrase import ADVERBS, ORDINALS, Phrase
+
+_AFTER_THE_FIRST: Final = ORDINALS.keys() - {"first"}
 
 
 def changes(draft: Draft, at: int) -> bool:
@@ -104,7 +106,16 @@ def change_of(draft: Draft, index: int, after: int, action: str, item: ast.expr 
         return False
     if isinstance(item, ast.Name) and target is None and action == "remove":
         item, target = None, item
-    where = _place(phrase.lows[max(0, index - 4) : index]) or _place(phrase.lows[after + 1 : end], phrase, after + 1)
+    before = phrase.lows[max(0, index - 4) : index]
+    where = _place(before) or _place(phrase.lows[after + 1 : end], phrase, after + 1)
+    if (
+        action == "remove"
+        and len(before) == 4
+        and before[:1] == ["the"]
+        and before[2:] == ["item", ","]
+        and before[1] in _AFTER_THE_FIRST
+    ):
+        where = ORDINALS[before[1]] - 1  # `the second item, 5, is removed`
     draft.add(Changed, first, max(end, index), action=action, item=item, target=target, place=where)
     return True
 
@@ -114,7 +125,7 @@ def _place(words: Sequence[str], phrase: Phrase | None = None, begin: int = 0) -
     pairs = list(itertools.pairwise(words))
     if ("last", "item") in pairs or {("the", "end"), ("its", "end")} & set(pairs):
         return "end"
-    if ("first", "item") in pairs or {("the", "front"), ("its", "front")} & set(pairs):
+    if ("first", "item") in pairs or {("the", "front"), ("its", "front"), ("its", "beginning")} & set(pairs):
         return "front"
     at = words.index("index") + 1 if "index" in words else 0
     number = getattr(phrase.node(begin + at), "value", None) if phrase is not None and at else None

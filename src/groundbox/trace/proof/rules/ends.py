@@ -65,6 +65,10 @@ def loop_ends(draft: Draft, at: int) -> bool:
         draft.add(Ends, loop, at, way="never")
     elif phrase.low(at + 1) == "early" and phrase.low(at + 2) in _OVER:
         draft.add(Ends, loop, at + 1, way="early")
+    elif phrase.low(at) in ("goes", "continues"):
+        if phrase.low(at + 1) not in ("on", *_OVER) or (phrase.low(at + 1) == "on" and phrase.low(at + 2) not in _OVER):
+            return False
+        draft.add(Ends, loop, at, way="on")
     elif items or (items == 0 and phrase.low(at + 1) != "after"):
         draft.add(Ends, loop, at, way="early" if items else "exhausted")
     else:
@@ -119,7 +123,7 @@ def some_raised(draft: Draft, at: int) -> bool:
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("deleted", "removed"), (deleted,)),
     **dict.fromkeys(("nothing", "exhausted"), (exhausted,)),
-    **dict.fromkeys(sorted(_STOPS), (loop_ends,)),
+    **dict.fromkeys(("goes", "continues", *sorted(_STOPS)), (loop_ends,)),
     **dict.fromkeys(sorted(_CAUGHT), (handled,)),
     "catches": (nothing_catches,), "raised": (some_raised,),
 }  # fmt: skip

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace.proof.claims import Counted, Printed
 from groundbox.trace.proof.rules.operands import function_name, is_place
 from groundbox.trace.proof.rules.reader import Draft, Rule
-from groundbox.trace.proof.text.phrase import NUMBERS
+from groundbox.trace.proof.text.phrase import NUMBERS, ORDINALS
+from groundbox.trace.proof.values.evaluation import literal
 
 _ENDS: Final = frozenset({"", ".", ",", ";", "and", "in"})
 _CHANGES: Final = frozenset({"changes", "changed"})
@@ -74,6 +76,19 @@ def lines(draft: Draft, at: int) -> bool:
     return True
 
 
+def line_of_output(draft: Draft, at: int) -> bool:
+    """`the second line of output is 'b'`."""
+    phrase = draft.phrase
+    number = ORDINALS.get(phrase.low(at - 1))
+    begin = at + 2 + (phrase.low(at + 2) == "the")
+    known, value = literal(phrase.node(begin + 2) or ast.Name("?"))
+    if number is None or phrase.low(at + 1) != "of" or phrase.lows[begin : begin + 2] != ["output", "is"]:
+        return False
+    if known and isinstance(value, str):
+        draft.add(Counted, at - 1, begin + 2, what="line", count=number, text=value)
+    return known and isinstance(value, str)
+
+
 def _number(draft: Draft, at: int) -> int | None:
     value = getattr(draft.phrase.node(at), "value", None)
     if type(value) is int:
@@ -83,5 +98,5 @@ def _number(draft: Draft, at: int) -> int | None:
 
 RULES: Final[dict[str, Sequence[Rule]]] = {
     **dict.fromkeys(("times", "time", "twice", "values", "items", "numbers"), (often,)),
-    "lines": (lines,),
+    "lines": (lines,), "line": (line_of_output,),
 }  # fmt: skip

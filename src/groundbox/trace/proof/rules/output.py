@@ -27,7 +27,8 @@ def prints(draft: Draft, at: int) -> bool:
         known, value = literal(node)
         if known:
             cut = value if isinstance(value, Part) else None
-            draft.add(Printed, at, begin, text=str(value), cut=cut, again=_concludes(draft, at))
+            to_error = is_to_error(draft, begin + 1)
+            draft.add(Printed, at, begin, text=str(value), cut=cut, again=_concludes(draft, at), to_error=to_error)
         elif is_place(node) and phrase.low(begin + 1) == "=" and (more := phrase.right(begin + 2)) is not None:
             known, value = literal(more.node)
             if known:
@@ -42,6 +43,12 @@ def prints(draft: Draft, at: int) -> bool:
         draft.add(Printed, at, begin, text=phrase.sentence_text(begin))
         return True
     return False
+
+
+def is_to_error(draft: Draft, at: int) -> bool:
+    """Whether `to standard error` stands there."""
+    words = draft.phrase.lows[at : at + 3]
+    return words == ["to", "standard", "error"] or words[:2] == ["to", "stderr"]
 
 
 def _concludes(draft: Draft, at: int) -> bool:
