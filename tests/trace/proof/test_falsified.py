@@ -1,4 +1,4 @@
-"""Narrations of twenty programs, falsified by hand in other ways than `mutation` knows, two thirds of which are caught.
+"""Narrations of twenty programs, falsified by hand in other ways than `mutation` knows, most of which are caught.
 
 `falsified/NAME.json` has the texts of a program, and for each error what was replaced and whether the prover catches it.
 """
