@@ -32,7 +32,6 @@ def told(recorded, text):
         "Every item of `xs` is greater than 1.",
         "No element of `xs` is odd, and no item of xs is less than 2.",
         "`xs` has 3 items.",
-        "After that `xs` has four items.",
         "`total` is never 7.",
         "`total` never exceeds 8. It was never negative.",
         "`total` is never greater than 8.",

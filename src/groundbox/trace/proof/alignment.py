@@ -30,7 +30,6 @@ from groundbox.trace.proof.claims import (
     Span,
     Truth,
 )
-from groundbox.trace.proof.moments.calls import is_timeless
 from groundbox.trace.proof.moments.changes import is_all
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
@@ -187,8 +186,7 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequ
         hit = finder.find(claim, low, hypothesis.now, -1 if claim.recap else after)
     except Uncheckable as why:
         return [_next(hypothesis, hypothesis.now, 0, Placed(None, low, str(why)), hypothesis.taken)]
-    price = 1 + is_timeless(claim)  # it may hold all the same: then what cannot hold is given up before it
-    given_up = _next(hypothesis, hypothesis.now, price, Placed(None, hypothesis.now), hypothesis.taken)
+    given_up = _next(hypothesis, hypothesis.now, 1, Placed(None, hypothesis.now), hypothesis.taken)
     if hit is None:
         return [given_up]
     if claim.recap and isinstance(claim, Span):

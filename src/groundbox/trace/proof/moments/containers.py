@@ -49,14 +49,23 @@ def _in_a_new_one(search: Search, claim: Changed, low: int) -> Hit | None:
     if claim.action != "add" or claim.target is None or claim.item is None:
         return None
     for entry in entries_from(search.ledger.histories.of(claim.target), low, -1):
-        if claim.place != "" and isinstance(search.record(entry.t), schema.Mutate):
-            continue  # its place was looked at
+        record = search.record(entry.t)
+        if claim.place != "" and isinstance(record, schema.Mutate) and not _is_at(record, entry.new, claim.place):
+            continue
         if isinstance(entry.new, list | dict | set | deque):
             old = entry.old if isinstance(entry.old, list | dict | set | deque) else ()
             item = search.item(claim.item, entry.t)
             if any(same(item, each) for each in entry.new) and not any(same(item, each) for each in old):
                 return Hit(entry.t, entry.t)
     return None
+
+
+def _is_at(record: schema.Mutate, items: Any, place: str | int) -> bool:
+    """Whether what a list gets comes at a place, as `Changed` has it."""
+    if record.op != "splice" or record.start is None or not isinstance(items, list | deque):
+        return True  # it came into something else, whole
+    end = record.start + len(record.items or ())
+    return end == len(items) if place == "end" else record.start == (0 if place == "front" else place)
 
 
 def _is_of_a_number(search: Search, claim: Changed, low: int, now: int, after: int) -> bool:

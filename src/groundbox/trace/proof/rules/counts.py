@@ -43,10 +43,18 @@ def counts(draft: Draft, at: int) -> bool:
             return False
         which, _ = _which_loop(draft, range(at - 1, at - len(words) - 1, -1))
         ends = bool(around & {"ends", "done", "left", "finishes"}) and "after" in around
-        draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends, exit=_exit(phrase.lows) if ends else "")
+        exit = _exit(_clause(phrase.lows, at)) if ends else ""
+        draft.add(Iterated, at - 1, at, count=number, which=which, ends=ends, exit=exit)
     else:
         return False
     return True
+
+
+def _clause(lows: Sequence[str], at: int) -> Sequence[str]:
+    """The words around an index up to the next semicolons: others tell of other loops."""
+    begin = max((index for index in range(at) if lows[index] == ";"), default=-1) + 1
+    end = next((index for index in range(at, len(lows)) if lows[index] == ";"), len(lows))
+    return lows[begin:end]
 
 
 def _exit(lows: Sequence[str]) -> str:

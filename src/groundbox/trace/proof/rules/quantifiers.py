@@ -79,6 +79,8 @@ def size(draft: Draft, at: int) -> bool:
         return False
     if not is_place(node) or phrase.low(begin + 2) not in _ENDS or phrase.low(left - 1) in ("of", "in"):
         return False
+    if draft.later(left):
+        return False  # which moment is meant behind `after which` is not known well enough to refuse a size
     length = ast.Call(ast.Name("len"), [node], [])
     draft.add(Has, left, begin + 1, subject=length, value=ast.Constant(count), how=How.IS)
     return True

@@ -80,6 +80,10 @@ class Draft:
         """Whether the sentence says before `at` that it looks back."""
         return any(self._recap[: at + 1])
 
+    def later(self, at: int) -> bool:
+        """Whether it stands behind `after which` and the like, in their clause."""
+        return self._later[at]
+
     def is_reason(self, first: int) -> bool:
         """Whether `since` or the like stands shortly before, with no comma between."""
         for at in range(first - 1, max(-1, first - 4), -1):
