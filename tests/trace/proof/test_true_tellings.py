@@ -1,4 +1,4 @@
-"""What the narrator tells of real programs, cut down to the sentences that were once refused."""
+"""Tellings of the narrator that proofs once refused, of programs like the real ones that showed it."""
 
 import pytest
 
@@ -8,36 +8,54 @@ from groundbox.trace.proof.prover import prove
 NEW_LISTS = """
 from collections import defaultdict
 
-def f(lines):
-    found = defaultdict(list)
-    for line in lines:
-        words = line.split()
+def f(text):
+    found = defaultdict(lambda: [])
+    for line in text.split("\\n"):
+        words = line.split("=>")
+        words = [word.strip() for word in words]
         found[words[0]].append(words[1])
     return len(found)
 """
 LOOP_IN_A_LOOP = """
-def f(bank):
-    seen, rounds = [], 0
+def f(banks):
+    seen, cycle = set(), 0
     while True:
-        rounds += 1
-        blocks = bank[0]
-        bank[0] = 0
+        cycle += 1
+        bank = banks.index(max(banks))
+        blocks = banks[bank]
+        banks[bank] = 0
         while blocks > 0:
-            bank[1] += 1
+            bank += 1
+            banks[bank % len(banks)] += 1
             blocks -= 1
-        if sum(bank) in seen:
+        t = tuple(banks)
+        if t in seen:
             break
-        seen.append(sum(bank))
-    return rounds
+        seen.add(t)
+    return cycle
 """
-GROWING = """
-def f(n):
-    tree, found = {0: []}, []
-    while len(found) < n:
-        for branch in range(2):
-            tree[len(tree)] = [branch]
-        found.append(len(tree))
-    return len(tree)
+SIZES = """
+class Node:
+    def __init__(self, name):
+        self.name = name
+        self.near = None
+
+def get(nodes, name):
+    for node in nodes:
+        if node.name == name:
+            return node
+    nodes.append(Node(name))
+    return nodes[-1]
+
+def f(lines):
+    nodes = []
+    for line in lines:
+        names = line.split(")")
+        first = get(nodes, names[0])
+        second = get(nodes, names[1])
+        if not second.near:
+            second.near = first
+    return len(nodes)
 """
 RESULTS_AS_REASONS = """
 def ok(number):
@@ -56,16 +74,36 @@ def f(n):
     return count
 """
 
+LOOPS_OF_CALLS = """
+def spread(row, column, left):
+    for place in ((row, column - 1), (row, column + 1), (row - 1, column), (row + 1, column)):
+        try:
+            left.remove(place)
+            spread(place[0], place[1], left)
+        except ValueError:
+            continue
+
+def f(lines):
+    left = [(row, column) for row, line in enumerate(lines) for column, sign in enumerate(line) if sign == "0"]
+    count = 0
+    while left:
+        count += 1
+        row, column = left.pop(0)
+        spread(row, column, left)
+    return count
+"""
+
 
 @pytest.mark.parametrize(
     ("source", "argument"),
     [
-        (NEW_LISTS, ["H Rd", "Q Td", "H QO", "M ep"]),
-        (LOOP_IN_A_LOOP, [7, 2]),
-        (GROWING, 9),
+        (NEW_LISTS, "H => Rd\nQ => Td\nU => QO\nM => ep"),
+        (LOOP_IN_A_LOOP, [2, 4, 1, 2, 7, 3]),
+        (SIZES, ["A)B", "B)C", "B)D", "D)E", "C)F", "E)G"]),
         (RESULTS_AS_REASONS, 6),
+        (LOOPS_OF_CALLS, ["1011", "1000", "0001", "0010"]),
     ],
-    ids=["new lists", "a loop in a loop", "growing", "results as reasons"],
+    ids=["new lists", "a loop in a loop", "sizes", "results as reasons", "loops of calls"],
 )
 @pytest.mark.parametrize("detail", ["brief", "normal", "full"])
 def test_what_the_narrator_tells_is_proven(recorded, source, argument, detail):
@@ -75,11 +113,3 @@ def test_what_the_narrator_tells_is_proven(recorded, source, argument, detail):
         proof = prove(narrate(trace, detail=detail, seed=seed).text, trace)
         assert proof.failed == []
         assert all(verdict.status == "supported" for verdict in proof.verdicts)
-
-
-def test_a_size_after_iterations_that_ran_without_records_is_not_refused(recorded):
-    trace = recorded(GROWING, "f", 40, soft_events=40)
-
-    assert trace.folded
-    for seed in range(8):
-        assert prove(narrate(trace, seed=seed).text, trace).failed == []

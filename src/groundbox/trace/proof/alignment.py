@@ -33,7 +33,15 @@ from groundbox.trace.proof.claims import (
 from groundbox.trace.proof.moments.changes import is_all
 from groundbox.trace.proof.moments.finder import Finder
 from groundbox.trace.proof.moments.hit import Hit, Uncheckable
-from groundbox.trace.proof.moments.loops import end_of, end_of_iteration, in_spans, iteration_at, span_end, spans
+from groundbox.trace.proof.moments.loops import (
+    comes_again,
+    end_of,
+    end_of_iteration,
+    in_spans,
+    iteration_at,
+    span_end,
+    spans,
+)
 from groundbox.trace.proof.values.code import shape
 
 _MOST_HYPOTHESES: Final = 3
@@ -204,7 +212,7 @@ def _placed_at(claim: Claim, hypothesis: _Hypothesis, finder: Finder, rest: Sequ
     end = max(hypothesis.end, end_of(finder.search, claim, hit, low))
     found = _next(hypothesis, max(hypothesis.now, hit.t), 0, Placed(hit, low), taken, end)
     found = dataclasses.replace(found, over=end) if isinstance(claim, Iterated) else found
-    if isinstance(claim, InIteration) and not claim.exit:
+    if isinstance(claim, InIteration) and not claim.exit and not comes_again(finder.search, claim.number, hit.t):
         found = dataclasses.replace(found, until=end_of_iteration(finder.search, claim.number, hit))
     if -1 < hypothesis.until < hit.t and isinstance(claim, _IN_ITERATION) and not claim.later:
         return [given_up]

@@ -192,6 +192,13 @@ def iteration_around(search: Search, t: int) -> tuple[int, int] | None:
     return iteration_at(search, begun) if begun is not None else None
 
 
+def comes_again(search: Search, number: int, t: int) -> bool:
+    """Whether another loop comes to an iteration of this number after `t`: then it may be the one that is meant."""
+    iterations = search.ledger.course.iterations
+    at = bisect.bisect_left(iterations, (t + 1, -1))
+    return any(found == number for _, found in iterations[at:])
+
+
 def end_of_iteration(search: Search, number: int, hit: Hit) -> int:
     """When the iteration of this number is over that a text has come to; -1 where it ran without records.
 
