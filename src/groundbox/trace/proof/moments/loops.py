@@ -194,9 +194,7 @@ def iteration_around(search: Search, t: int) -> tuple[int, int] | None:
 
 def comes_again(search: Search, number: int, t: int) -> bool:
     """Whether another loop comes to an iteration of this number after `t`: then it may be the one that is meant."""
-    iterations = search.ledger.course.iterations
-    at = bisect.bisect_left(iterations, (t + 1, -1))
-    return any(found == number for _, found in iterations[at:])
+    return search.ledger.course.last_iterations.get(number, -1) > t
 
 
 def end_of_iteration(search: Search, number: int, hit: Hit) -> int:

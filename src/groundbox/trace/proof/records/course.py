@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -127,6 +127,11 @@ class Course:
                 if first is not None:
                     found.append((first.step, iteration.number))
         return sorted(found)
+
+    @cached_property
+    def last_iterations(self) -> Mapping[int, int]:
+        """When the last recorded iteration of each number began, whichever its loop."""
+        return {number: t for t, number in self.iterations}
 
     @cached_property
     def activations(self) -> Sequence[Activation]:
