@@ -4,13 +4,16 @@ or a real database, asked from the host, whose rows are handed to the guest as d
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from groundbox.errors import InvalidArgument
-from groundbox.execution import Outcome, Warning
+from groundbox.execution import Execution, Outcome, Warning
 from groundbox.guest.sql.card import MAX_TOKENS, asks_for_card, render
+from groundbox.guest.sql.result import MIME as ROWS
+from groundbox.runtimes.sql_table import bundle_of
 from groundbox.sandbox.languages import Ahead, Needs, Program, SelfTest
 
 if TYPE_CHECKING:
@@ -93,6 +96,12 @@ async def _asked(program: Program, databases: Mapping[str, Database | None], wal
         outcome=Outcome.TIMEOUT if answer.timed_out else None,
         warnings=_powerful(name, answer.powers),
     )
+
+
+def finish(program: Program, execution: Execution, studied: None) -> Execution:
+    """With the rows as a bundle of their own kind."""
+    told = execution.value and execution.value.get(ROWS)
+    return execution if told is None else dataclasses.replace(execution, value=bundle_of(told))
 
 
 def _powerful(name: str, powers: Sequence[str]) -> Sequence[Warning]:

@@ -42,7 +42,7 @@ class SqlRunner:
             with watch:
                 if order.get("given"):
                     brought = result_behind(descriptors[0])
-                    return _done(value=brought if isinstance(brought, dict) else self._hand_over(brought).bundle())
+                    return _done(value=brought if isinstance(brought, dict) else self._hand_over(brought).told())
                 engine = self._engine(order)
                 if asks_for_card(order["source"]):
                     return _done(value={"text/plain": render(list(tables_of(engine)), order["max_tokens"])})
@@ -83,7 +83,7 @@ class SqlRunner:
             else:
                 done.append(outcome)
         if result is not None:
-            return (result if aside else self._hand_over(result)).bundle()
+            return (result if aside else self._hand_over(result)).told()
         return {"text/plain": "\n".join(done)} if done else None
 
     def _failure(self, error: BaseException, source: str, engine: Any) -> dict[str, Any]:
