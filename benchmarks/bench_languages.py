@@ -57,7 +57,8 @@ async def _times(tasks: Tasks, runs: int, pause_s: float) -> dict[str, tuple[lis
     taken: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in tasks}
     for number in range(runs + 1):
         for name, pair in tasks.items():
-            for task, times in zip(pair, taken[name], strict=True):
+            turns = list(zip(pair, taken[name], strict=True))
+            for task, times in turns if number % 2 else reversed(turns):  # the program before leaves work behind
                 if task is None:
                     continue
                 await asyncio.sleep(pause_s)

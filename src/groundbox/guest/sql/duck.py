@@ -105,6 +105,10 @@ class DuckDB:
 
     def execute(self, statement: Statement) -> Outcome:
         """Carry out one statement."""
+        kind = statement.parsed.type.name
+        if kind == "SELECT" and not self._may_need_offers(statement.text):
+            self.connection.execute(statement.parsed)
+            return self._result(statement)
         words = list(self.words(statement.text))
         if ends_transaction(words):
             return self._ended(statement)
@@ -113,10 +117,13 @@ class DuckDB:
         if export is not None:
             return self._export(export)
         self.connection.execute(statement.parsed)
-        kind = statement.parsed.type.name
         if kind in _WITHOUT_ROWS and "returning" not in (word.casefold() for word in words):
             return self._without_rows(kind)
         return self._result(statement)
+
+    def _may_need_offers(self, text: str) -> bool:
+        """Whether a query could mean a DataFrame or a sheet, without a look at its tokens."""
+        return bool(self._registered) or spreadsheets.may_be_named(text) or self.variables.may_be_named(text)
 
     def _ended(self, statement: Statement) -> str:
         """End a transaction; what was registered or forgotten in it may be undone by that, and is done again."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .result import Result
+
+_MANY: Final = 200
+"""Variables. A look at all would take longer than one at the tokens of a statement."""
 
 
 class Variables:
@@ -21,6 +24,14 @@ class Variables:
         if name in self._owed:
             self.settle()
         return self._namespace().get(name)
+
+    def may_be_named(self, text: str) -> bool:
+        """Whether one of the DataFrames could stand in a statement; True when it takes long to tell."""
+        namespace = self._namespace()
+        if len(namespace) > _MANY:
+            return True
+        frames = (name for name, value in list(namespace.items()) if is_frame(value))
+        return any(not _is_plain(name) or name in text for name in (*self._owed, *frames))
 
     def frames_named(self, names: Sequence[str]) -> dict[str, Any]:
         """Those of these that mean a DataFrame."""
@@ -61,3 +72,8 @@ def is_frame(value: Any) -> bool:
     """Whether a query can read it as a table."""
     pandas: Any = sys.modules.get("pandas")
     return pandas is not None and issubclass(type(value), pandas.DataFrame)
+
+
+def _is_plain(name: Any) -> bool:
+    """Whether a name stands in statements as it is, with quotes or without."""
+    return isinstance(name, str) and name.isidentifier()

@@ -93,6 +93,11 @@ def reference_to(name: str) -> str:
     return "'" + name.replace("'", "''") + "'"
 
 
+def may_be_named(text: str) -> bool:
+    """Whether a sheet could be named in a statement."""
+    return "xlsx" in text.casefold()
+
+
 def names_in(words: Sequence[str]) -> Iterator[str]:
     """The names of sheets among the tokens of a statement, also those that calls of `read_xlsx` mean."""
     for position, word in enumerate(words):
