@@ -70,7 +70,6 @@ class Asked:
         order = {**shell.order(program), "limits": {"cpu_s": 5.0}}
         answer = self.commands.run(order, [])
         assert answer["ok"], answer
-        self.commands.will_tell()
         self.waited_early = self.waiting is not None
         self.commands.was_told()
         with open("said") as file:
@@ -102,6 +101,27 @@ def test_where_runs_follow_at_once_one_is_started_before_the_result_is_told(comm
         waited.append((ask.waited_early, ask.waiting is not None))
 
     assert waited == [(False, False), (True, True), (True, True), (False, True), (True, True)]
+
+
+def test_who_waits_for_one_that_starts_has_shorter_pauses_and_hands_them_on_to_nobody(commands, monkeypatch):
+    def slack_ns():
+        with open(f"/proc/{os.getpid()}/timerslack_ns") as file:
+            return file.read().strip()
+
+    def sleep(pause_s):
+        during.append(slack_ns())
+        pause(pause_s)
+
+    before, during, pause = slack_ns(), [], time.sleep
+    monkeypatch.setattr(time, "sleep", sleep)
+    ask = Asked(commands)
+    told = []
+    for _ in range(5):
+        monkeypatch.setattr(commands, "_idle_since", math.inf)
+        told.append(ask("cat /proc/$$/timerslack_ns > said"))
+
+    assert set(told) == {before} == {slack_ns()}
+    assert set(during) == {"1000"}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .children import Children, Interrupts, outcome
-from .spares import Spare, Spares, kind_of, way_of
+from .spares import Kind, Spare, Spares, Way, kind_of, way_of
 from .wire import MOST_FRAME_BYTES
 
 Send = Callable[[dict[str, Any]], None]
@@ -38,6 +38,7 @@ class Commands:
         self._children = children
         self._send = send
         self._order: dict[str, Any] = {}
+        self._kind: tuple[Way, Kind] | None = None
         self._idle_since = float("-inf")
         self._pause_s = float("inf")
 
@@ -69,11 +70,6 @@ class Commands:
             places.clear()
         return answer
 
-    def will_tell(self) -> None:
-        """The end of a run is about to be told. Where the next one would come too soon, its process starts now."""
-        if self._pause_s < _SOON_S:
-            self._start_spare()
-
     def was_told(self) -> None:
         """The end of a run is told; there is time to start a process for the next one."""
         self._start_spare()
@@ -81,22 +77,25 @@ class Commands:
 
     def _start_spare(self) -> None:
         """Start a process for the next run where it is likely to be like the last two."""
-        way = way_of(self._order)
-        if way is None or not self.spares.is_wanted() or self._order.get("keep") or self._children.has_residents:
+        wanted = self.spares.is_wanted() and not self._order.get("keep") and not self._children.has_residents
+        if self._kind is None or not wanted:
             return
+        way, kind = self._kind
         places = _Places(self._order)
-        environ = {**os.environ, **self._order.get("environ", {})}
         try:
-            self.spares.start(kind_of(self._order, environ), way, places.argv(), places)
+            self.spares.start(kind, way, places.argv(), places)
         except OSError:  # then it starts when it is needed, and says why it cannot
             places.clear()
 
     def _spare(self, order: dict[str, Any], environ: dict[str, str], descriptors: list[int]) -> Spare[_Places] | None:
         way = way_of(order)
         if way is None or descriptors or order.get("cwd") is not None or not way.suits(environ):
+            self._kind = None
             self.spares.drop()
             return None
-        return self.spares.take(kind_of(order, environ))
+        kind = kind_of(order, environ)
+        self._kind = way, kind
+        return self.spares.take(kind)
 
     def _run(
         self, places: _Places, environ: dict[str, str], descriptors: list[int], spare: Spare[_Places] | None
@@ -121,6 +120,8 @@ class Commands:
             finally:
                 children.close_memory(False)
                 reset_streams()
+        if self._pause_s < _SOON_S:  # the next one would come too soon
+            self._start_spare()
         return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
 
     def _is_used(self, spare: Spare[_Places], places: _Places) -> bool:

@@ -21,13 +21,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from .children import Children
+from .children import Children, set_timer_slack
 
 OUTPUT, ERRORS = 7, 8
 """Where a process at a FIFO has the streams that its opening is to make its own."""
-_TRIES = 300
-_PAUSE_S = 0.00001
-"""The kernel adds 50 us at least (`timerslack_ns`). To yield instead would take half a processor from who starts."""
+_TRIES = 1000
+_PAUSE_S = 0.00002
+"""To yield instead would take half a processor from who starts."""
+_SLACK_NS = 1000
+"""The kernel may add this to a pause, where it would add 50 us (PR_SET_TIMERSLACK)."""
 
 
 class Clearable(Protocol):
@@ -154,14 +156,18 @@ class Fifo:
 
     def _writer(self, alive: int) -> int:
         """Our end, which there is once the process waits for it."""
-        for _ in range(_TRIES):
-            try:
-                return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except OSError as error:
-                if error.errno != errno.ENXIO or _has_ended(alive):
-                    return -1
-            time.sleep(_PAUSE_S)
-        return -1
+        try:
+            for _ in range(_TRIES):
+                try:
+                    return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+                except OSError as error:
+                    if error.errno != errno.ENXIO or _has_ended(alive):
+                        return -1
+                set_timer_slack(_SLACK_NS)
+                time.sleep(_PAUSE_S)
+            return -1
+        finally:
+            set_timer_slack(0)
 
     def _is_silent(self) -> bool:
         try:

@@ -104,11 +104,8 @@ class Worker:
             for descriptor in descriptors:
                 _close(descriptor)
             _flush()
-            is_command = order.get("mode") == "command"
-            if is_command:
-                self._commands.will_tell()
             self._wire.send({"ev": "done", "id": order["id"], **answer})
-            if is_command:
+            if order.get("mode") == "command":
                 self._commands.was_told()
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
