@@ -100,8 +100,9 @@ async def _asked(program: Program, databases: Mapping[str, Database | None], wal
 
 def finish(program: Program, execution: Execution, studied: None) -> Execution:
     """With the rows as a bundle of their own kind."""
-    told = execution.value and execution.value.get(ROWS)
-    return execution if told is None else dataclasses.replace(execution, value=bundle_of(told))
+    if execution.value is None or ROWS not in execution.value:
+        return execution
+    return dataclasses.replace(execution, value=bundle_of(execution.value[ROWS]))
 
 
 def _powerful(name: str, powers: Sequence[str]) -> Sequence[Warning]:

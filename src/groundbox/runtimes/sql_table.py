@@ -6,8 +6,9 @@ and to read than many a query; of three forms a caller looks at one.
 
 from __future__ import annotations
 
+import functools
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -18,8 +19,14 @@ TEXT_ROWS: Final = 20
 HTML_ROWS: Final = 60
 TEXT_COLUMNS: Final = 30
 TEXT_CELL_CHARS: Final = 60
+MOST_NAME_CHARS: Final = 2_000_000
+"""Of names and types, as often as data and text repeat them."""
+MOST_HTML_CHARS: Final = 8_000_000
+"""More than all the cells that are marked up, at their longest. Markup makes six characters of some."""
+_HEAD_LINES: Final = 5
+_HTML: Final = "text/html"
+_MARKS: Final = "&<>\"'"
 _BETWEEN: Final = "\0"
-_Name = Annotated[str, msgspec.Meta(max_length=tables.CELL_CHARS + 100)]
 _Word = Annotated[str, msgspec.Meta(max_length=200)]
 _Cell = str | int | float | bool | None
 
@@ -35,7 +42,7 @@ class Rows(msgspec.Struct, frozen=True):
         page: SQL's own way to the rows that are not held.
     """
 
-    columns: Annotated[list[tuple[_Name, _Name, _Word, _Word]], msgspec.Meta(max_length=tables.COLUMNS)]
+    columns: Annotated[list[tuple[str, str, _Word, _Word]], msgspec.Meta(max_length=tables.COLUMNS)]
     cells: list[Annotated[list[_Cell], msgspec.Meta(max_length=tables.ROWS)]]
     row_count: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     column_count: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -49,7 +56,10 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 class TableBundle(Mapping[str, Any]):
-    """A result of SQL in three forms, each made once, when it is looked at: `dict(bundle)` makes them all."""
+    """A result of SQL in three forms, each made once, when it is looked at: `dict(bundle)` makes them all.
+
+    Of names too long to be repeated in each row only a text is made, which says so; of cells too long for HTML none.
+    """
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -57,17 +67,23 @@ class TableBundle(Mapping[str, Any]):
 
     def __getitem__(self, mime: str) -> Any:
         if mime not in self._made:
-            self._made[mime] = _FORMS[mime](self._rows)
+            self._made[mime] = self._forms[mime](self._rows)
         return self._made[mime]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_FORMS)
+        return iter(self._forms)
 
     def __len__(self) -> int:
-        return len(_FORMS)
+        return len(self._forms)
 
     def __contains__(self, mime: object) -> bool:
-        return mime in _FORMS
+        return mime in self._forms
+
+    @functools.cached_property
+    def _forms(self) -> Mapping[str, Callable[[Rows], Any]]:
+        if _name_chars(self._rows) > MOST_NAME_CHARS:
+            return {"text/plain": _too_large}
+        return _FORMS if _is_marked_up(self._rows) else {mime: _FORMS[mime] for mime in _FORMS if mime != _HTML}
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -80,6 +96,29 @@ def bundle_of(told: Any) -> TableBundle:
         ValueError: It is no table of rows.
     """
     return TableBundle(msgspec.convert(told, Rows))
+
+
+def _name_chars(rows: Rows) -> int:
+    """A name stands in each row of data, and its width in each line of the text, with that of its type."""
+    row_count = len(rows.cells[0]) if rows.cells else 0
+    names = sum(len(name) for name, *_ in rows.columns)
+    widths = names + sum(len(kind) for _, kind, *_ in rows.columns)
+    return names * row_count + widths * (min(row_count, TEXT_ROWS) + _HEAD_LINES)
+
+
+def _is_marked_up(rows: Rows) -> bool:
+    texts = [cell for cells in rows.cells for cell in cells[:HTML_ROWS] if isinstance(cell, str)]
+    chars = sum(map(len, texts))
+    if 6 * chars <= MOST_HTML_CHARS:
+        return True
+    return chars + 5 * sum(text.count(mark) for text in texts for mark in _MARKS) <= MOST_HTML_CHARS
+
+
+def _too_large(rows: Rows) -> str:
+    return (
+        f"too large to show: {rows.row_count} rows × {rows.column_count} columns with long names or types; "
+        f"select fewer, rename them, or look at the DataFrame `{rows.name}`"
+    )
 
 
 def _data(rows: Rows) -> dict[str, Any]:
@@ -120,7 +159,7 @@ def _html(rows: Rows) -> str:
     return f"<div>\n{table}\n<p>{summary}</p>\n</div>"
 
 
-_FORMS: Final = {"text/plain": _text, "text/html": _html, tables.MIME: _data}
+_FORMS: Final = {"text/plain": _text, _HTML: _html, tables.MIME: _data}
 
 
 def _summary(rows: Rows, row_count: int, column_count: int) -> str:

@@ -55,7 +55,7 @@ class Result(NamedTuple):
         columns = list(self.columns[: tables.COLUMNS])
         count, head, types = _head(self.held, len(columns))
         rows = {
-            "columns": [(*map(tables.cell, column), *kind) for column, kind in zip(columns, types, strict=True)],
+            "columns": [(*column, *kind) for column, kind in zip(columns, types, strict=True)],
             "cells": [_cells(items, column.type) for column, items in zip(columns, head, strict=True)],
             "row_count": count,
             "column_count": len(self.columns),
