@@ -261,7 +261,8 @@ class Execution:
         stdout: Decoded as UTF-8 with U+FFFD for what is not; head and tail when cut.
         dropped_bytes: Bytes cut out of the middle of `stdout` and `stderr`, and counts of
             `displays` and `artifacts` that were over the caps. 0 means nothing is missing.
-        value: MIME bundle of the cell's last expression, or None.
+        value: MIME bundle of the cell's last expression, or None. Not always a dict: each form of a result of SQL
+            is made when it is looked at.
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
         state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
         trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.
