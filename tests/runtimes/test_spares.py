@@ -116,7 +116,7 @@ def test_who_waits_for_one_that_starts_has_shorter_pauses_and_hands_them_on_to_n
     monkeypatch.setattr(time, "sleep", sleep)
     ask = Asked(commands)
     told = []
-    for _ in range(5):
+    while len(told) < 5 or (not during and len(told) < 100):  # where it is ready at once, nobody waits
         monkeypatch.setattr(commands, "_idle_since", math.inf)
         told.append(ask("read -r slack < /proc/$$/timerslack_ns; echo $slack > said"))
 
