@@ -38,7 +38,7 @@ class Commands:
         self._children = children
         self._send = send
         self._order: dict[str, Any] = {}
-        self._kind: tuple[Way, Kind] | None = None
+        self._next: tuple[Way, Kind] | None = None
         self._idle_since = float("-inf")
         self._pause_s = float("inf")
 
@@ -78,9 +78,9 @@ class Commands:
     def _start_spare(self) -> None:
         """Start a process for the next run where it is likely to be like the last two."""
         wanted = self.spares.is_wanted() and not self._order.get("keep") and not self._children.has_residents
-        if self._kind is None or not wanted:
+        if self._next is None or not wanted:
             return
-        way, kind = self._kind
+        way, kind = self._next
         places = _Places(self._order)
         try:
             self.spares.start(kind, way, places.argv(), places)
@@ -90,11 +90,11 @@ class Commands:
     def _spare(self, order: dict[str, Any], environ: dict[str, str], descriptors: list[int]) -> Spare[_Places] | None:
         way = way_of(order)
         if way is None or descriptors or order.get("cwd") is not None or not way.suits(environ):
-            self._kind = None
+            self._next = None
             self.spares.drop()
             return None
         kind = kind_of(order, environ)
-        self._kind = way, kind
+        self._next = way, kind
         return self.spares.take(kind)
 
     def _run(

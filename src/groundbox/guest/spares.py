@@ -156,6 +156,7 @@ class Fifo:
 
     def _writer(self, alive: int) -> int:
         """Our end, which there is once the process waits for it."""
+        set_timer_slack(_SLACK_NS)
         try:
             for _ in range(_TRIES):
                 try:
@@ -163,7 +164,6 @@ class Fifo:
                 except OSError as error:
                     if error.errno != errno.ENXIO or _has_ended(alive):
                         return -1
-                set_timer_slack(_SLACK_NS)
                 time.sleep(_PAUSE_S)
             return -1
         finally:

@@ -24,7 +24,6 @@ MOST_NAME_CHARS: Final = 2_000_000
 MOST_HTML_CHARS: Final = 8_000_000
 """More than all the cells that are marked up, at their longest. Markup makes six characters of some."""
 _HEAD_LINES: Final = 5
-_HTML: Final = "text/html"
 _MARKS: Final = "&<>\"'"
 _BETWEEN: Final = "\0"
 _Word = Annotated[str, msgspec.Meta(max_length=200)]
@@ -58,7 +57,7 @@ class Rows(msgspec.Struct, frozen=True):
 class TableBundle(Mapping[str, Any]):
     """A result of SQL in three forms, each made once, when it is looked at: `dict(bundle)` makes them all.
 
-    Of names too long to be repeated in each row only a text is made, which says so; of cells too long for HTML none.
+    Of names too long to be repeated in each row only a text is made, which says so.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -83,7 +82,7 @@ class TableBundle(Mapping[str, Any]):
     def _forms(self) -> Mapping[str, Callable[[Rows], Any]]:
         if _name_chars(self._rows) > MOST_NAME_CHARS:
             return {"text/plain": _too_large}
-        return _FORMS if _is_marked_up(self._rows) else {mime: _FORMS[mime] for mime in _FORMS if mime != _HTML}
+        return _FORMS
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -106,7 +105,7 @@ def _name_chars(rows: Rows) -> int:
     return names * row_count + widths * (min(row_count, TEXT_ROWS) + _HEAD_LINES)
 
 
-def _is_marked_up(rows: Rows) -> bool:
+def _can_be_marked_up(rows: Rows) -> bool:
     texts = [cell for cells in rows.cells for cell in cells[:HTML_ROWS] if isinstance(cell, str)]
     chars = sum(map(len, texts))
     if 6 * chars <= MOST_HTML_CHARS:
@@ -151,6 +150,9 @@ def _text(rows: Rows) -> str:
 
 
 def _html(rows: Rows) -> str:
+    if not _can_be_marked_up(rows):
+        told = f"too large to show as HTML: over {MOST_HTML_CHARS} characters; {_rest(rows, 0)}"
+        return f"<div>\n<p>{html.escape(told)}</p>\n</div>"
     head = "".join(f'<th title="{html.escape(kind)}">{html.escape(name)}</th>' for name, kind, *_ in rows.columns)
     columns = (_marked_up(cells[:HTML_ROWS]) for cells in rows.cells)
     body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in zip(*columns, strict=True))
@@ -159,7 +161,7 @@ def _html(rows: Rows) -> str:
     return f"<div>\n{table}\n<p>{summary}</p>\n</div>"
 
 
-_FORMS: Final = {"text/plain": _text, _HTML: _html, tables.MIME: _data}
+_FORMS: Final = {"text/plain": _text, "text/html": _html, tables.MIME: _data}
 
 
 def _summary(rows: Rows, row_count: int, column_count: int) -> str:
