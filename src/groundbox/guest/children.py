@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 _PRCTL = ctypes.CDLL(None).prctl
 _PR_SET_DUMPABLE = 4
-_PR_SET_TIMERSLACK = 29
 _ROUNDS = 100
 _PAUSE_S = 0.0002
 _REAP_MS = 200
@@ -180,11 +179,6 @@ def interrupt(child: int) -> None:
     """Hand an interrupt on to one process."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGINT)
-
-
-def set_timer_slack(slack_ns: int) -> None:
-    """By how much the kernel may prolong a pause of this thread; 0 for what it was. Processes inherit it."""
-    _PRCTL(_PR_SET_TIMERSLACK, slack_ns, 0, 0, 0)
 
 
 class Interrupts:

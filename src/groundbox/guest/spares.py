@@ -2,12 +2,13 @@
 
 Starting an interpreter takes longer than many programs do. A sandbox that was twice asked for the same kind of run
 has a process started for the third while the host looks at the second's result. It waits at its gate, which it has to
-pass before anything else: its standard input, or a FIFO whose name a variable gives it as a file to be read first.
+pass before anything else: its standard input, or a pipe that a startup file of ours reads a line from.
+Who lets it pass need not wait until it is there.
 Where a run followed the one before it sooner than the process was ready, the next is started before the result is told.
 
 It is used for a run only that would start a process with the same arguments, environment and limits.
 Before a run of another kind it is ended, and none is started beside what may live on between runs, so that no other
-program has it beside it. A FIFO lets nobody through when its worker dies, where a pipe would be at its end.
+program has it beside it.
 """
 
 import contextlib
@@ -16,20 +17,15 @@ import fcntl
 import os
 import select
 import signal
-import tempfile
-import time
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from .children import Children, set_timer_slack
+from .children import Children
 
-OUTPUT, ERRORS = 7, 8
-"""Where a process at a FIFO has the streams that its opening is to make its own."""
-_TRIES = 1000
-_PAUSE_S = 0.00002
-"""To yield instead would take half a processor from who starts."""
-_SLACK_NS = 1000
-"""The kernel may add this to a pause, where it would add 50 us (PR_SET_TIMERSLACK)."""
+GATE, SAID, OUTPUT, ERRORS, STARTUP = 5, 6, 7, 8, 9
+"""What a process with a startup file has besides 0 to 2: where it is to read a line before it goes on, what it has
+written to 1 and 2 until then, the streams that it is to make its own, and the startup file."""
+_GO_ON = "\n"
 
 
 class Clearable(Protocol):
@@ -48,8 +44,8 @@ class Way(NamedTuple):
     Attributes:
         startup_file: The variable that names a file it reads to the end first; None where the program is its standard
             input, and so its gate.
-        opening: What it is to read in that file. Until then its streams are the descriptors 7 and 8, and what it writes
-            to 1 and 2 makes it useless.
+        opening: What it is to read in that file, with the descriptors of this module. It must not go on where there
+            is no line to be read at the gate, since its worker is gone then.
         unless: Names of variables, and with a `*` their beginnings, with which it would not wait.
     """
 
@@ -73,22 +69,34 @@ class Kind(NamedTuple):
 
 
 class Gate:
-    """The standard input of a process that waits."""
+    """What a process waits for, and the descriptors that it has besides its streams."""
 
-    def __init__(self) -> None:
+    def __init__(self, way: Way) -> None:
         """Raises OSError."""
-        self._reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        os.set_blocking(self._reader, True)
+        self._given: dict[int, int] = {}
+        self._writer = -1
+        try:
+            reader, self._writer = os.pipe2(os.O_CLOEXEC)
+            self._give(0 if way.startup_file is None else GATE, reader)
+            os.set_blocking(self._writer, False)
+            if way.startup_file is not None:
+                self._give_startup_file(way.opening)
+        except OSError:
+            self.close()
+            raise
 
     @property
     def descriptors(self) -> dict[int, int]:
-        """What the process gets: its number of each to ours."""
-        return {0: self._reader}
+        """What the process gets: its number of each to ours, in the order they are to be made in."""
+        if SAID not in self._given:
+            return self._given
+        return {OUTPUT: 1, ERRORS: 2, **self._given}
 
     def was_given(self) -> None:
-        """The process has its end of it."""
-        os.close(self._reader)
-        self._reader = -1
+        """The process has its ends."""
+        for descriptor in set(self._given.values()):
+            os.close(descriptor)
+        self._given = {}
 
     def open(self, content: bytes, alive: int) -> bool:
         """Let it read this; False, and nothing was read, where that is too much at once or the process has ended."""
@@ -101,84 +109,31 @@ class Gate:
 
     def close(self) -> None:
         """Let go of all; a process that waits is ended before."""
-        for descriptor in (self._reader, self._writer):
-            if descriptor >= 0:
-                os.close(descriptor)
+        self.was_given()
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
 
-
-class Fifo:
-    """A file that a process that waits is opening."""
-
-    def __init__(self) -> None:
-        """Raises OSError."""
-        self.path = os.path.join(tempfile.gettempdir(), f"gate-{os.urandom(8).hex()}")
-        self._heard = self._said = -1
-        os.mkfifo(self.path, 0o600)
+    def _give_startup_file(self, opening: str) -> None:
+        content = opening.encode("utf-8")
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            self._heard, said = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                self._said = fcntl.fcntl(said, fcntl.F_DUPFD_CLOEXEC, ERRORS + 1)  # not one that the process gets
-            finally:
-                os.close(said)
-        except OSError:
-            self.close()
-            raise
-
-    @property
-    def descriptors(self) -> dict[int, int]:
-        """What the process gets: its number of each to ours, in the order they are to be made in."""
-        return {OUTPUT: 1, ERRORS: 2, 1: self._said, 2: self._said}
-
-    def was_given(self) -> None:
-        """The process has its end of it."""
-        os.close(self._said)
-        self._said = -1
-
-    def open(self, content: bytes, alive: int) -> bool:
-        """Let it read this; False when it has ended, does not come to it, or has written something on its way."""
-        writer = self._writer(alive)
-        if writer < 0:
-            return False
-        try:
-            self._remove()
-            return self._is_silent() and os.write(writer, content) == len(content)
-        except (BlockingIOError, BrokenPipeError):
-            return False
+            self._give(STARTUP, reader)
+            if os.write(writer, content) < len(content):
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         finally:
             os.close(writer)
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # who writes more than it holds must not wait
+        self._give(SAID, reader)
+        self._give(1, writer)
+        self._given[2] = self._given[1]
 
-    def close(self) -> None:
-        """Let go of all; a process that waits is ended before."""
-        self._remove()
-        for descriptor in (self._heard, self._said):
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    def _writer(self, alive: int) -> int:
-        """Our end, which there is once the process waits for it."""
-        set_timer_slack(_SLACK_NS)
+    def _give(self, number: int, descriptor: int) -> None:
+        """Take ownership, under a number that is none of the process's own."""
         try:
-            for _ in range(_TRIES):
-                try:
-                    return os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-                except OSError as error:
-                    if error.errno != errno.ENXIO or _has_ended(alive):
-                        return -1
-                time.sleep(_PAUSE_S)
-            return -1
+            self._given[number] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, STARTUP + 1)
         finally:
-            set_timer_slack(0)
-
-    def _is_silent(self) -> bool:
-        try:
-            os.read(self._heard, 1)
-        except BlockingIOError:
-            return True
-        return False
-
-    def _remove(self) -> None:
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
+            os.close(descriptor)
 
 
 def _has_ended(alive: int) -> bool:
@@ -192,14 +147,15 @@ class Spare(NamedTuple, Generic[Held]):
 
     pid: int
     kind: Kind
+    way: Way
     argv: list[str]
     held: Held
     alive: int
-    gate: Gate | Fifo
+    gate: Gate
 
     def goes_on(self, text: str) -> bool:
-        """Let it read its opening, or the program's text; False if it cannot be used."""
-        content = text if isinstance(self.gate, Gate) else self.kind.order["ahead"]["opening"]
+        """Let it go on, with the program's text where that is what it waits for; False if it cannot be used."""
+        content = text if self.way.startup_file is None else _GO_ON
         return self.gate.open(content.encode("utf-8"), self.alive)
 
     def end(self) -> None:
@@ -265,10 +221,10 @@ class Spares(Generic[Held]):
         Raises:
             OSError: It cannot be started.
         """
-        gate = Gate() if way.startup_file is None else Fifo()
-        environ = kind.environ if isinstance(gate, Gate) else {**kind.environ, str(way.startup_file): gate.path}
+        gate = Gate(way)
+        file = {} if way.startup_file is None else {way.startup_file: f"/proc/self/fd/{STARTUP}"}
         try:
-            pid = self._children.start(argv, environ, gate.descriptors)
+            pid = self._children.start(argv, {**kind.environ, **file}, gate.descriptors)
             try:
                 alive = os.pidfd_open(pid)
             except OSError:
@@ -279,4 +235,4 @@ class Spares(Generic[Held]):
             gate.close()
             raise
         gate.was_given()
-        self._waiting = Spare(pid, kind, argv, held, alive, gate)
+        self._waiting = Spare(pid, kind, way, argv, held, alive, gate)

@@ -28,13 +28,20 @@ NEEDS: Final = Needs("bash", "apt install bash")
 SELF_TEST: Final = SelfTest(source="echo hello | tr a-z A-Z", mode="script", prints="HELLO\n")
 _MOST_COMMAND_BYTES: Final = 128 * 1024 - 1
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_OPENING: Final = """read -r -u 5 BASH_ENV || kill -9 $$
+if read -t 0 -u 6; then exec 1>&7 2>&8; mapfile -u 6 BASH_ENV; printf %s "${BASH_ENV[@]}" >&2; fi
+exec 1>&7 2>&8 5<&- 6<&- 7>&- 8>&- 9<&-
+unset BASH_ENV
+SECONDS=0
+: bash
+"""
 _AHEAD: Final = {
     "startup_file": "BASH_ENV",
-    "opening": "unset BASH_ENV\nSECONDS=0\nexec 1>&7 2>&8 7>&- 8>&-\n: bash\n",
+    "opening": _OPENING,
     "unless": ["BASH_ENV", "BASHOPTS", "BASH_COMPAT", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_*"],
 }
-"""bash reads a file of its caller's choice before its script. From there it hears that the script lies at its place,
-and what puts things back as they are without that file."""
+"""bash reads a file of its caller's choice before its script. There it waits to hear that the script lies at its place,
+shows what it has complained of until then, and puts things back as they are without that file."""
 _HINTS: Final = {
     _NOT_FOUND: "The sandbox has no such command, or its name is misspelt; `compgen -c` lists all there are.",
     _NOT_EXECUTABLE: "The file is there but cannot be executed: `chmod +x` it, or name its interpreter.",
