@@ -72,6 +72,14 @@ def test_what_a_worker_needs_to_enter_is_taken_away_from_its_guest(name):
     assert _both(NUMBERS[name]) in (EPERM, ENOSYS)
 
 
+def test_where_programs_are_kept_apart_the_worker_may_restrict_itself_and_make_no_ruleset():
+    program = seccomp.narrow(internet=False, apart=True)
+    answers = {name: _verdict(program, NUMBERS[name]) for name in NUMBERS if name.startswith("landlock_")}
+
+    assert {name for name, answer in answers.items() if answer == ALLOW} == {"landlock_restrict_self"}
+    assert set(answers.values()) == {ALLOW, EPERM}
+
+
 def test_what_is_not_named_is_refused_and_what_is_unknown_does_not_exist():
     special = {"socket", "socketpair", "ioctl", "personality", "fcntl"}
     for number in range(max(NUMBERS.values()) + 1):
@@ -105,7 +113,7 @@ def test_sockets_are_made_of_the_usual_protocols_alone(protocol, family):
 
 @given(st.integers(0, 2**32 - 1))
 def test_no_new_namespace_comes_of_a_clone(flags):
-    new = flags & 0x7E020080
+    new = flags & (0x7E020080 | 0x8000)  # CLONE_PARENT: a sibling, which nobody would look for
 
     assert (_both(NUMBERS["clone"], [flags]) == ALLOW) is (new == 0)
 

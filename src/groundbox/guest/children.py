@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 _PRCTL = ctypes.CDLL(None).prctl
 _PR_SET_DUMPABLE = 4
+_WNOTHREAD = 0x20000000
 _ROUNDS = 100
 _PAUSE_S = 0.0002
 _REAP_MS = 200
@@ -107,6 +108,22 @@ class Children:
             os.close(waiter)
         status = self._awaited.pop(child)
         return self.wait_for(child) if status is None else exit_of(status)
+
+    def are_gone(self) -> bool:
+        """Whether no process that was started from here, or left behind by one, is there any more.
+
+        Those of other threads do not count (apart.py). Only for the first process of a pid namespace: it is the one
+        that a process without a parent comes to.
+        """
+        for _ in range(_ROUNDS):
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | _WNOTHREAD)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            self._note(pid, status)
+        return False
 
     def end_leftovers(self, child: int) -> None:
         """End what a program has left running."""

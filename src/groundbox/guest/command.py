@@ -26,15 +26,18 @@ from .wire import MOST_FRAME_BYTES
 Send = Callable[[dict[str, Any]], None]
 _MOST_RESULT_BYTES = MOST_FRAME_BYTES * 5 // 8
 """Base64 makes four bytes of three."""
-_SOON_S = 0.001
+_SOON_S = 0.002
 """What bash takes to start, about."""
 
 
 class Commands:
     """Those of one worker."""
 
-    def __init__(self, children: Children, send: Send) -> None:
-        self.spares: Spares[_Places] = Spares(children)
+    def __init__(self, children: Children, send: Send, apart: int = -1) -> None:
+        """Args:
+        apart: What keeps programs apart (apart.py); -1 where nothing does.
+        """
+        self.spares: Spares[_Places] = Spares(children, apart)
         self._children = children
         self._send = send
         self._order: dict[str, Any] = {}
@@ -82,10 +85,7 @@ class Commands:
             return
         way, kind = self._next
         places = _Places(self._order)
-        try:
-            self.spares.start(kind, way, places.argv(), places)
-        except OSError:  # then it starts when it is needed, and says why it cannot
-            places.clear()
+        self.spares.start(kind, way, places.argv(), places)
 
     def _spare(self, order: dict[str, Any], environ: dict[str, str], descriptors: list[int]) -> Spare[_Places] | None:
         way = way_of(order)
@@ -114,15 +114,29 @@ class Commands:
                         unused.pop_all()
                         spare.close()
                         child = spare.pid
+                        if spare.is_apart and self._follows_at_once():
+                            self._start_spare()
                     ended = children.wait_patiently(child, interrupts)
                 if not self._order.get("keep", False):
-                    children.end_leftovers(child)
+                    self._end_leftovers(child)
             finally:
                 children.close_memory(False)
                 reset_streams()
-        if self._pause_s < _SOON_S:  # the next one would come too soon
+        if self._follows_at_once():
             self._start_spare()
         return {**outcome(ended), "interrupted": interrupts.first_at is not None and ended.code != 0}
+
+    def _follows_at_once(self) -> bool:
+        """Whether the next run is likely to come before a process for it could be ready."""
+        return self._pause_s < _SOON_S
+
+    def _end_leftovers(self, child: int) -> None:
+        """End what a program has left running; what waits for the next one with it, unless there is nothing else."""
+        if self.spares.is_one_there:
+            if self._children.are_gone():
+                return
+            self.spares.end()
+        self._children.end_leftovers(child)
 
     def _is_used(self, spare: Spare[_Places], places: _Places) -> bool:
         places.lay_out()
@@ -133,6 +147,7 @@ class Commands:
         argv = places.argv()
         if self._order.get("cwd") is not None:
             argv = ["env", "-C", self._order["cwd"], *argv]
+        self.spares.begin_other()
         given = places.stdin() if places.is_stdin else descriptors[0] if descriptors else -1
         return self._children.start(argv, environ, {} if given < 0 else {0: given})
 

@@ -6,20 +6,23 @@ pass before anything else: its standard input, or a pipe that a startup file of 
 Who lets it pass need not wait until it is there.
 Where a run followed the one before it sooner than the process was ready, the next is started before the result is told.
 
+Where the kernel can keep the two apart (apart.py), it starts beside the one that runs.
+
 It is used for a run only that would start a process with the same arguments, environment and limits.
-Before a run of another kind it is ended, and none is started beside what may live on between runs, so that no other
-program has it beside it.
+Before a run of another kind it is ended, and none is started beside what may live on between runs.
 """
 
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import select
 import signal
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from .apart import Starter, Turns
 from .children import Children
 
 GATE, SAID, OUTPUT, ERRORS, STARTUP = 5, 6, 7, 8, 9
@@ -152,6 +155,7 @@ class Spare(NamedTuple, Generic[Held]):
     held: Held
     alive: int
     gate: Gate
+    is_apart: bool
 
     def goes_on(self, text: str) -> bool:
         """Let it go on, with the program's text where that is what it waits for; False if it cannot be used."""
@@ -189,16 +193,37 @@ def kind_of(order: dict[str, Any], environ: dict[str, str]) -> Kind:
 class Spares(Generic[Held]):
     """The one of a worker, if there is one."""
 
-    def __init__(self, children: Children) -> None:
+    def __init__(self, children: Children, apart: int) -> None:
+        """Args:
+        apart: What keeps programs apart; -1 where nothing does.
+        """
         self._children = children
+        self._turns: Turns[Spare[Held]] = Turns(apart)
         self._waiting: Spare[Held] | None = None
+        self._coming: tuple[Starter[Spare[Held]], Held] | None = None
         self._last: Kind | None = None
         self._repeated = False
 
+    @property
+    def waiting(self) -> Spare[Held] | None:
+        """The one that waits."""
+        if self._coming is not None:
+            (starter, held), self._coming = self._coming, None
+            try:
+                self._waiting = starter.answer()
+            except OSError:
+                held.clear()
+        return self._waiting
+
+    @property
+    def is_one_there(self) -> bool:
+        """Whether one waits, or comes."""
+        return self._waiting is not None or self._coming is not None
+
     def take(self, kind: Kind) -> Spare[Held] | None:
         """The one that waits, when it is of this kind; the caller's now. One of another kind is ended."""
-        if self._waiting is not None and self._waiting.kind != kind:
-            self.drop()
+        if self.waiting is not None and self.waiting.kind != kind:
+            self.end()
         self._repeated, self._last = kind == self._last, kind
         spare, self._waiting = self._waiting, None
         return spare
@@ -206,21 +231,39 @@ class Spares(Generic[Held]):
     def drop(self) -> None:
         """A run of another kind begins."""
         self._last, self._repeated = None, False
-        spare, self._waiting = self._waiting, None
+        self.end()
+        self._turns.end()
+
+    def end(self) -> None:
+        """End the one that waits."""
+        spare, self._waiting = self.waiting, None
         if spare is not None:
             spare.end()
             spare.held.clear()
 
+    def begin_other(self) -> None:
+        """A process is started that is none of these."""
+        self._turns.pause()
+
     def is_wanted(self) -> bool:
         """Whether the same kind was run twice in a row, and none of it is waiting."""
-        return self._repeated and self._waiting is None
+        return self._repeated and not self.is_one_there
 
     def start(self, kind: Kind, way: Way, argv: list[str], held: Held) -> None:
-        """Start one. `held` is kept for it.
+        """Start one, apart from other programs where that can be, and do not wait for it then. `held` is kept for it.
 
-        Raises:
-            OSError: It cannot be started.
+        Where it cannot be started there is none, and `held` is cleared.
         """
+        order = functools.partial(self._begin, kind, way, argv, held)
+        try:
+            if self._turns.are_there:
+                self._coming = self._turns.order(order), held
+            else:
+                self._waiting = order()
+        except OSError:
+            held.clear()
+
+    def _begin(self, kind: Kind, way: Way, argv: list[str], held: Held) -> Spare[Held]:
         gate = Gate(way)
         file = {} if way.startup_file is None else {way.startup_file: f"/proc/self/fd/{STARTUP}"}
         try:
@@ -235,4 +278,4 @@ class Spares(Generic[Held]):
             gate.close()
             raise
         gate.was_given()
-        self._waiting = Spare(pid, kind, way, argv, held, alive, gate)
+        return Spare(pid, kind, way, argv, held, alive, gate, self._turns.are_there)

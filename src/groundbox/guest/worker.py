@@ -47,10 +47,12 @@ class Worker:
         set_limits: LimitSetter,
         alone: bool,
         guarded: bool,
+        apart: int = -1,
     ) -> None:
         """Args:
         alone: Whether this process is the first of a pid namespace, so that it may end all others.
         guarded: Whether its memory is closed to a script while that runs.
+        apart: What keeps programs apart (apart.py); -1 where nothing does.
         """
         self._wire = Wire(sock)
         self._socket = sock
@@ -59,7 +61,7 @@ class Worker:
         self._set_limits = set_limits
         self._children = Children(alone=alone, guarded=guarded)
         self._residents = Residents(self._children, self._wire.send, set_limits)
-        self._commands = Commands(self._children, self._wire.send)
+        self._commands = Commands(self._children, self._wire.send, apart)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {

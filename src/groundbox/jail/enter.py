@@ -142,6 +142,8 @@ def _limits(entry: Entry) -> None:
 
 def _descriptors(entry: Entry) -> None:
     kept = [0, 1, 2, *entry.keep]
+    if (apart := ruleset_apart(entry.plan)) >= 0:
+        kept.append(apart)
     if entry.listener is not None:
         kept.append(entry.listener.fileno())  # type: ignore[attr-defined]
     descriptors.close_all_but(kept)
@@ -198,9 +200,20 @@ def common_rules(plan: Plan) -> tuple[landlock.Rule, ...]:
     return tuple(landlock.opened(rule) for rule in rules)
 
 
+@functools.cache
+def ruleset_apart(plan: Plan) -> int:
+    """The descriptor with which a worker keeps programs apart, -1 where that cannot be.
+
+    Call it in the template, inside the new root and before anything is rehearsed, so that workers find it open.
+    It takes every layer: a process is reached by more ways than Landlock closes.
+    """
+    stands = plan.backend == NAMESPACES and not plan.waive and plan.landlock_abi >= landlock.APART_ABI
+    return landlock.apart() if stands else -1
+
+
 def _seccomp(entry: Entry) -> None:
-    walled = entry.plan.backend == NAMESPACES
-    seccomp.narrow_filter(internet=entry.network != "off", namespaces=walled).install()
+    walled, apart = entry.plan.backend == NAMESPACES, ruleset_apart(entry.plan) >= 0
+    seccomp.narrow_filter(internet=entry.network != "off", namespaces=walled, apart=apart).install()
 
 
 WORKER: Final = (

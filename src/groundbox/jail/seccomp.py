@@ -73,6 +73,8 @@ _STREAM, _SEQPACKET, _TYPE_MASK = 1, 5, 0xF
 _AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT: Final = 0x40000000
 _NEW_NAMESPACES: Final = 0x7E020080
+_CLONE_PARENT: Final = 0x8000
+"""Makes a sibling: a process that nobody finds among what its maker leaves behind."""
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _AND: Final = 0x54
@@ -127,19 +129,22 @@ def wide() -> Program:
     return _compile(allow=ALLOWED | ENTRY, special=special, otherwise=_errno(errno.EPERM))
 
 
-def narrow(*, internet: bool, namespaces: bool = True) -> Program:
+def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False) -> Program:
     """The worker's filter: takes the calls of `ENTRY` away, and internet sockets when there is no network.
 
     Args:
         internet: Whether sockets of the families INET and INET6 may be made.
         namespaces: False for the landlock backend, which has no network, IPC or mount namespace:
             no named socket may be made or reached at all, and no System V or POSIX queue.
+        apart: Whether the worker keeps programs apart (`landlock.apart`), which takes the right to restrict oneself.
+            No ruleset can be made with it.
     """
+    refused = ENTRY - {"clone3"} - ({"landlock_restrict_self"} if apart else set())
     special = {
-        "clone": _refuse_bits(0, _NEW_NAMESPACES, errno.EPERM),
+        "clone": _refuse_bits(0, _NEW_NAMESPACES | _CLONE_PARENT, errno.EPERM),
         "clone3": [_errno(errno.ENOSYS)],
         "prctl": _refuse_values(0, _PR_SET_SECCOMP),
-        **{name: [_errno(errno.EPERM)] for name in ENTRY - {"clone3"}},
+        **{name: [_errno(errno.EPERM)] for name in refused},
     }
     if not namespaces:
         special |= {name: [_errno(errno.EPERM)] for name in _SHARED.split()}
@@ -178,9 +183,9 @@ class Filter:
 
 
 @functools.cache
-def narrow_filter(*, internet: bool, namespaces: bool) -> Filter:
+def narrow_filter(*, internet: bool, namespaces: bool, apart: bool) -> Filter:
     """`narrow` made ready. Call it in the template, so that workers find it in the cache."""
-    return Filter(narrow(internet=internet, namespaces=namespaces))
+    return Filter(narrow(internet=internet, namespaces=namespaces, apart=apart))
 
 
 def _compile(*, allow: frozenset[str], special: dict[str, Program], otherwise: Instruction) -> Program:

@@ -35,6 +35,16 @@ def enter_outer_jail(control: socket.socket, plan: enter.Plan) -> None:
     _enter_namespaces(plan)
 
 
+def make_ruleset(plan: enter.Plan) -> None:
+    """What only a real call can make, for the rehearsals to find it there.
+
+    Raises:
+        JailFailed: It cannot be made.
+    """
+    with _layer("landlock"):
+        enter.ruleset_apart(plan)
+
+
 def seal(plan: enter.Plan) -> None:
     """Last part of the outer jail, after the imports: what would have hindered them, or what they might undo."""
     if plan.backend == enter.NAMESPACES and "user_ns" not in plan.waive:
@@ -54,8 +64,9 @@ def seal(plan: enter.Plan) -> None:
             capabilities.no_new_privileges()
     if "seccomp" not in plan.waive and plan.backend != enter.BARE:
         with _layer("seccomp"):
+            apart = enter.ruleset_apart(plan) >= 0
             for internet in (False, True):
-                seccomp.narrow_filter(internet=internet, namespaces=plan.backend == enter.NAMESPACES)
+                seccomp.narrow_filter(internet=internet, namespaces=plan.backend == enter.NAMESPACES, apart=apart)
             seccomp.Filter(seccomp.wide()).install()
 
 

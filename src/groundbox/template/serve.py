@@ -41,6 +41,7 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
+    outer.make_ruleset(plan)
     _gather_code(plan, cells)
     _rehearse(plan, cells)
     cells.warm_up()
@@ -260,6 +261,7 @@ class _Server:
             set_limits=self._set_limits,
             alone=alone,
             guarded=self._plan.backend != enter.BARE and "dumpable" not in self._plan.waive,
+            apart=enter.ruleset_apart(self._plan),
         )
         os.environ.update(order["environ"])
         workdir = os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
