@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from groundbox import Limits
 from groundbox.jail import landlock
 
 pytestmark = pytest.mark.skipif(
@@ -115,6 +116,34 @@ def test_a_program_sees_the_one_that_waits_and_reaches_nothing_of_it(sandbox):
     assert set(said) == {"", "seen\n"}
 
 
+# Each does something to the process that waits, and to the threads of process 1 that start such processes.
+ALTER = """
+nice
+for path in /proc/[0-9]*; do
+    pid=${path#/proc/}
+    [ $pid = 1 ] || [ $pid = $$ ] && continue
+    echo seen
+    python -c 'import os, sys; os.setpgid(0, int(sys.argv[1])); print("joined")' $pid 2> /dev/null
+    renice -n 7 -p $pid > /dev/null 2>&1
+done
+for path in /proc/1/task/*; do
+    [ $path = /proc/1/task/1 ] || renice -n 7 -p ${path##*/} > /dev/null 2>&1
+done
+"""
+
+
+def test_what_is_changed_of_it_is_not_felt_by_the_next(sandbox):
+    """Its group cannot be joined, or signals would be sent to all members of it (F_SETOWN)."""
+    box = sandbox()
+    said = []
+    for _ in range(400):
+        said.append(box.run(ALTER, language="shell").stdout)
+        if said.count("0\nseen\n") == 3:
+            break
+
+    assert set(said) == {"0\n", "0\nseen\n"}
+
+
 @pytest.mark.parametrize("how", ["setsid sleep 600", "sleep 600", "setsid sh -c 'sleep 600 & sleep 600'"])
 def test_what_a_program_leaves_running_is_ended_also_where_another_one_waits(sandbox, how):
     box = sandbox()
@@ -122,6 +151,13 @@ def test_what_a_program_leaves_running_is_ended_also_where_another_one_waits(san
     found = {box.run(f"{look}\n{how} > /dev/null 2>&1 &", language="shell").stdout for _ in range(30)}
 
     assert found == {"0\n"}
+
+
+def test_where_few_processes_are_allowed_all_are_the_programs(sandbox):
+    box = sandbox(limits=Limits(process_count=6))
+    said = {box.run("sleep .02 | sleep .02 | sleep .02", language="shell", wall_s=60).stderr for _ in range(8)}
+
+    assert said == {""}
 
 
 def test_a_cell_has_no_thread_beside_it(sandbox):

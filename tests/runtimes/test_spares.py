@@ -1,5 +1,6 @@
 """Processes started before their program is there: a run in one of them is like any other."""
 
+import contextlib
 import math
 import os
 import select
@@ -170,9 +171,16 @@ def test_one_that_waits_does_not_go_on_when_its_worker_dies(commands, tmp_path):
         os.close(descriptor)
 
 
-@pytest.mark.parametrize("name", ["BASH_ENV", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_unset%%"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("BASH_ENV", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_unset%%", "BASH_XTRACEFD", "TMOUT"),
+        *("LD_LIBRARY_PATH", "LOCPATH"),
+    ],
+)
 def test_none_is_started_where_bash_would_not_wait(commands, monkeypatch, name):
-    value = {"SHELLOPTS": "posix", "BASH_FUNC_unset%%": "() { :; }", "SECONDS": "100"}.get(name, os.devnull)
+    numbers = {"SECONDS": "100", "TMOUT": "100", "BASH_XTRACEFD": "2"}
+    value = {"SHELLOPTS": "posix", "BASH_FUNC_unset%%": "() { :; }", **numbers}.get(name, os.devnull)
     monkeypatch.setenv(name, value)
     ask = Asked(commands)
     for _ in range(3):
@@ -276,6 +284,53 @@ def test_none_is_started_with_an_opening_that_no_pipe_holds(commands, monkeypatc
         ask()
 
         assert ask.waiting is None
+
+
+def test_a_graph_is_drawn_where_no_folder_can_be_made_for_the_next(box):
+    """The third run would have used it."""
+    pytest.importorskip("groundbox.runtimes.dot")
+    fill = (
+        "import os\ntry:\n    for i in range(10**6): open(f'f{i}', 'x').close()\nexcept OSError: pass\n"
+        "for i in range(%d): os.unlink(f'f{i}')"
+    )
+    for free in (0, 1, 2, 3):
+        box.run(fill % free)
+        drawn = [box.run("digraph { a -> b }", language="dot", argv=["-Tsvg"]) for _ in range(4)]
+
+        assert len({each.ok for each in drawn}) == 1, free
+        box.run("for i in range(10**6):\n    try: os.unlink(f'f{i}')\n    except OSError: break")
+        box.run("for name in os.listdir(): os.unlink(name)")
+    assert drawn[-1].ok
+
+
+def test_what_was_started_is_ended_where_it_cannot_be_waited_for(commands, monkeypatch):
+    started = []
+    before = commands._children.start
+    monkeypatch.setattr(commands._children, "start", lambda *order: started.append(before(*order)) or started[-1])
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    program = Program(source="sleep 600", mode="script", filename="main.sh")
+    answer = commands.run({**shell.order(program), "limits": {}}, [])
+
+    assert not answer["ok"]
+    assert "could not be started" in answer["error"]["message"]
+    with contextlib.suppress(ChildProcessError):  # it has been heard of already
+        assert os.WTERMSIG(os.waitpid(started[0], 0)[1]) == signal.SIGKILL
+
+
+def refuse(*_):
+    raise OSError(12, "Cannot allocate memory")
+
+
+def test_one_that_was_given_less_of_the_processors_is_not_used(commands, monkeypatch):
+    ask = Asked(commands)
+    ask()
+    ask()
+    waiting = ask.waiting
+    monkeypatch.setattr(commands.spares, "_waiting", commands.spares.waiting._replace(is_apart=True))
+    os.setpriority(os.PRIO_PROCESS, waiting, 5)
+
+    assert ask("echo $$ $(nice) > said").split()[1] == str(os.getpriority(os.PRIO_PROCESS, 0))
+    assert not os.path.exists(f"/proc/{waiting}")
 
 
 def test_nothing_waits_beside_what_lives_on(commands):

@@ -80,6 +80,7 @@ class Starter(Generic[Started]):
         """End the thread; the worker's first thread is the parent of what it has started."""
         self._order = None
         self._ordered.release()
+        self._answered.acquire()
 
     def _serve(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -92,6 +93,7 @@ class Starter(Generic[Started]):
             except Exception as failure:  # who asks for the answer hears it
                 self._answer = failure
             self._answered.release()
+        self._answered.release()
 
 
 class Turns(Generic[Started]):
@@ -117,19 +119,15 @@ class Turns(Generic[Started]):
             OSError: There is no thread to be had.
         """
         while len(self._starters) < _TURNS:
-            self.pause()  # a thread would inherit it
+            self._set_prompt(False)  # a thread would inherit it
             self._starters.append(Starter(self._ruleset))
         self._set_prompt(True)
         self._starters.reverse()
         self._starters[0].order(order)
         return self._starters[0]
 
-    def pause(self) -> None:
-        """What is started by other threads than ours inherits nothing now."""
-        self._set_prompt(False)
-
     def end(self) -> None:
-        """Let no other thread be here. All answers have been asked for."""
+        """Let no other thread be here, and inherit nothing from us. All answers have been asked for."""
         self._set_prompt(False)
         for starter in self._starters:
             starter.end()

@@ -56,7 +56,9 @@ class Children:
             _PRCTL(_PR_SET_DUMPABLE, int(not closed), 0, 0, 0)
 
     def start(self, argv: list[str], environ: Mapping[str, str], descriptors: Mapping[int, int]) -> int:
-        """Start `argv[0]` in a process group of its own, with signals as they are by default.
+        """Start `argv[0]` in a session and process group of its own, with signals as they are by default.
+
+        A process of another session cannot join the group, and so not have signals sent to it (F_SETOWN), either.
 
         Args:
             descriptors: The child's number of each descriptor beyond 1 and 2, to ours.
@@ -66,7 +68,7 @@ class Children:
         """
         moves = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in descriptors.items()]
         return os.posix_spawnp(
-            argv[0], argv, environ, file_actions=moves, setpgroup=0, setsigmask=(), setsigdef=_HANDLED
+            argv[0], argv, environ, file_actions=moves, setsid=True, setsigmask=(), setsigdef=_HANDLED
         )
 
     def keep(self, pid: int) -> None:

@@ -85,7 +85,12 @@ class Commands:
             return
         way, kind = self._next
         places = _Places(self._order)
-        self.spares.start(kind, way, places.argv(), places)
+        try:
+            argv = places.argv()
+        except OSError:  # then it is made when it is needed, and who asks hears why it cannot be
+            places.clear()
+            return
+        self.spares.start(kind, way, argv, places)
 
     def _spare(self, order: dict[str, Any], environ: dict[str, str], descriptors: list[int]) -> Spare[_Places] | None:
         way = way_of(order)
@@ -107,16 +112,21 @@ class Commands:
             children.close_memory(True)
             try:
                 with Interrupts() as interrupts:
-                    if spare is None or not self._is_used(spare, places):
-                        unused.close()
-                        child = self._start(places, environ, descriptors)
-                    else:
+                    if spare is not None and self._is_used(spare, places):
                         unused.pop_all()
                         spare.close()
-                        child = spare.pid
-                        if spare.is_apart and self._follows_at_once():
+                        child, is_apart = spare.pid, spare.is_apart
+                    else:
+                        unused.close()
+                        child, is_apart = self._start(places, environ, descriptors), False
+                    try:
+                        if is_apart and not places.has_folder and self._follows_at_once():
                             self._start_spare()
-                    ended = children.wait_patiently(child, interrupts)
+                        ended = children.wait_patiently(child, interrupts)
+                    except OSError:  # it must not run on unseen
+                        self.spares.end()
+                        children.end_leftovers(child)
+                        raise
                 if not self._order.get("keep", False):
                     self._end_leftovers(child)
             finally:
@@ -180,6 +190,11 @@ class _Places:
         self._path = "" if self._file is None else self._file["name"]
         self._stdin = -1
         self.is_stdin = self._file is not None and self._file["where"] == "stdin"
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether anything lies in a folder of its own, where other programs would find it."""
+        return bool(self._folder)
 
     @property
     def text(self) -> str:

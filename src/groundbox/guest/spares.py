@@ -6,7 +6,7 @@ pass before anything else: its standard input, or a pipe that a startup file of 
 Who lets it pass need not wait until it is there.
 Where a run followed the one before it sooner than the process was ready, the next is started before the result is told.
 
-Where the kernel can keep the two apart (apart.py), it starts beside the one that runs.
+Where the kernel can keep the two apart (apart.py), and it has no folder, it starts beside the one that runs.
 
 It is used for a run only that would start a process with the same arguments, environment and limits.
 Before a run of another kind it is ended, and none is started beside what may live on between runs.
@@ -29,6 +29,10 @@ GATE, SAID, OUTPUT, ERRORS, STARTUP = 5, 6, 7, 8, 9
 """What a process with a startup file has besides 0 to 2: where it is to read a line before it goes on, what it has
 written to 1 and 2 until then, the streams that it is to make its own, and the startup file."""
 _GO_ON = "\n"
+_LOADING = ("LD_*", "LOCPATH", "GCONV_PATH", "NLSPATH")
+"""Variables that name what is read at the start, and might be written by then only."""
+_MANY = 32
+"""Of so many processes that a sandbox may have, the three that it takes to keep programs apart are not missed."""
 
 
 class Clearable(Protocol):
@@ -49,7 +53,8 @@ class Way(NamedTuple):
             input, and so its gate.
         opening: What it is to read in that file, with the descriptors of this module. It must not go on where there
             is no line to be read at the gate, since its worker is gone then.
-        unless: Names of variables, and with a `*` their beginnings, with which it would not wait.
+        unless: Names of variables, and with a `*` their beginnings, with which it would not wait. None waits either
+            where a variable names what the start of any program reads.
     """
 
     startup_file: str | None
@@ -58,10 +63,11 @@ class Way(NamedTuple):
 
     def suits(self, environ: Mapping[str, str]) -> bool:
         """Whether no variable keeps it from reading at its gate first."""
-        exact = {name for name in self.unless if not name.endswith("*")}
-        starts = tuple(name[:-1] for name in self.unless if name.endswith("*"))
+        names = (*self.unless, *_LOADING)
+        exact = {name for name in names if not name.endswith("*")}
+        starts = tuple(name[:-1] for name in names if name.endswith("*"))
         same_user = os.getuid() == os.geteuid() and os.getgid() == os.getegid()
-        return same_user and not any(name in exact or (starts and name.startswith(starts)) for name in environ)
+        return same_user and not any(name in exact or name.startswith(starts) for name in environ)
 
 
 class Kind(NamedTuple):
@@ -139,6 +145,14 @@ class Gate:
             os.close(descriptor)
 
 
+def _share(pid: int) -> tuple[int, int, set[int]] | None:
+    """How a process is given the processors; 0 for this thread. None when it is gone."""
+    try:
+        return os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid)
+    except ProcessLookupError:
+        return None
+
+
 def _has_ended(alive: int) -> bool:
     watch = select.poll()
     watch.register(alive, select.POLLIN)
@@ -159,6 +173,8 @@ class Spare(NamedTuple, Generic[Held]):
 
     def goes_on(self, text: str) -> bool:
         """Let it go on, with the program's text where that is what it waits for; False if it cannot be used."""
+        if self.is_apart and _share(self.pid) != _share(0):  # who has the same user may change it
+            return False
         content = text if self.way.startup_file is None else _GO_ON
         return self.gate.open(content.encode("utf-8"), self.alive)
 
@@ -242,8 +258,8 @@ class Spares(Generic[Held]):
             spare.held.clear()
 
     def begin_other(self) -> None:
-        """A process is started that is none of these."""
-        self._turns.pause()
+        """A process is started that is none of these: there was none, or it could not be used."""
+        self._turns.end()
 
     def is_wanted(self) -> bool:
         """Whether the same kind was run twice in a row, and none of it is waiting."""
@@ -254,16 +270,18 @@ class Spares(Generic[Held]):
 
         Where it cannot be started there is none, and `held` is cleared.
         """
-        order = functools.partial(self._begin, kind, way, argv, held)
+        count = kind.order["limits"].get("process_count")
+        apart = self._turns.are_there and (count is None or count >= _MANY)
+        order = functools.partial(self._begin, kind, way, argv, held, apart)
         try:
-            if self._turns.are_there:
+            if apart:
                 self._coming = self._turns.order(order), held
             else:
                 self._waiting = order()
         except OSError:
             held.clear()
 
-    def _begin(self, kind: Kind, way: Way, argv: list[str], held: Held) -> Spare[Held]:
+    def _begin(self, kind: Kind, way: Way, argv: list[str], held: Held, apart: bool) -> Spare[Held]:
         gate = Gate(way)
         file = {} if way.startup_file is None else {way.startup_file: f"/proc/self/fd/{STARTUP}"}
         try:
@@ -278,4 +296,4 @@ class Spares(Generic[Held]):
             gate.close()
             raise
         gate.was_given()
-        return Spare(pid, kind, way, argv, held, alive, gate, self._turns.are_there)
+        return Spare(pid, kind, way, argv, held, alive, gate, apart)

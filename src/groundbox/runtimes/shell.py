@@ -38,7 +38,10 @@ SECONDS=0
 _AHEAD: Final = {
     "startup_file": "BASH_ENV",
     "opening": _OPENING,
-    "unless": ["BASH_ENV", "BASHOPTS", "BASH_COMPAT", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "BASH_FUNC_*"],
+    "unless": [
+        *("BASH_ENV", "BASHOPTS", "BASH_COMPAT", "BASH_XTRACEFD", "POSIXLY_CORRECT", "SECONDS", "SHELLOPTS", "TMOUT"),
+        "BASH_FUNC_*",
+    ],
 }
 """bash reads a file of its caller's choice before its script. There it waits to hear that the script lies at its place,
 shows what it has complained of until then, and puts things back as they are without that file."""
