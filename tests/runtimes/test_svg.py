@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from groundbox.runtimes import svg
@@ -149,6 +149,7 @@ PARTS = [
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12), st.lists(st.sampled_from(PARTS[-25:]), max_size=2))
+@example([], ["\u2028"])
 def test_a_picture_that_stays_as_it_is_would_be_the_same_when_written_anew(parts, before):
     text = f"{''.join(before)}{HEAD}<g>{''.join(parts)}</g></svg>".encode("utf-8", "replace").decode()
 

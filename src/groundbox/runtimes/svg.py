@@ -49,9 +49,9 @@ _FREQUENT: Final = ("fill", "stroke", "points", "d", "class", "id", "cx", "cy", 
 _NAMES: Final = "|".join([*_FREQUENT, *sorted(_ATTRIBUTES.difference(_FREQUENT, ("style", "transform")))])
 _MOVE: Final = r"(?:matrix|rotate|scale|skewX|skewY|translate)\([\d ,.-]*\)"
 _PLAIN_ATTRIBUTE: Final = rf'(?:(?:{_NAMES})="[\w .,#%+-]*"|transform="{_MOVE}(?: {_MOVE})*")'
-_PROLOGUE: Final = re.compile(r"(?:\s+|<\?xml [^<>?]*\?>|<!DOCTYPE svg [^<>\[\]]*>|<!-- [^<>-]* -->)*")
-_ROOT: Final = re.compile(rf'<svg(?:\s+(?:{_PLAIN_ATTRIBUTE}|xmlns(?::xlink)?="[\w:/.]*"))*>', re.ASCII)
-_ATTRIBUTE: Final = re.compile(rf"(?<=\s){_PLAIN_ATTRIBUTE}", re.ASCII)
+_PROLOGUE: Final = re.compile(r"(?:[ \t\r\n]+|<\?xml [^<>?]*\?>|<!DOCTYPE svg [^<>\[\]]*>|<!-- [^<>-]* -->)*")
+_ROOT: Final = re.compile(rf'<svg(?:[ \t\r\n]+(?:{_PLAIN_ATTRIBUTE}|xmlns(?::xlink)?="[\w:/.]*"))*>', re.ASCII)
+_ATTRIBUTE: Final = re.compile(rf"(?<=[ \t\r\n]){_PLAIN_ATTRIBUTE}", re.ASCII)
 _COMMENT: Final = re.compile(r"<!-- [^<>-]* -->")
 _LINE_OF_COMMENT: Final = re.compile(r"\n<!-- [^<>-]* -->(?=\n)")
 _TOKEN: Final = re.compile(
