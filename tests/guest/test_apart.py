@@ -1,16 +1,16 @@
 """Programs that are started apart: whose turn it is, what they inherit, and what is told when they cannot be."""
 
 import ctypes
-import os
 import platform
 import struct
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from groundbox.guest import apart
 from groundbox.guest.apart import Turns
-from groundbox.guest.children import Children
 
 GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
 
@@ -73,18 +73,31 @@ def test_who_is_started_has_turns_on_the_processor_as_ever(turns):
     assert ours == slice_ns() != before
 
 
-def test_children_of_other_threads_do_not_count(turns):
-    children = Children(alone=False, guarded=False)
+FAMILY = """
+import os
+from groundbox.guest import apart
+from groundbox.guest.children import Children
 
-    def start():
-        return children.start(["sleep", "600"], os.environ, {})
+apart._SYSCALL = lambda *call: 0
+turns, children = apart.Turns(0), Children(alone=False, guarded=False)
 
-    elsewhere = turns.order(start).answer()
-    assert children.are_gone()
-    here = start()
-    assert not children.are_gone()
-    os.kill(here, 9)
-    os.waitid(os.P_PID, here, os.WEXITED | os.WNOWAIT)
-    assert children.are_gone()
-    os.kill(elsewhere, 9)
-    os.waitpid(elsewhere, 0)
+def start():
+    return children.start(["sleep", "600"], os.environ, {})
+
+elsewhere = turns.order(start).answer()
+gone = [children.are_gone()]
+here = start()
+gone.append(children.are_gone())
+os.kill(here, 9)
+os.waitid(os.P_PID, here, os.WEXITED | os.WNOWAIT)
+gone.append(children.are_gone())
+os.kill(elsewhere, 9)
+os.waitpid(elsewhere, 0)
+print(gone)
+"""
+
+
+def test_children_of_other_threads_do_not_count():
+    said = subprocess.run([sys.executable, "-c", FAMILY], capture_output=True, text=True, timeout=120)
+
+    assert said.stdout == "[True, False, True]\n", said.stderr

@@ -56,6 +56,7 @@ class Worker:
         """
         self._wire = Wire(sock)
         self._socket = sock
+        self._apart = apart
         self._cells = cells
         self._files = Files(workdir)
         self._set_limits = set_limits
@@ -202,6 +203,8 @@ class Worker:
                 os.dup2(descriptors[0], 0)
                 _close(descriptors[0])
             self._socket.close()
+            if self._apart >= 0:
+                os.close(self._apart)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._cells.after_fork()
             if self._tools is not None:
