@@ -36,17 +36,21 @@ Tasks = dict[str, tuple[Task, Task | None]]
 
 
 async def main() -> None:
-    """Two tables, with pauses and without: ours and theirs at the median of interleaved runs, and the ratio."""
+    """Tables, with pauses and without: ours and theirs at the median of interleaved runs, and the ratio."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 31
     machine()
     with tempfile.TemporaryDirectory() as folder:
         async with contextlib.AsyncExitStack() as boxes:
             made = [await boxes.enter_async_context(gb.AsyncSandbox(profile=profile)) for profile in _PROFILES]
             tasks = _tasks(made, Path(folder))
-            for pause_s in (PAUSE_S, 0.0):
-                how = f"pauses of {PAUSE_S * 1e3:.0f} ms" if pause_s else "one after another"
+            alone = {"bash script": tasks["bash script"]}
+            for how, which, pause_s in (
+                (f"pauses of {PAUSE_S * 1e3:.0f} ms", tasks, PAUSE_S),
+                ("one after another", tasks, 0.0),
+                ("the same, no other programs", alone, 0.0),
+            ):
                 print(f"\n{how:34}{'ours ms':>10}{'theirs ms':>11}{'ratio':>8}   ({runs} interleaved runs)")
-                for name, (ours, theirs) in (await _times(tasks, runs, pause_s)).items():
+                for name, (ours, theirs) in (await _times(which, runs, pause_s)).items():
                     mine, other = statistics.median(ours) * 1e3, statistics.median(theirs or [0.0]) * 1e3
                     compared = f"{other:11.2f}{mine / other:7.2f}x" if theirs else ""
                     print(f"{name:34}{mine:10.2f}{compared}")
