@@ -124,10 +124,10 @@ for path in /proc/[0-9]*; do
     [ $pid = 1 ] || [ $pid = $$ ] && continue
     echo seen
     python -c 'import os, sys; os.setpgid(0, int(sys.argv[1])); print("joined")' $pid 2> /dev/null
-    renice -n 7 -p $pid > /dev/null 2>&1
+    renice -n 19 -p $pid > /dev/null 2>&1
 done
 for path in /proc/1/task/*; do
-    [ $path = /proc/1/task/1 ] || renice -n 7 -p ${path##*/} > /dev/null 2>&1
+    [ $path = /proc/1/task/1 ] || renice -n 19 -p ${path##*/} > /dev/null 2>&1
 done
 """
 
@@ -135,13 +135,14 @@ done
 def test_what_is_changed_of_it_is_not_felt_by_the_next(sandbox):
     """Its group cannot be joined, or signals would be sent to all members of it (F_SETOWN)."""
     box = sandbox()
+    nice = box.run("nice", language="shell").stdout
     said = []
     for _ in range(400):
         said.append(box.run(ALTER, language="shell").stdout)
-        if said.count("0\nseen\n") == 3:
+        if said.count(f"{nice}seen\n") == 3:
             break
 
-    assert set(said) == {"0\n", "0\nseen\n"}
+    assert set(said) == {nice, f"{nice}seen\n"}
 
 
 @pytest.mark.parametrize("how", ["setsid sleep 600", "sleep 600", "setsid sh -c 'sleep 600 & sleep 600'"])

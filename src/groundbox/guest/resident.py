@@ -92,12 +92,15 @@ class Residents:
 
     def _end(self, name: str) -> Exit:
         resident = self._living.pop(name)
-        resident.close()
-        return self._children.forget(resident.pid) or Exit(1, None)
+        ended = self._children.forget(resident.pid) or Exit(1, None)
+        resident.close()  # after its end, or it could still leave by itself
+        return ended
 
     def _post_mortem(self, name: str, resident: "_Resident") -> dict[str, Any]:
-        ended = self._end(name)
-        answer = outcome(ended, resident.complaint())
+        ended, complaint = self._end(name), resident.complaint()
+        if complaint is not None and ended.code == 0:
+            ended = Exit(1, None)
+        answer = outcome(ended, complaint)
         return {**answer, "interrupted": resident.was_interrupted, "state_lost": True}
 
 
