@@ -1,4 +1,4 @@
-"""For all tests: what needs root is skipped with its reason elsewhere."""
+"""For all tests: what needs root is skipped with its reason elsewhere; which of them run is in tests/tiers.py."""
 
 import importlib.util
 import os
@@ -9,7 +9,27 @@ from pathlib import Path
 import pytest
 
 
-def pytest_collection_modifyitems(items):
+def _beside(name):
+    """A module beside this one."""
+    spec = importlib.util.spec_from_file_location(f"{name}_for_tests", Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tiers = _beside("tiers")
+_left_out = []
+_seconds = {}
+
+
+def pytest_addoption(parser):
+    tiers.add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    _left_out[:] = tiers.select(config, items)
     if os.geteuid() == 0:
         return
     for item in items:
@@ -17,6 +37,38 @@ def pytest_collection_modifyitems(items):
         if mark is not None:
             reason = mark.kwargs.get("reason", "this part of the wall exists only when started as root")
             item.add_marker(pytest.mark.skip(reason=f"needs root: {reason}"))
+
+
+# Around everything else, so that waiting for a turn is not counted by pytest-timeout.
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    if not hasattr(item.config, "workerinput"):
+        yield
+        return
+    with tiers.turn(alone=item.get_closest_marker("alone") is not None):
+        yield
+
+
+def pytest_runtest_logreport(report):
+    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0) + report.duration
+
+
+# With workers (pytest-xdist), collecting is theirs; reports reach the process that started them, and only it writes.
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = _left_out
+    elif session.config.getoption("--store-durations"):
+        tiers.store(_seconds)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    _left_out[:] = getattr(node, "workeroutput", {}).get("left_out", _left_out)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in _left_out:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -65,15 +117,6 @@ def firebird():
         pytest.skip("no Firebird server is installed: apt-get install firebird3.0-server")
     with server.running(programs, _role_script("sql firebird role", server.PASSWORD)) as running:
         yield running
-
-
-def _beside(name):
-    """A module beside this one."""
-    spec = importlib.util.spec_from_file_location(f"{name}_for_tests", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _role_script(block, password):

@@ -1,0 +1,99 @@
+"""How the suite is cut to what somebody waits for: `--quick`, `--part K/N`, and the durations behind them.
+
+tests/durations.json has the seconds of each test that took SLOW_S or longer when `make durations` last ran;
+a test that is not in it counts as fast, and so does a new one.
+
+--quick       leaves out what is in the file, and what is marked `big`.
+--part K/N    runs the K-th of N parts of the tests marked `big` (slow, and rarely broken), and all others whole.
+              A test belongs to a part by a checksum of its name: it stays there when others come and go.
+
+Both say at the end what they left out, and the command that runs all of it.
+
+Tests run in several processes (pytest-xdist). One marked `alone` counts processes, time or memory of the machine:
+it runs while no other does (`turn`).
+"""
+
+import contextlib
+import fcntl
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+DURATIONS = Path(__file__).with_name("durations.json")
+SLOW_S = 0.2
+
+
+def add_options(parser):
+    group = parser.getgroup("groundbox")
+    group.addoption("--quick", action="store_true", help="only tests that took less than 0.2 s when last measured")
+    group.addoption("--part", metavar="K/N", type=_part, help="of tests marked `big`, only the K-th of N parts")
+    group.addoption("--store-durations", action="store_true", help="write tests/durations.json from this run")
+
+
+def select(config, items):
+    """Deselect what the options leave out.
+
+    Returns:
+        A line that says how many tests were left out, and the command that runs them.
+    """
+    if config.getoption("--quick"):
+        slow = stored()
+        out = [item for item in items if item.nodeid in slow or _big(item)]
+        said = f"left out: {len(out)} slow tests; all of them: make test"
+    elif config.getoption("--part"):
+        part, parts = config.getoption("--part")
+        out = [item for item in items if _big(item) and part_of(item.nodeid, parts) != part]
+        said = f"left out: {len(out)} big tests, for this is part {part} of {parts} of them; all of them: make test-all"
+    else:
+        return []
+    gone = set(out)
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in gone]
+    return [said] if out else []
+
+
+def stored():
+    """Seconds by the names of tests that were slow, or nothing when there is no file."""
+    return json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.exists() else {}
+
+
+def store(seconds):
+    """Write the names of the slow ones among `seconds`, which are those of a run of all tests."""
+    slow = {name: round(value, 1) for name, value in sorted(seconds.items()) if value >= SLOW_S}
+    DURATIONS.write_text(json.dumps(slow, indent=0) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def turn(*, alone):
+    """Keep a test that is alone and all others of this checkout apart, whatever process they run in.
+
+    Two locks, both on files that are here anyway. All tests hold the room, shared or alone. Whoever wants it passes
+    the door first, and one that waits for the room stands in the door: else two processes that share the room in turn
+    would keep the third out for good, since flock(2) lets those who share overtake those who wait.
+    """
+    with open(DURATIONS.with_name("conftest.py"), "rb") as door, open(__file__, "rb") as room:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
+def part_of(name, parts):
+    """The part, from 1 to `parts`, that a test belongs to."""
+    return zlib.crc32(name.encode()) % parts + 1
+
+
+def _big(item):
+    return item.get_closest_marker("big") is not None
+
+
+def _part(text):
+    try:
+        part, parts = (int(number) for number in text.split("/"))
+    except ValueError:
+        raise pytest.UsageError(f"--part is K/N, such as 1/4, not {text!r}") from None
+    if not 1 <= part <= parts:
+        raise pytest.UsageError(f"--part is K/N with K from 1 to N, not {text!r}")
+    return part, parts
