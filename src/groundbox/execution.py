@@ -265,6 +265,8 @@ class Execution:
             is made when it is looked at.
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
         state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
+        trust: Who told how it ended: `kernel` for the kernel or the host itself, `guest` for a process that guest code
+            has run in, now or earlier in the sandbox: cells, and all that follows them (docs/threat-model.md).
         trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.
         tool_calls: What it called on the host, when tools were granted.
     """
@@ -285,6 +287,7 @@ class Execution:
     usage: Usage
     isolation: Isolation
     state: str = "kept"
+    trust: str = "guest"
     trace: Any = None
     tool_calls: ToolCalls | None = None
     outputs: Mapping[str, OutputHandle] = dataclasses.field(default_factory=dict, repr=False, compare=False)

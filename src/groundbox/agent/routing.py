@@ -110,6 +110,7 @@ def run_arithmetic(source: str, *, mode: str = "cell") -> Execution:
             warm=True,
         ),
         isolation=Isolation(backend="calc", layers=()),
+        trust="kernel",
     )
 
 

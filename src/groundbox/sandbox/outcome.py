@@ -35,6 +35,16 @@ def judge(report: Report) -> tuple[Outcome, int | None, int | None]:
     return (Outcome.OK if code == 0 else Outcome.ERROR), code, ended_by
 
 
+def trust_of(report: Report, *, clean: bool) -> str:
+    """Who told how the run ended: `kernel` or `guest`, as `Execution.trust` has it.
+
+    Args:
+        clean: Whether the process that reports had run no guest code until the end of this run.
+    """
+    by_host = report.stopped is not None or bool(report.timed_out) or report.done is None
+    return "kernel" if clean or by_host else "guest"
+
+
 def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int | None]:
     if done is None:
         assert ended is not None

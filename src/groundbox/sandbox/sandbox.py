@@ -36,7 +36,7 @@ from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.orders import finished, ordered
-from groundbox.sandbox.outcome import failure_of, judge, warnings_of, why_lost
+from groundbox.sandbox.outcome import failure_of, judge, trust_of, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Report
 from groundbox.sandbox.workdir import Collected, Workdir
@@ -103,6 +103,7 @@ class AsyncSandbox:
         self._lock = asyncio.Lock()
         self._closed = False
         self._lost: str | None = None
+        self._spoiled = False
         self._start_s = 0.0
         self._runs = 0
         self._setups: dict[tuple[str, bool], engines.Setup] = {}
@@ -256,7 +257,7 @@ class AsyncSandbox:
         self._check_open()
         async with self._lock:
             old = self._loan
-            self._loan, self._lost = None, None
+            self._loan, self._lost, self._spoiled = None, None, False
             if old is None:
                 return []
             workdir = old.worker.workdir
@@ -351,8 +352,9 @@ class AsyncSandbox:
                 session=session,
             ) as (order, studying):
                 try:
+                    clean = self._stays_clean(order.frame)
                     report = await loan.worker.run(order)
-                    execution = await self._result(loan, report, language, order.wall_s, last=last)
+                    execution = await self._result(loan, report, language, order.wall_s, last=last, clean=clean)
                     if session is not None:
                         execution = dataclasses.replace(execution, tool_calls=await session.finished())
                     execution = await finished(runtime, program, execution, studying)
@@ -367,6 +369,17 @@ class AsyncSandbox:
                 except asyncio.CancelledError:
                     self._lost = self._lost or "its run was cancelled"
                     raise
+
+    def _stays_clean(self, frame: Mapping[str, Any]) -> bool:
+        """Whether process 1 will have run no guest code when this order is done, and so tells the truth about it.
+
+        A cell runs in it. A program in a child cannot reach it while it runs, but what outlives the program can.
+        """
+        assert self._isolation is not None
+        apart = frame["mode"] in ("script", "command") and "dumpable" in self._isolation.layers
+        clean = apart and not self._spoiled
+        self._spoiled = not clean or bool(frame.get("keep")) or "pid_ns" not in self._isolation.layers
+        return clean
 
     def _session(self, loan: engines.Loan, frame: Mapping[str, Any]) -> Session | None:
         """For a run of Python; no other language's process gets the descriptor."""
@@ -405,7 +418,14 @@ class AsyncSandbox:
         return cast("Trace", await asyncio.to_thread(_traces().read, body, program, memory.options, **facts))
 
     async def _result(
-        self, loan: engines.Loan, report: Report, language: str, wall_s: float | None, *, last: bool
+        self,
+        loan: engines.Loan,
+        report: Report,
+        language: str,
+        wall_s: float | None,
+        *,
+        last: bool,
+        clean: bool,
     ) -> Execution:
         worker = loan.worker
         dead = worker.ended is not None or report.done is None or report.violation is not None
@@ -452,6 +472,7 @@ class AsyncSandbox:
             ),
             isolation=self._isolation,
             state="lost" if last or dead else "kept",
+            trust=trust_of(report, clean=clean),
             outputs={"stdout": report.stdout, "stderr": report.stderr},
         )
 
