@@ -117,9 +117,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unable": Kind(
         "pandas.unwatched",
         "note",
-        "nothing could be watched: observers need Python 3.12 or later in the environment, with a free tool of "
-        "sys.monitoring",
-        "Build the environment with Python 3.12 or later.",
+        "nothing could be watched: the program holds every tool of sys.monitoring that observers may take",
+        "Let the program give one back: sys.monitoring.free_tool_id.",
     ),
 }
 _COUNTS: Final = ("rows", "left", "right", "lost", "columns", "frames", "calls", "times")

@@ -14,6 +14,13 @@ a = pd.DataFrame({"k": [1, 1, 2]})
 b = pd.DataFrame({"k": [1, 1, 2]})
 print(len(a.merge(b)))
 """
+MARKS = """
+import sys
+monitoring = getattr(sys, "monitoring", None)
+tools = [monitoring and monitoring.get_tool(tool) for tool in range(6)]
+constants = pd.merge.__code__.co_consts if "pandas" in sys.modules else ()
+print([*filter(None, tools)], any("Watch" in repr(constant) for constant in constants))
+"""
 FAILING = "import pandas as pd\na = pd.DataFrame({'k': [1]})\na.merge(pd.DataFrame({'z': [1]}), on='k')\n"
 
 
@@ -52,19 +59,21 @@ def test_functions_that_were_imported_in_an_earlier_cell_are_watched():
     assert codes(execution) == ["pandas.merge_empty"]
 
 
-def test_a_later_run_that_does_not_ask_is_not_watched_and_leaves_no_tool():
+def test_a_later_run_that_does_not_ask_is_not_watched_and_nothing_is_left_of_the_marks():
     with gb.Sandbox() as box:
-        assert codes(box.run(MANY, checks=True)) == ["pandas.merge_multiplied"]
-        later = box.run(MANY + "import sys\n[sys.monitoring.get_tool(tool) for tool in range(6)]")
+        during = box.run(MANY + MARKS, checks=True)
+        later = box.run(MANY + MARKS)
 
+    assert codes(during) == ["pandas.merge_multiplied"]
+    assert during.stdout in ("5\n['groundbox checks'] False\n", "5\n[] True\n")
     assert codes(later) == []
-    assert later.text == "[None, None, None, None, None, None]"
+    assert later.stdout == "5\n[] False\n"
 
 
 def test_a_run_without_pandas_marks_nothing():
-    source = "import sys\nprint([sys.monitoring.get_tool(tool) for tool in range(6)], 'pandas' in sys.modules)"
+    source = MARKS + "print('pandas' in sys.modules)"
 
-    assert gb.run(source, checks=True, profile="bare").stdout == f"{[None] * 6} False\n"
+    assert gb.run(source, checks=True, profile="bare").stdout == "[] False\nFalse\n"
 
 
 @pytest.mark.parametrize("mode", ["cell", "script"])

@@ -1,8 +1,9 @@
 """Watching what a run does with pandas, for a run that asks for it (`checks=True`).
 
-Nothing of pandas is replaced. The interpreter tells when certain functions return (`sys.monitoring`, Python 3.12 and
-later), so that names, signatures, tracebacks, warnings and reference counts are as they are without. The functions
-are marked when the run begins, or when it imports pandas, and unmarked when it ends; a run without pandas marks none.
+No function of pandas is replaced. The interpreter tells when certain functions return (`sys.monitoring`; on Python
+3.11 calls in their bytecode, bytecode_hooks.py), so that names, signatures, tracebacks, warnings and reference counts
+are as they are without. The functions are marked when the run begins, or when it imports pandas, and unmarked when it
+ends; a run without pandas marks none.
 
 What an observer sees is told as plain counts and names, in small number. How much they look at is bounded by rows, not
 by time, so that the same program is told the same. An observer that fails tells nothing and disturbs nothing.
@@ -15,11 +16,14 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from .after_import import after_import, forget
 from .observers import before, observers
+
+if TYPE_CHECKING:
+    from .bytecode_hooks import Hooks
 
 MOST_TOLD: Final = 40
 MOST_ROWS: Final = 10_000_000
@@ -44,6 +48,7 @@ class Watch:
         self._left_out = 0
         self._rows = 0
         self._tool = -1
+        self._hooks: Hooks | None = None
         self._observers: dict[types.CodeType, Callable[..., None]] = {}
         self._before: dict[types.CodeType, Callable[[Any], Any]] = {}
         self._pending: dict[int, Any] = {}
@@ -52,9 +57,6 @@ class Watch:
 
     def begin(self) -> None:
         """Watch from now on."""
-        if not hasattr(sys, "monitoring"):
-            self._unable = True
-            return
         after_import("pandas", self._mark)
 
     def end(self) -> list[Told]:
@@ -89,15 +91,22 @@ class Watch:
         return True
 
     def _mark(self, pandas: Any) -> None:
-        monitoring: Any = sys.__dict__["monitoring"]  # not known to type checkers of Python 3.11
+        functions = dict(_plain_functions(observers(pandas)))
+        self._observers = {function.__code__: observe for function, observe in functions.items()}
+        remembered = dict(_plain_functions(before(pandas)))
+        self._before = {function.__code__: remember for function, remember in remembered.items()}
+        if hasattr(sys, "monitoring"):
+            self._monitor(sys.__dict__["monitoring"])  # not known to type checkers of Python 3.11
+        else:
+            self._hook(functions)
+
+    def _monitor(self, monitoring: Any) -> None:
         tool = next((tool for tool in _TOOLS if monitoring.get_tool(tool) is None), None)
         if tool is None:
             self._unable = True
             return
         monitoring.use_tool_id(tool, _NAME)
         self._tool = tool
-        self._observers = dict(_codes(observers(pandas)))
-        self._before = dict(_codes(before(pandas)))
         events = monitoring.events
         monitoring.register_callback(tool, events.PY_RETURN, self._returned)
         monitoring.register_callback(tool, events.PY_START, self._started)
@@ -105,7 +114,20 @@ class Watch:
             start = events.PY_START if code in self._before else 0
             monitoring.set_local_events(tool, code, events.PY_RETURN | start)
 
+    def _hook(self, functions: Iterable[types.FunctionType]) -> None:
+        from . import bytecode_hooks
+
+        if not bytecode_hooks.AVAILABLE:
+            self._unable = True
+            return
+        self._hooks = bytecode_hooks.Hooks()
+        for function in functions:
+            started = self._started if function.__code__ in self._before else None
+            self._hooks.add(function, started=started, returned=self._returned)
+
     def _unmark(self) -> None:
+        if self._hooks is not None:
+            self._hooks.remove()
         tool, self._tool = self._tool, -1
         monitoring: Any = getattr(sys, "monitoring", None)
         if tool < 0 or monitoring.get_tool(tool) != _NAME:
@@ -148,12 +170,12 @@ class Watch:
             self._busy.now = False
 
 
-def _codes(functions: dict[Any, Any]) -> Iterator[tuple[types.CodeType, Any]]:
-    """Code to observe, under all decorators."""
+def _plain_functions(functions: dict[Any, Any]) -> Iterator[tuple[types.FunctionType, Any]]:
+    """Functions to observe, under all decorators."""
     for function, observe in functions.items():
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        if isinstance(code, types.CodeType):
-            yield code, observe
+        plain = inspect.unwrap(function)
+        if isinstance(plain, types.FunctionType):
+            yield plain, observe
 
 
 def _own_line(frame: types.FrameType) -> int | None:
