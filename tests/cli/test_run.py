@@ -182,7 +182,7 @@ def test_a_timeout_keeps_what_was_printed(command):
         '  File "<cell 1>", line 2, in <module>',
         "    while True: pass",
         "KeyboardInterrupt",
-        "Timeout: the program was stopped at wall_s=0.5",
+        "Timeout: the program was stopped at --wall-s 0.5",
         "hint: Make the program cheaper, or run it with a larger wall_s.",
     ]
 

@@ -75,8 +75,8 @@ def test_pip_without_a_network_says_which_setting_allows_it(run_cells, line):
     assert (ran.error["type"], ran.error["hints"]) == (
         "PipFailed",
         [
-            "pip could not reach the package index: the network is off in this sandbox. Allow it with "
-            "Network(allow=[…]) and the hosts of your package index, or use a package that is installed."
+            "pip could not reach its package index. The network is off in this sandbox, and an address cannot be "
+            'allowed: name the host instead, as in Network(allow=["example.org"]). Or use a package that is installed.'
         ],
     )
     assert ran.error["traceback"].endswith("\nPipFailed: pip ended with status 1")

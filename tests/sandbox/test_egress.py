@@ -605,26 +605,31 @@ def test_the_answer_reaches_a_guest_that_is_still_sending_its_body() -> None:
     assert asyncio.run(_ask(raw)) == _not_allowed("a.test", 80, "a.test")
 
 
+PRIVATE = (
+    "resolves to an address that is not public; allow its range with Network(private_ranges=[...]) or --private-range"
+)
+NEVER = "resolves to an address that is never allowed: the host's own, or link-local"
+
+
 @pytest.mark.parametrize(
-    "addresses",
+    ("addresses", "why"),
     [
-        ["10.0.0.1"],
-        ["93.184.216.34", "169.254.169.254"],
-        ["fd00:ec2::254"],
-        ["::ffff:93.184.216.34"],
-        ["127.0.0.1"],
+        (["10.0.0.1"], PRIVATE),
+        (["93.184.216.34", "192.168.0.7"], PRIVATE),
+        (["93.184.216.34", "169.254.169.254"], NEVER),
+        (["10.0.0.1", "127.0.0.1"], NEVER),
+        (["fd00:ec2::254"], NEVER),
+        (["::ffff:93.184.216.34"], NEVER),
+        (["127.0.0.1"], NEVER),
     ],
 )
-def test_a_name_with_any_address_that_is_not_public_is_refused(addresses: list[str]) -> None:
+def test_a_name_with_any_address_that_is_not_public_is_refused(addresses: list[str], why: str) -> None:
     async def ask() -> tuple[bytes, list[tuple[str, int, str | None]]]:
         answers = [[ipaddress.ip_address(address) for address in addresses]]
         async with world(answers=answers, address_allowed=is_public) as here:
             return await here.ask(CONNECT), here.dialled
 
-    explanation = (
-        "example.org:80 resolves to an address that is not public; allow its range with Network(private_ranges=[...])"
-    )
-    assert asyncio.run(ask()) == (_refused(403, "not-public", explanation), [])
+    assert asyncio.run(ask()) == (_refused(403, "not-public", f"example.org:80 {why}"), [])
 
 
 def test_by_default_nothing_on_this_machine_is_reached() -> None:
@@ -640,10 +645,7 @@ def test_by_default_nothing_on_this_machine_is_reached() -> None:
             writer.transport.abort()
             await proxy.close()
 
-    explanation = (
-        "localhost:80 resolves to an address that is not public; allow its range with Network(private_ranges=[...])"
-    )
-    assert asyncio.run(ask()) == _refused(403, "not-public", explanation)
+    assert asyncio.run(ask()) == _refused(403, "not-public", f"localhost:80 {NEVER}")
 
 
 def test_the_address_that_was_judged_is_the_one_connected_to() -> None:

@@ -102,12 +102,19 @@ class Refused(Exception):
 class Server:
     """One client and one sandbox."""
 
-    def __init__(self, interpreter: Interpreter, send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        send: Callable[[bytes], Awaitable[None]],
+        worded: Callable[[Execution], Execution] = lambda execution: execution,
+    ) -> None:
         """Args:
         send: Writes one line.
+        worded: Makes of a result one whose hints name settings as whoever reads them can set them.
         """
         self._interpreter = interpreter
         self._send = send
+        self._worded = worded
         self._running: dict[Any, asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
@@ -219,6 +226,9 @@ class Server:
 
     async def _run_code(self, code: str, language: str = "python", wall_s: float | None = None) -> dict[str, Any]:
         execution = await self._interpreter.run(code, language, wall_s=wall_s)
+        limit = self._interpreter.sandbox.limits.wall_s
+        if wall_s is None or (limit is not None and wall_s >= limit):  # else the limit is this tool's own argument
+            execution = self._worded(execution)
         observation = told(execution, max_pictures=MOST_PICTURES)
         content: list[dict[str, Any]] = [{"type": "text", "text": observation.text}]
         for each in observation.pictures:

@@ -10,7 +10,9 @@ import click
 
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, takes_sandbox
+from groundbox.cli.wording import with_options, worded
 from groundbox.errors import InvalidArgument
+from groundbox.execution import Execution
 
 
 @click.command()
@@ -45,7 +47,17 @@ async def _serve(asked: Asked) -> None:
         async with writing:
             await asyncio.to_thread(_write, out, line)
 
-    await Server(Interpreter(**vars(asked)), send).serve(lines)
+    await Server(Interpreter(**vars(asked)), send, read_by_client).serve(lines)
+
+
+def read_by_client(execution: Execution) -> Execution:
+    """The result for a model, which sets nothing itself: settings are options of this server."""
+    return worded(execution, _of_the_server)
+
+
+def _of_the_server(text: str) -> str:
+    named = with_options(text)
+    return named if named == text else f"{named} Options are set where this server is configured: groundbox mcp."
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -11,9 +11,10 @@ from typing import Any, Final
 import click
 
 from groundbox.cli.own import called
+from groundbox.cli.wording import LIMITS, Amounts, with_options
 from groundbox.errors import InvalidArgument
 from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
-from groundbox.limits import KiB, Limits, MiB
+from groundbox.limits import Limits
 from groundbox.network import Network
 
 BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
@@ -22,6 +23,7 @@ _WHERE: Final = {
     "argv": "ARGS",
     "allow": "--allow-host",
     "network": "--allow-host",
+    "private_ranges": "--private-range",
     "backend": "--backend",
     "waive": "--waive",
     "language": "--language",
@@ -76,11 +78,15 @@ def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def call(**given: Any) -> Any:
-        limits = {name: given.pop(name) for name in _LIMITS}
+        limits = {name: given.pop(name) for name in LIMITS}
         with naming_options():
             asked = Asked(
                 limits=Limits(**limits),
-                network=Network(allow=given.pop("allow_host")),
+                network=Network(
+                    allow=given.pop("allow_host"),
+                    loopback=given.pop("loopback"),
+                    private_ranges=given.pop("private_range"),
+                ),
                 environment=given.pop("environment"),
                 backend=given.pop("backend"),
                 waive=given.pop("waive"),
@@ -106,37 +112,32 @@ def naming_options(own: Iterable[str] = ()) -> Iterator[None]:
         if error.argument not in where:
             raise
         raise click.BadParameter(
-            error.problem, ctx=click.get_current_context(), param_hint=f"'{where[error.argument]}'"
+            with_options(error.problem), ctx=click.get_current_context(), param_hint=f"'{where[error.argument]}'"
         ) from None
 
 
-def _limit(flag: str, limit: str, unit: int, words: str) -> Callable[..., Any]:
-    default = getattr(Limits(), limit) / unit
-    return click.option(
-        f"--{flag}", limit, type=Amount(limit, unit), default=f"{default:g}", show_default=True, help=words
-    )
+def _limit(limit: str, amounts: Amounts) -> Callable[..., Any]:
+    default = getattr(Limits(), limit) / amounts.unit
+    kind = Amount(limit, amounts.unit)
+    return click.option(amounts.flag, limit, type=kind, default=f"{default:g}", show_default=True, help=amounts.words)
 
 
-_LIMITS: Final = (
-    "wall_s",
-    "cpu_s",
-    "memory_bytes",
-    "process_count",
-    "disk_bytes",
-    "output_bytes",
-)
 _OPTIONS: Final = (
-    _limit("wall-s", "wall_s", 1, "Seconds from the start of a run to its end, or none."),
-    _limit("cpu-s", "cpu_s", 1, "Seconds of processor time of all its processes, or none."),
-    _limit("memory-mib", "memory_bytes", MiB, "Memory of all its processes and files, or none."),
-    _limit("processes", "process_count", 1, "Processes and threads at once, or none."),
-    _limit("disk-mib", "disk_bytes", MiB, "Files in the workdir and /tmp together, or none."),
-    _limit("output-kib", "output_bytes", KiB, "What a result keeps of stdout and of stderr, or none."),
+    *(_limit(*each) for each in LIMITS.items()),
     click.option(
         "--allow-host",
         multiple=True,
         metavar="HOST",
         help="A host that the guest may reach, such as example.org or example.org:8443; repeatable.",
+    ),
+    click.option(
+        "--private-range",
+        multiple=True,
+        metavar="RANGE",
+        help="Addresses, such as 10.1.0.0/16, that an allowed host may have although they are not public; repeatable.",
+    ),
+    click.option(
+        "--loopback", is_flag=True, help="A loopback of its own, on which its programs can talk to each other."
     ),
     click.option(
         "--environment",

@@ -25,6 +25,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.terminal import screens
+from groundbox.cli.wording import worded
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.errors import InvalidArgument, SandboxLost
 from groundbox.execution import Execution
@@ -183,7 +184,7 @@ class _Session:
             if event.execution is not None:
                 for screen in streams or ():
                     screen.end_guest()
-                return event.execution
+                return worded(event.execution)
             if streams and event.kind in ("stdout", "stderr"):
                 streams[event.kind == "stderr"].guest(event.text)
         raise AssertionError("a stream ends with its execution")

@@ -19,6 +19,7 @@ from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, Program
 from groundbox.cli.results import Written, check_folder, write
 from groundbox.cli.terminal import Screen, screens
+from groundbox.cli.wording import worded
 from groundbox.errors import GuestFileError
 from groundbox.execution import Execution
 from groundbox.sandbox import languages
@@ -88,7 +89,7 @@ def run(
     with naming_options(chosen):
         streams = None if as_json else screens()
         options = {**_options(program), **chosen, "trace": trace is not None}
-        execution = asyncio.run(_run(program, options, asked, databases, handed, streams=streams))
+        execution = worded(asyncio.run(_run(program, options, asked, databases, handed, streams=streams)))
     if trace is not None:
         trace.write_bytes(execution.trace.dumps())
     written = write(execution, out) if out is not None else None

@@ -16,6 +16,7 @@ from groundbox.cli import report
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
 from groundbox.cli.terminal import screens
+from groundbox.cli.wording import worded
 from groundbox.errors import GroundboxError
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -117,7 +118,7 @@ def _execute(
 
     async def go() -> Execution:
         async with AsyncSandbox(hash_seed=0, **vars(asked)) as box:
-            return await box.run_last(found.source, **options)
+            return worded(await box.run_last(found.source, **options))
 
     with naming_options():
         return asyncio.run(go())

@@ -16,18 +16,17 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hints import Hinted
+from .network import behind_proxy, network_is_off, refusal
 
 _PIP: Final = re.compile(r"^\s*(?:pip3?|(?:python3?|\{sys\.executable\})\s+-m\s+pip)\b")
 _BARE_PIP: Final = re.compile(r"^(\s*)(pip3? (?:install|list|show|freeze|uninstall|download)\b.*)$", re.MULTILINE)
 _NO_NETWORK: Final = re.compile(
-    rb"Temporary failure in name resolution|Name or service not known|Network is unreachable"
-    rb"|Failed to establish a new connection|Tunnel connection failed|Connection refused"
-    rb"|Operation not permitted"
+    r"Temporary failure in name resolution|Name or service not known|Network is unreachable"
+    r"|Failed to establish a new connection|Tunnel connection failed|Connection refused"
+    r"|Operation not permitted"
 )
-PIP_HINT: Final = (
-    "pip could not reach the package index: the network is off in this sandbox. Allow it with "
-    "Network(allow=[…]) and the hosts of your package index, or use a package that is installed."
-)
+_INDEX: Final = re.compile(r"host='([A-Za-z0-9.-]+)'")
+_PUBLIC_INDEX: Final = ("pypi.org", "files.pythonhosted.org")
 
 
 class PipFailed(Hinted):
@@ -44,9 +43,9 @@ def with_pip_magic(source: str) -> str:
 def system(command: str) -> int:
     """Run a shell command; its status, negative for a signal. Its output is the program's."""
     if _PIP.match(command):
-        status, offline = _pip(_PIP.sub("", command, count=1))
-        if offline:
-            print(PIP_HINT, file=sys.stderr)
+        status, hint = _pip(_PIP.sub("", command, count=1))
+        if hint:
+            print(hint, file=sys.stderr)
         return status
     _flush()
     return subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode
@@ -58,9 +57,9 @@ def pip_magic(line: str) -> None:
     Raises:
         PipFailed: pip failed; its output has been shown.
     """
-    status, offline = _pip(line)
+    status, hint = _pip(line)
     if status != 0:
-        raise PipFailed(f"pip ended with status {status}", *([PIP_HINT] if offline else []))
+        raise PipFailed(f"pip ended with status {status}", *filter(None, [hint]))
 
 
 def shell_cell(program: str, body: str) -> None:
@@ -73,8 +72,8 @@ def shell_cell(program: str, body: str) -> None:
     subprocess.run([program, "-s"], input=body.encode(), check=True)
 
 
-def _pip(line: str) -> tuple[int, bool]:
-    """Run pip; its status, and whether it failed for want of a network."""
+def _pip(line: str) -> tuple[int, str]:
+    """Run pip; its status, and a hint if it failed for want of a network."""
     arguments = shlex.split(line, comments=True)
     environ = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1", **os.environ}
     target = None
@@ -88,15 +87,29 @@ def _pip(line: str) -> tuple[int, bool]:
         env=environ,
     )
     assert process.stderr is not None
-    offline = False
+    hint = ""
     with process.stderr:
         for row in process.stderr:
-            offline = offline or _NO_NETWORK.search(row) is not None
+            hint = hint or _pip_hint(row.decode("utf-8", "replace"))
             os.write(2, row)
     status = process.wait()
     if target is not None and status == 0:
         _make_importable(target)
-    return status, offline and status != 0
+    return status, hint if status != 0 else ""
+
+
+def _pip_hint(row: str) -> str:
+    """What helps, where this line of pip's tells of a host that it did not reach."""
+    told = refusal(row)
+    if told is not None:
+        return f"pip could not reach its package index. {told}"
+    if not _NO_NETWORK.search(row):
+        return ""
+    if behind_proxy():
+        return "pip could not reach its package index through the sandbox's proxy; what it wrote says why."
+    found = _INDEX.search(row)
+    hosts = _PUBLIC_INDEX if found is None or found[1] in _PUBLIC_INDEX else (found[1],)
+    return f"pip could not reach its package index. {network_is_off(*hosts)} Or use a package that is installed."
 
 
 def _target(arguments: list[str], environ: Mapping[str, str]) -> str | None:

@@ -59,14 +59,18 @@ class Fault:
             todo += [link.__cause__, link.__context__, getattr(link, "reason", None), *link.args[:2]]
 
 
-def nearest(name: str, candidates: Iterable[object], count: int = 3) -> list[str]:
-    """The names most like `name`, best first; differences of case and of `_` count little."""
+def nearest(name: str, candidates: Iterable[object], count: int = 3, *, likeness: float = 0.7) -> list[str]:
+    """The names most like `name`, best first; differences of case and of `_` count little.
+
+    Args:
+        likeness: 1 is the same name; names below it are left out.
+    """
     names = [str.__str__(c) for c, _ in zip(candidates, range(CANDIDATES), strict=False) if isinstance(c, str)]
     folded: dict[str, list[str]] = {}
     for candidate in dict.fromkeys(names):
         if candidate != name:
             folded.setdefault(_folded(candidate), []).append(candidate)
-    close = difflib.get_close_matches(_folded(name), list(folded), n=count, cutoff=0.7)
+    close = difflib.get_close_matches(_folded(name), list(folded), n=count, cutoff=likeness)
     return [original for match in close for original in folded[match]][:count]
 
 

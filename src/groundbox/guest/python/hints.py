@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from . import arguments, contents, items, names, surroundings
+from . import arguments, contents, items, names, network, paths, surroundings
 from .fault import Fault
 from .frames import Scene
 from .peek import TooSlow
@@ -40,12 +40,13 @@ _RULES: Final[dict[type[BaseException], tuple[Rule, ...]]] = {
     MemoryError: (surroundings.memory_limit,),
     RecursionError: (surroundings.endless_recursion,),
     OSError: (
-        surroundings.missing_file,
+        paths.missing_file,
+        paths.missing_folder,
         surroundings.read_only,
         surroundings.disk_full,
         surroundings.process_limit,
     ),
-    Exception: (surroundings.unreachable_host,),
+    Exception: (names.missing_dependency, network.unreachable_host),
 }
 
 

@@ -56,6 +56,59 @@ _MEMBERS: Final = {
     "textwrap": ("dedent",),
     "typing": ("Any", "Callable", "Dict", "Iterable", "List", "Optional", "Set", "Tuple", "Union"),
 }
+_OTHERS: Final = frozenset(
+    {
+        *("aiofiles", "aiohttp", "altair", "anthropic", "arrow", "attrs", "beartype", "bokeh", "boto3", "camelot"),
+        *("catboost", "celery", "chromadb", "click", "colorama", "cupy", "cvxpy", "dash", "dask", "datasets"),
+        *(
+            "diffusers",
+            "django",
+            "dns",
+            "docker",
+            "duckdb",
+            "ephem",
+            "faiss",
+            "faker",
+            "fastapi",
+            "feedparser",
+            "flask",
+        ),
+        *(
+            "folium",
+            "geopandas",
+            "gensim",
+            "google",
+            "gradio",
+            "gtts",
+            "gurobipy",
+            "gymnasium",
+            "h5py",
+            "holidays",
+            "httpx",
+        ),
+        *("igraph", "imageio", "imblearn", "jax", "jinja2", "joblib", "jsonschema", "keras", "langchain", "librosa"),
+        *("lifelines", "lightgbm", "llvmlite", "loguru", "markdown", "mpmath", "mlflow", "moviepy", "mypy", "msgpack"),
+        *("mysql", "nltk", "numba", "numexpr", "odf", "openai", "ortools", "orjson", "paramiko", "parsel", "pdfminer"),
+        *("pdfplumber", "peewee", "pendulum", "pika", "playwright", "polars", "prophet", "psutil", "psycopg"),
+        *("psycopg2", "pulp", "pydantic", "pydub", "pygame", "pymongo", "pymysql", "pyomo", "pypdf", "PyPDF2"),
+        *("pyproj", "pyspark", "pytest", "pytesseract", "pytz", "pywt", "qrcode", "rasterio", "rdkit", "redis"),
+        *("regex", "reportlab", "requests", "rich", "ruamel", "scrapy", "selenium", "shap", "shapely", "six", "spacy"),
+        *("sqlalchemy", "sqlmodel", "starlette", "streamlit", "sympy", "tables", "tabulate", "tensorflow", "textblob"),
+        *("tiktoken", "toml", "tomli", "torch", "torchvision", "tornado", "tqdm", "transformers", "typer", "ujson"),
+        *("umap", "uvicorn", "vaderSentiment", "weasyprint", "websockets", "werkzeug", "wordcloud", "xarray"),
+        *("xgboost", "xlrd", "xlsxwriter", "xmltodict", "yfinance", "zmq"),
+    }
+)
+"""Modules that programs import and that an environment may lack: not one of them is a misspelling of another."""
+_LIKE_A_MISSPELLING: Final = 0.8
+_NEEDS: Final = re.compile(
+    r"Missing optional dependency '([\w.-]+)'"
+    r"|`Import ([\w.-]+)` failed"
+    r"|accessor requires ([\w.-]+)"
+    r"|requires the ([\w.-]+) package"
+    r"|tree builder with the features you requested: ([\w.-]+)\."
+)
+"""How libraries say that they lack one that they can do without."""
 _PACKAGE_OF_IMPORT: Final = {
     "bs4": "beautifulsoup4",
     "cv2": "opencv-python",
@@ -69,6 +122,7 @@ _PACKAGE_OF_IMPORT: Final = {
     "serial": "pyserial",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "tables": "pytables",
     "yaml": "pyyaml",
 }
 
@@ -114,6 +168,8 @@ def unknown_attribute(fault: Fault) -> list[str]:
         return [gone]
     if isinstance(owner, types.ModuleType):
         return _unknown_in_module(fault, owner, name)
+    if hasattr(type(owner), name):
+        return []  # it is there, and failed by itself
     found = _near_attribute(owner, name)
     pandas: Any = sys.modules.get("pandas")
     if pandas is not None and isinstance(owner, pandas.DataFrame):
@@ -133,12 +189,42 @@ def missing_module(fault: Fault) -> list[str]:
     environments = fault.scene.environment_packages.get(top, ())
     if environments:
         return [f"`{top}` is in the environment {either(list(environments))}: run the program with that one."]
-    known = set(sys.stdlib_module_names) | {module.name for module in pkgutil.iter_modules()}
-    close = nearest(top, (name for name in sorted(known) if not name.startswith("_")), 2)
-    hints = [f"Did you mean {either(close)}?"] if close else []
-    package = _PACKAGE_OF_IMPORT.get(top)
+    return [*_other_spelling(top), f"`{top}` {_not_installed(top)}."]
+
+
+def missing_dependency(fault: Fault) -> list[str]:
+    """Failures of every kind: a library says that it lacks another one, and so it is."""
+    found = _NEEDS.search(fault.message)
+    if found is None:
+        return []
+    named = next(filter(None, found.groups())).lower()
+    module = _import_of(named) or named
+    return [] if _is_importable(module) else [f"This needs `{module}`, which {_not_installed(module)}."]
+
+
+def _other_spelling(module: str) -> list[str]:
+    """What a module may be meant to be: a package's name in place of its module's, or a misspelling."""
+    if module in _OTHERS or module in _PACKAGE_OF_IMPORT:
+        return []
+    called = _import_of(module)
+    if called is not None:
+        return [f"The package `{module}` is imported as `{called}`."]
+    known = set(sys.stdlib_module_names) | {found.name for found in pkgutil.iter_modules()}
+    written = (name for name in sorted(known) if not name.startswith("_"))
+    close = nearest(module, written, 1, likeness=_LIKE_A_MISSPELLING)
+    return [f"Did you mean {either(close)}?"] if close else []
+
+
+def _import_of(package: str) -> str | None:
+    """The module that a package is imported as, where that is another name."""
+    folded = package.replace("_", "-").lower()
+    return next((module for module, name in _PACKAGE_OF_IMPORT.items() if name == folded), None)
+
+
+def _not_installed(module: str) -> str:
+    package = _PACKAGE_OF_IMPORT.get(module)
     called = f" (the package is called `{package}`)" if package else ""
-    return [*hints, f"`{top}` is not installed in this environment{called}."]
+    return f"is not installed in this environment{called}"
 
 
 def missing_member(fault: Fault) -> list[str]:
@@ -199,7 +285,7 @@ def _import_for(name: str) -> str | None:
 
 def _is_importable(name: str) -> bool:
     try:
-        return name in sys.modules or importlib.util.find_spec(name) is not None
+        return sys.modules[name] is not None if name in sys.modules else importlib.util.find_spec(name) is not None
     except (ImportError, ValueError, AttributeError):
         return False
 

@@ -105,12 +105,19 @@ def permits(network: Network) -> Callable[[Address], bool]:
             return True
         if address.version == 6 and address in _NAT64:
             return permitted(IPv4Address(int(address) & 0xFFFF_FFFF))
-        if address in _METADATA or (address.version == 6 and address.ipv4_mapped):
-            return False
-        closed = address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
-        return not closed and not is_own(address) and any(address in block for block in ranges)
+        return not is_never_allowed(address) and any(address in block for block in ranges)
 
     return permitted
+
+
+def is_never_allowed(address: Address) -> bool:
+    """Whether no setting allows `address`: it is this machine's own, metadata's, or no unicast address of a network."""
+    if address.version == 6 and address in _NAT64:
+        return is_never_allowed(IPv4Address(int(address) & 0xFFFF_FFFF))
+    if address in _METADATA or (address.version == 6 and address.ipv4_mapped):
+        return True
+    closed = address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified
+    return closed or is_own(address)
 
 
 def is_own(address: Address) -> bool:

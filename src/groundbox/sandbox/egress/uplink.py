@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from groundbox.network import Network, canonical_host, split_host_port
-from groundbox.sandbox.egress.addresses import Address
+from groundbox.sandbox.egress.addresses import Address, is_never_allowed
 from groundbox.sandbox.egress.message import MAX_RESPONSE_HEAD_BYTES, Field, Request
 from groundbox.sandbox.egress.refusal import ProxyRefusal, Reason
 
@@ -127,11 +127,17 @@ class Uplink:
             addresses = ()
         if not addresses:
             raise refused(Reason.UNRESOLVED, route, "has no address: the name does not resolve")
-        if not all(map(self._address_allowed, addresses)):
+        refused_ones = [address for address in addresses if not self._address_allowed(address)]
+        if any(map(is_never_allowed, refused_ones)):
+            raise refused(
+                Reason.NOT_PUBLIC, route, "resolves to an address that is never allowed: the host's own, or link-local"
+            )
+        if refused_ones:
             raise refused(
                 Reason.NOT_PUBLIC,
                 route,
-                "resolves to an address that is not public; allow its range with Network(private_ranges=[...])",
+                "resolves to an address that is not public; "
+                "allow its range with Network(private_ranges=[...]) or --private-range",
             )
         return addresses
 

@@ -1,0 +1,85 @@
+"""Hints on the command line, and over MCP, name options and not arguments of Python."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+import groundbox as gb
+from groundbox.cli.mcp import read_by_client
+from groundbox.cli.wording import with_options
+from groundbox.execution import Failure, Outcome
+
+SOURCE = Path(gb.__file__).parent
+PYTHON_WORDS = re.compile(r"Network\(|\blimits\.|environment=|mode=['\"]|\bprivate_ranges\b|_bytes\b|\bwall_s\b")
+
+
+@pytest.mark.parametrize(
+    ("python", "options"),
+    [
+        ('To allow it: Network(allow=["data.test"]).', "To allow it: --allow-host data.test."),
+        ('Network(allow=["a.test", "b.test:81"])', "--allow-host a.test --allow-host b.test:81"),
+        ("Allow it with Network(allow=[…])", "Allow it with --allow-host HOST"),
+        ('Network(private_ranges=["10.0.0.0/8"])', "--private-range 10.0.0.0/8"),
+        ("that talk to each other: Network(loopback=True).", "that talk to each other: --loopback."),
+        ("is reached (limits.memory_bytes): read", "is reached (--memory-mib): read"),
+        ("the program was stopped at wall_s=1.5", "the program was stopped at --wall-s 1.5"),
+        ("at memory_bytes=536870912", "at --memory-mib 512"),
+        ("or run it with a larger cpu_s.", "or run it with a larger --cpu-s."),
+        ("environment='plots' or --environment plots.", "--environment plots."),
+        ("belongs to a script; add mode='script'", "belongs to a script; add --mode script"),
+        ("`df` has no column 'wall_s'; did you mean `'memory_bytes'`?",) * 2,
+        ("The columns of `df` are: 'limits', 'Network', 'wall_s=3'.",) * 2,
+    ],
+)
+def test_a_setting_is_named_by_its_option(python, options):
+    assert with_options(python) == options
+
+
+def test_no_hint_of_ours_is_left_in_words_of_python():
+    texts = [
+        text
+        for file in ("guest/python/surroundings.py", "guest/python/network.py", "guest/python/commands.py")
+        for text in re.findall(r'"([^"\n]*)"|\'([^\'\n]*)\'', (SOURCE / file).read_text())
+    ]
+    named = [text for pair in texts for text in pair if re.search(r"\(limits\.|Network\((private|loopback)", text)]
+
+    assert len(named) >= 6
+    assert [text for text in named if PYTHON_WORDS.search(with_options(text))] == []
+
+
+def test_the_command_line_says_which_of_its_options_help(command):
+    ran = command("run", "--wall-s", "0.3", "-c", "while True: pass")
+    asked = command("run", "--json", "-c", "import urllib.request\nurllib.request.urlopen('https://data.test/')")
+
+    assert "Timeout: the program was stopped at --wall-s 0.3\n" in ran.stderr
+    assert "run it with a larger --wall-s" in ran.stderr
+    assert "--allow-host data.test" in asked.stdout
+    assert "Network(" not in asked.stdout
+
+
+def test_a_model_behind_mcp_learns_where_options_are_set():
+    failure = Failure(
+        type="URLError", message="no", hints=('To allow it: Network(allow=["data.test"]).', "Look again.")
+    )
+    execution = dataclasses.replace(gb.run("1"), outcome=Outcome.ERROR, error=failure)
+
+    told = read_by_client(execution).error.hints
+
+    assert told == (
+        "To allow it: --allow-host data.test. Options are set where this server is configured: groundbox mcp.",
+        "Look again.",
+    )
+
+
+def test_an_allowed_host_at_home_and_programs_that_talk_to_each_other_have_options(command):
+    server = "import socket\ns = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname())\n"
+
+    talked = command("run", "--loopback", "-c", server + "print('talked')")
+    refused = command("run", "--private-range", "127.0.0.0/8", "-c", "1")
+
+    assert (talked.code, talked.stdout) == (0, "talked\n")
+    assert refused.complaint == (
+        "Error: Invalid value for '--private-range': '127.0.0.0/8' is never allowed: it reaches the host itself"
+    )
