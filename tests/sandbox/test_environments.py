@@ -210,6 +210,85 @@ def test_an_update_resolves_the_requirements_anew(locked):
     assert updated.requirements == ("tinything",)
 
 
+def test_an_environment_that_extends_another_has_its_versions_and_more(locked):
+    environments.create("base", lock=locked())
+    locked(version="2.0")
+    locked(name="other")
+
+    made = environments.create("more", base="base", requirements=["other"])
+
+    assert made.packages == {"other": "1.0", "tinything": "1.0"}
+    assert (made.base, made.requirements) == ("base", ("other",))
+    assert environments.create("more", base="base", requirements=["other"]) == made
+    with pytest.raises(InvalidArgument, match="made from something else"):
+        environments.create("more", requirements=["other"])
+
+
+def test_an_update_of_what_extends_another_follows_it(locked):
+    environments.create("base", requirements=[_pin(locked())])
+    environments.create("more", base="base", requirements=[_pin(locked(name="other"))])
+    environments.update("base", requirements=[_pin(locked(version="2.0"))])
+
+    updated = environments.update("more")
+
+    assert updated.packages == {"other": "1.0", "tinything": "2.0"}
+
+
+def test_what_extends_an_extension_has_all_of_both(locked):
+    environments.create("base", requirements=[_pin(locked())])
+    environments.create("more", base="base", requirements=[_pin(locked(name="other"))])
+
+    made = environments.create("most", base="more", requirements=[_pin(locked(name="third"))])
+
+    assert made.packages == {"other": "1.0", "third": "1.0", "tinything": "1.0"}
+
+
+def test_a_requirement_that_contradicts_what_is_extended_is_refused(locked):
+    environments.create("base", lock=locked())
+    locked(version="2.0")
+
+    with pytest.raises(EnvironmentFailed, match="resolving the requirements failed"):
+        environments.create("more", base="base", requirements=["tinything>=2"])
+
+    assert environments.names() == ["base"]
+
+
+@pytest.mark.parametrize("source", ["lock", "requirements"])
+def test_adding_a_package_keeps_the_versions_that_are_there(locked, source):
+    lock = locked()
+    environments.create("tiny", **{source: lock if source == "lock" else ["tinything"]})
+    locked(version="2.0")
+    locked(name="other")
+
+    added = environments.add("tiny", ["other"])
+
+    assert added.packages == {"other": "1.0", "tinything": "1.0"}
+    assert added == environments.get("tiny")
+
+
+def test_adding_to_default_tells_how_to_extend_it():
+    with pytest.raises(InvalidArgument) as refused:
+        environments.add("default", ["altair>=5"])
+
+    assert str(refused.value).endswith("`groundbox environment create NAME --from default --requirement 'altair>=5'`")
+
+
+def test_adding_to_what_is_not_there_says_how_it_is_made():
+    with pytest.raises(EnvironmentFailed, match="there is no environment 'plots'"):
+        environments.add("plots", ["altair"])
+
+
+def test_an_environment_cannot_extend_itself(locked):
+    environments.create("tiny", lock=locked())
+
+    with pytest.raises(InvalidArgument, match="cannot extend itself"):
+        environments.create("tiny", base="tiny", requirements=["other"])
+
+
+def _pin(lock):
+    return lock.read_text().partition(" ")[0]
+
+
 @pytest.mark.parametrize("requirement", ["-r/etc/passwd", "--index-url=x", "", "a\n-e .", "./here", " -e ."])
 def test_a_requirement_cannot_be_an_option_or_a_path(requirement):
     with pytest.raises(InvalidArgument, match="is not a requirement"):

@@ -68,16 +68,28 @@ def list_(*, as_json: bool) -> None:
 @environment.command()
 @_name
 @_sources
+@click.option("--from", "base", metavar="BASE", help="An environment to extend, such as default.")
 @_python
-def create(name: str, lock: Path | None, requirements: tuple[str, ...], python: str | None) -> None:
+def create(name: str, lock: Path | None, requirements: tuple[str, ...], base: str | None, python: str | None) -> None:
     """Builds an environment, if it is not there.
 
     Without NAME: `default`, from the lock that ships with groundbox.
-    Any other is built from a --lock or from --requirement.
+    Any other is built from a --lock or from --requirement; with --from, it has all of BASE in the same versions, too.
     """
     _report(name, lambda progress: environments.create(
-        name, lock=lock, requirements=requirements, python=python, progress=progress
+        name, lock=lock, requirements=requirements, base=base, python=python, progress=progress
     ))  # fmt: skip
+
+
+@environment.command()
+@click.argument("name")
+@click.argument("requirements", nargs=-1, required=True, metavar="REQUIREMENT...")
+def add(name: str, requirements: tuple[str, ...]) -> None:
+    """Adds packages to an environment; what it has keeps its versions.
+
+    `default` is as groundbox ships it: `groundbox environment create NAME --from default` makes one that has more.
+    """
+    _report(name, lambda progress: environments.add(name, requirements, progress=progress))
 
 
 @environment.command()
@@ -159,6 +171,7 @@ def _plain(each: Environment) -> dict[str, Any]:
         "python_version": ".".join(map(str, each.python_version)),
         "lock_sha256": each.lock_sha256,
         "requirements": list(each.requirements),
+        "base": each.base,
         "packages": dict(each.packages),
         "created_at": each.created_at,
         "tracer": tracer.standing(each)._asdict(),

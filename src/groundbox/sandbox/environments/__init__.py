@@ -23,7 +23,7 @@ Sandboxes hold a lease on the version they started from; of the versions that no
 the current one and the two newest others are kept.
 """
 
-from groundbox.sandbox.environments.build import create, remove, rollback, update
+from groundbox.sandbox.environments.build import add, create, remove, rollback, update
 from groundbox.sandbox.environments.health import Finding, check
 from groundbox.sandbox.environments.store import (
     Environment,
@@ -40,6 +40,7 @@ from groundbox.sandbox.environments.store import (
 __all__ = [
     "Environment",
     "Finding",
+    "add",
     "all",
     "check",
     "create",

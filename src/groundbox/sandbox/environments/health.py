@@ -82,7 +82,9 @@ def _findings(environment: Environment) -> Iterator[Finding]:
             message=f"packages were added, removed or replaced: {', '.join(dict.fromkeys(changed))}",
             mend=rebuild,
         )
-    changed_files = list(changed_against_records(environment.path))
+    changed_files = [
+        each for each in changed_against_records(environment.path) if not store.left_out(environment.name, each)
+    ]
     if changed_files:
         shown = ", ".join(changed_files[:5])
         yield Finding(

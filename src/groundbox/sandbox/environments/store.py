@@ -33,7 +33,9 @@ class Environment:
         python: The venv's interpreter.
         packages: Distribution to version.
         import_names: Top-level import to the distribution that brings it.
-        requirements: What was asked for; everything else in `packages` came along.
+        requirements: What was asked for; everything else in `packages` came along, or is of the base.
+        base: The environment that this one extends, None when it stands alone.
+        asked: `requirements`, and what was asked for in the base.
         created_at: UTC, ISO 8601.
         caches: Files made once at build so that no run makes them, by library (`matplotlib/`).
             Read-only like the venv: matplotlib takes a cache only from a folder it can write to,
@@ -54,6 +56,8 @@ class Environment:
     caches: Path
     base_prefix: Path
     python_requested: str | None = None
+    base: str | None = None
+    asked: tuple[str, ...] = ()
     linked_directories: tuple[Path, ...] = ()
 
     @property
@@ -236,6 +240,8 @@ def read(version: Path) -> Environment:
         caches=version / "caches",
         base_prefix=Path(facts["base_prefix"]),
         python_requested=facts["python_requested"],
+        base=facts.get("base"),
+        asked=tuple(facts.get("asked", facts["requirements"])),
         linked_directories=tuple(map(Path, facts["linked_directories"])),
     )
 
@@ -290,6 +296,11 @@ def sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def left_out(name: str, path: str) -> bool:
+    """Whether a build leaves out a file of a package, by its path in site-packages: tests and headers, in `default`."""
+    return name == "default" and ("/tests/" in path or path.startswith("pyarrow/include/"))
 
 
 def sweep(name: str) -> None:
