@@ -4,6 +4,7 @@
 #   make setup            .venv with hashed requirements, groundbox editable, environment `default`
 #   make demo             examples/demo.py, results in demo-output/
 #   make test             all tests but the soak; ARGS='-k name -x' goes to pytest
+#   make heartbeat        the longest gaps of the host's event loop beside attacks on it
 #   make lint             ruff, mypy, import-linter
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
@@ -17,10 +18,10 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help setup demo test adapters lint format bench wheels lock clean
+.PHONY: help setup demo test heartbeat adapters lint format bench wheels lock clean
 
 help:
-	@sed -n '3,14s/^# \{1,3\}//p' Makefile
+	@sed -n '3,15s/^# \{1,3\}//p' Makefile
 
 # A stamp for .venv, so that a repeated call costs nothing; `environment create` checks for itself
 # whether there is something to build.
@@ -36,6 +37,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -m 'not soak' $(ARGS)
+
+heartbeat: setup
+	$(BIN)/python -m pytest tests/escape/test_heartbeat.py $(ARGS)
 
 # The frameworks find groundbox where it lies; nothing of it is built for them.
 IN_ADAPTERS := .venv-adapters/bin/python -m pytest -o asyncio_default_fixture_loop_scope=function

@@ -5,6 +5,9 @@ A test that is marked `layers` runs several times, each time with other layers s
 must succeed. The second kind proves that the attack is a real one and that exactly these layers hold it.
 A set is written as one string, "" for all layers standing; "root: …" and "user: …" apply only there,
 because an ordinary user has no host ids to give away.
+
+Beside each test beats a heart: the event loop that serves the sandboxes must come to its turn whatever a guest does.
+The longest gaps are printed at the end.
 """
 
 import contextlib
@@ -19,7 +22,9 @@ import pytest
 
 from groundbox import Sandbox
 from groundbox.jail.syscalls import NUMBERS
+from groundbox.testing.heartbeat import Heartbeat
 
+_SHOWN_GAPS = 10
 PRELUDE = """
 import ctypes, errno, os
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -62,6 +67,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.escape)
 
 
+def pytest_terminal_summary(terminalreporter):
+    reports = [report for reports in terminalreporter.stats.values() for report in reports]
+    told = [(gap, report.nodeid) for report in reports for gap in _gaps(report)]
+    if told:
+        terminalreporter.section("longest gaps of the event loop")
+    for gap, name in sorted(told, reverse=True)[:_SHOWN_GAPS]:
+        terminalreporter.write_line(f"{gap}  {name}")
+
+
+def _gaps(report):
+    if getattr(report, "when", "") != "teardown":
+        return []
+    return [value for name, value in report.user_properties if name == "gap"]
+
+
 def pytest_generate_tests(metafunc):
     mark = metafunc.definition.get_closest_marker("layers")
     if mark is None:
@@ -78,6 +98,22 @@ def _case(text, breached):
     name = f"without {layers.strip()}" if layers.strip() else "all layers"
     verdict = "breaks" if breached else "holds"
     return pytest.param(frozenset(layers.split()), breached, marks=marks, id=f"{name}: {verdict}")
+
+
+@pytest.fixture(scope="session")
+def heart():
+    """Beats on the event loop of all sandboxes of this process."""
+    with Heartbeat() as beating:
+        yield beating
+
+
+@pytest.fixture(autouse=True)
+def heartbeat(heart, record_property):
+    """Measures the longest gap beside the test."""
+    heart.reset()
+    yield heart
+    gap = heart.longest()
+    record_property("gap", str(gap))
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ def test_half_a_frame_is_waited_for_no_longer_than_the_deadline(sandbox, prelude
 
 
 def test_descriptors_sent_to_the_host_are_not_kept(sandbox, prelude):
-    """A frame may carry descriptors; after the first frame the host takes none."""
+    """After the first frame the host takes none: the kernel refuses it, or the run ends (test_heartbeat.py)."""
     box = sandbox()
     box.run("1")
     before = len(os.listdir("/proc/self/fd"))
@@ -168,13 +168,14 @@ import array, json
 data = json.dumps({'ev': 'clear'}).encode()
 for _ in range(50):
     fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(10)]
-    socket.send_fds(one, [struct.pack('<I', len(data)) + data], fds)
+    told = attempt(socket.send_fds, one, [struct.pack('<I', len(data)) + data], fds)
     for fd in fds: os.close(fd)
+told
 """
 
     execution = box.run(prelude + SEND + source)
 
-    assert execution.error is None
+    assert execution.text == "'EPERM'" or execution.error.message == "a guest sent a descriptor"
     assert len(os.listdir("/proc/self/fd")) <= before + 10
 
 

@@ -478,12 +478,12 @@ def test_descriptors_sent_to_the_host_are_not_kept(raw):
 ask(pay(1, amount=1))
 for n in range(2, 50):
     fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(10)]
-    socket.send_fds(one, [frame(json.dumps(pay(n, amount=n)).encode())], fds)
+    try: socket.send_fds(one, [frame(json.dumps(pay(n, amount=n)).encode())], fds)
+    except PermissionError: print('refused')
     for fd in fds: os.close(fd)
-    receive()
 """)
 
-    assert execution.error is None
+    assert execution.stdout.count("refused") == 48 or execution.error.message == "a guest sent a descriptor"
     assert not [fd for fd in os.listdir("/proc/self/fd") if _target(fd) == "/dev/null" and int(fd) > 2][10:]
 
 

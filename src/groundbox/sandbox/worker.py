@@ -23,6 +23,7 @@ from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox import wire
 from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
+from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.sandbox.report import Ended, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
@@ -59,7 +60,7 @@ class Worker:
         self.failure: str | None = None
         self.folder = ""
         self.has_resident = False
-        self._control = control
+        self._control = GuestSocket(control)
         self._streams = streams
         self._pidfd = -1
         self._doomed = False
@@ -83,7 +84,6 @@ class Worker:
         self._idle_end_s: float | None = None
         self._guard: asyncio.TimerHandle | None = None
         self._cpu_s_when_ready: float | None = None
-        control.setblocking(False)
         self._attending = False
         self._attend()
 
@@ -371,9 +371,9 @@ class Worker:
         data = memoryview(wire.encode({**frame, "id": self._next_id}))
         try:
             if descriptors:
-                data = data[socket.send_fds(self._control, [data[:1]], list(descriptors)) :]
+                data = data[socket.send_fds(self._control.socket, [data[:1]], list(descriptors)) :]
             with contextlib.suppress(BlockingIOError):
-                data = data[self._control.send(data) :]
+                data = data[self._control.socket.send(data) :]
             if data:
                 await self._send_rest(data)
         except (BrokenPipeError, ConnectionResetError, OSError):
@@ -382,7 +382,7 @@ class Worker:
 
     async def _send_rest(self, data: memoryview) -> None:
         """Send, unless the worker ends before: whoever holds the other end may not let go of it."""
-        sending = asyncio.ensure_future(self._loop.sock_sendall(self._control, data))
+        sending = asyncio.ensure_future(self._loop.sock_sendall(self._control.socket, data))
         try:
             await asyncio.wait({sending, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -401,12 +401,15 @@ class Worker:
         if self._screening is not None:
             return False
         try:
-            if self.workdir is None:
-                data, descriptors, _, _ = socket.recv_fds(self._control, _READ, 4)
+            if self.workdir is None:  # no guest code has run yet
+                data, descriptors, _, _ = socket.recv_fds(self._control.socket, _READ, 4)
                 self._adopt(descriptors)
             else:
-                data = self._control.recv(_READ)
+                data = self._control.receive(_READ)
         except (BlockingIOError, InterruptedError):
+            return False
+        except WireError as violation:
+            self._break_off(violation)
             return False
         except OSError:
             data = b""
@@ -427,14 +430,18 @@ class Worker:
             else:
                 self._has_unread = False
         except WireError as violation:
-            self.failure = str(violation)
-            if self._report is not None:
-                self._report.violation = violation
-            self._look_away()
-            self.kill()
+            self._break_off(violation)
             return False
         self._pace(time.monotonic() - begun)
         return True
+
+    def _break_off(self, violation: WireError) -> None:
+        """The guest broke the protocol: nothing more of it is read, and all of it is ended."""
+        self.failure = str(violation)
+        if self._report is not None:
+            self._report.violation = violation
+        self._look_away()
+        self.kill()
 
     def _pace(self, spent_s: float) -> bool:
         """Let a guest that sends without end have a tenth of the loop, which others wait for too.
@@ -466,6 +473,7 @@ class Worker:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         if descriptors:
+            self._control.refuse_descriptors()
             self.workdir = Workdir(descriptors[0], self.folder)
         if len(descriptors) > 1:
             self.listener = socket.socket(fileno=descriptors[1])

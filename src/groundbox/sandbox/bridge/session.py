@@ -36,6 +36,7 @@ from groundbox.sandbox.bridge.tally import Tally
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolRequest
 from groundbox.sandbox.bridge.values import Unfit
+from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.sandbox.memfile import Copy
 
 if TYPE_CHECKING:
@@ -91,9 +92,10 @@ class Session:
         self._quotas = bridge.tools.quotas
         self._arguments = Arguments(read, self._quotas)
         self._approval = Approval(bridge.tools, bridge.questions)
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self.descriptor = theirs.detach()
-        self._socket.setblocking(False)
+        self._socket = GuestSocket(ours)
+        self._socket.refuse_descriptors()
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._control: Control | None = None
@@ -149,8 +151,11 @@ class Session:
             self._loop.remove_reader(self._socket.fileno())
             return
         try:
-            data = self._socket.recv(_READ)  # descriptors that come along are closed by the kernel
+            data = self._socket.receive(_READ)
         except (BlockingIOError, InterruptedError):
+            return
+        except WireError as violation:
+            self._violate(violation)
             return
         except OSError:
             data = b""
@@ -407,12 +412,12 @@ class Session:
                         data = data[await self._send_descriptor(data[:1], copy.descriptor) :]
                     finally:
                         copy.close()
-                await self._loop.sock_sendall(self._socket, data)
+                await self._loop.sock_sendall(self._socket.socket, data)
 
     async def _send_descriptor(self, data: memoryview, descriptor: int) -> int:
         while True:
             try:
-                return socket.send_fds(self._socket, [data], [descriptor])
+                return socket.send_fds(self._socket.socket, [data], [descriptor])
             except BlockingIOError:
                 writable = asyncio.Event()
                 self._loop.add_writer(self._socket.fileno(), writable.set)
