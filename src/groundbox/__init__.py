@@ -68,6 +68,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """All public names, loaded or not, for editors and `dir`."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Load a public name at its first use, so that importing groundbox costs and does nothing else."""
     if name not in _HOME:

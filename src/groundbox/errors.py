@@ -30,6 +30,13 @@ class InvalidArgument(GroundboxError, ValueError):
         self.problem = problem
 
 
+class UnknownArgument(InvalidArgument, TypeError):
+    """An argument that there is not. The message names the one that was probably meant.
+
+    A TypeError as well, because that is what a call of any other Python function raises.
+    """
+
+
 class SandboxUnavailable(GroundboxError):
     """A layer of the wall cannot stand on this host, so nothing was run.
 

@@ -264,7 +264,8 @@ class Execution:
         value: MIME bundle of the cell's last expression, or None. Not always a dict: each form of a result of SQL
             is made when it is looked at.
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
-        state: `kept` when the sandbox's variables live on, `lost` when its process is gone.
+        state: `kept` when the sandbox's process lives on with its variables; `lost` when it is gone, and what earlier
+            runs left in it; `ended` when it is gone and there was no earlier run, as after `groundbox.run`.
         trust: Who told how it ended: `kernel` for the kernel or the host itself, `guest` for a process that guest code
             has run in, now or earlier in the sandbox: cells, and all that follows them (docs/threat-model.md).
         trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.

@@ -7,12 +7,14 @@ import math
 from typing import Final
 
 from groundbox.errors import InvalidArgument
+from groundbox.suggestions import named_only
 
 KiB: Final = 1024
 MiB: Final = 1024 * KiB
 GiB: Final = 1024 * MiB
 
 
+@named_only
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """Bounds on one run (`wall_s`, `cpu_s`, `output_bytes`) and on one sandbox (the rest).

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from groundbox.errors import InvalidArgument
+from groundbox.suggestions import named_only
 
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 # What inet_aton(3) reads as a number; a name that ends so is an IPv4 address to some resolver.
@@ -24,6 +25,7 @@ _PROXY_HEADERS: Final = frozenset(
 )
 
 
+@named_only
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Network:
     """What the guest may reach.

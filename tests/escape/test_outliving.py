@@ -209,4 +209,4 @@ def test_a_closed_connection_is_the_end_and_not_a_wait(sandbox):
     execution = box.run("import os\nos.closerange(3, 64)")
 
     assert execution.outcome is Outcome.ERROR
-    assert execution.state == "lost"
+    assert execution.state == "ended"

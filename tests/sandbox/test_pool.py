@@ -104,7 +104,7 @@ def test_a_waiting_worker_that_dies_unseen_is_not_lent():
             return await box.run("6 * 7")
 
     execution = asyncio.run(scenario())
-    assert execution.text == "42" or execution.state == "lost"
+    assert execution.text == "42" or execution.state != "kept"
 
 
 async def _ends(workers):

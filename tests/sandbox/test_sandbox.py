@@ -114,7 +114,7 @@ def test_a_run_may_shorten_the_deadline_and_not_lengthen_it():
 def test_one_program_one_sandbox():
     execution = gb.run("print(6 * 7)")
 
-    assert (execution.stdout, execution.outcome, execution.state) == ("42\n", Outcome.OK, "lost")
+    assert (execution.stdout, execution.outcome, execution.state) == ("42\n", Outcome.OK, "ended")
 
 
 def test_one_program_with_files():
@@ -283,7 +283,7 @@ def test_a_stream_left_open_does_not_hold_up_the_end_of_the_interpreter():
 def test_a_run_that_is_stopped_in_time_keeps_its_output_and_names_the_line():
     execution = gb.run("print('begun')\nwhile True:\n    n = 1\n", limits=gb.Limits(wall_s=0.5))
 
-    assert (execution.outcome, execution.stdout, execution.state) == (gb.Outcome.TIMEOUT, "begun\n", "lost")
+    assert (execution.outcome, execution.stdout, execution.state) == (gb.Outcome.TIMEOUT, "begun\n", "ended")
     assert execution.error.line in (2, 3)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from groundbox.agent.messages import Reply
 from groundbox.agent.observation import Observation
 from groundbox.agent.turn import Decision, Spent
 from groundbox.execution import Execution, Warning
+from groundbox.sandbox.options import RunOptions
 
 
 class Box(Protocol):
     """What the loop asks of a sandbox."""
 
-    async def run(self, source: str, *, language: str = "python", **options: Any) -> Execution:
+    async def run(self, source: str, **options: Unpack[RunOptions]) -> Execution:
         """Run one program."""
 
     async def restart(self) -> list[str]:

@@ -46,6 +46,7 @@ _ENDS: Final = {
     Outcome.CANCELLED: "interrupted",
 }
 _READABLE: Final = ("stdout", "stderr", "value")
+_ENDS_A_PROCESS: Final = frozenset({Outcome.TIMEOUT, Outcome.MEMORY, Outcome.SIGNAL})
 _LONG_S: Final = 1.0
 _MOST_FILES: Final = 40
 _MOST_LOCALS: Final = 20
@@ -156,6 +157,8 @@ def _head(execution: Execution, run: int | None, *, nothing: bool, pictures: tup
         told.append(f"after {execution.usage.wall_s:.0f} s")
     if execution.state == "lost":
         told.append("the process is gone and its variables with it; files are kept")
+    elif execution.state == "ended" and execution.outcome in _ENDS_A_PROCESS:
+        told.append("the process is gone; files are kept")
     if nothing:
         told.append("it printed nothing and its last expression has no value")
     count, all_of_them = pictures

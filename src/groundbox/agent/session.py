@@ -98,7 +98,7 @@ class Session:
         )
         self._programs.add(program_key(step.source, step.language))
         self.runs.append(ran)
-        self._lost = execution.state == "lost"
+        self._lost = execution.state != "kept"
         return await self._judged(ran, restarted)
 
     async def read(self, step: Read) -> str:

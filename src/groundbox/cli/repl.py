@@ -165,7 +165,7 @@ class _Session:
             signal.signal(signal.SIGINT, former)
         self.all_ok = self.all_ok and execution is not None and execution.ok
         if execution is not None:
-            self._lost = execution.state == "lost"
+            self._lost = execution.state != "kept"
             self._tell(execution)
 
     def _in_a_live_process(self, source: str) -> Execution:
@@ -198,8 +198,9 @@ class _Session:
             stdout.say(execution.text)
         for line in report.lines(execution, mode="cell"):
             stderr.say(line)
-        if execution.state == "lost":
-            stderr.say("groundbox: the process is gone and its variables with it; its files are kept")
+        if execution.state != "kept":
+            lost = " and its variables with it" if execution.state == "lost" else ""
+            stderr.say(f"groundbox: the process is gone{lost}; its files are kept")
 
 
 class _Interrupts:

@@ -49,7 +49,8 @@ def _call(program: Program) -> dict[str, Any]:
     if program.mode != "call":
         for name in ("call", "args", "kwargs"):
             if getattr(program, name):
-                raise InvalidArgument(name, "belongs to a call; add mode='call'")
+                instead = "a script's arguments are `argv`" if program.mode == "script" else "add mode='call'"
+                raise InvalidArgument(name, f"belongs to a call; {instead}")
         return {}
     if not isinstance(program.call, str) or not _is_name(program.call):
         raise InvalidArgument("call", f"must name a function, such as 'main', not {program.call!r}")

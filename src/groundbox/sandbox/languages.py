@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from groundbox.errors import InvalidArgument, LanguageUnavailable
+from groundbox.errors import InvalidArgument, LanguageUnavailable, UnknownArgument
 from groundbox.execution import Execution, Outcome, Warning
+from groundbox.sandbox.options import LANGUAGE, RUN
+from groundbox.suggestions import meant
 
 ENTRY_POINTS: Final = "groundbox.runtimes"
 _OWN: Final = ("python", "sql", "shell", "javascript", "dot")
@@ -197,13 +199,16 @@ def check_options(language: str, runtime: Runtime, names: Iterable[str]) -> None
     """Refuse options that the language does not know.
 
     Raises:
-        InvalidArgument: The message lists those that it knows.
+        UnknownArgument: The message says which argument was meant, or lists those that the language knows.
     """
     known = option_names(runtime)
     for name in names:
         if name not in known:
-            own = f"{language} takes {', '.join(sorted(known))}" if known else f"{language} takes no options of its own"
-            raise InvalidArgument(name, f"is no argument of run(), and {own}")
+            takers = " and ".join(other for other in _OWN if name in option_names(find(other)))
+            belongs = f" for {language} (it belongs to {takers})" if takers else ""
+            own = f"{language} takes {', '.join(sorted(known)) or 'no options of its own'}"
+            hint = "" if takers else meant(name, "run()", (RUN - LANGUAGE) | known)
+            raise UnknownArgument(name, f"is no argument of run(){belongs}{hint or f', and {own}'}")
 
 
 def option_names(runtime: Runtime) -> frozenset[str]:

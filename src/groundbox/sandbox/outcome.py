@@ -13,6 +13,7 @@ from groundbox.sandbox import environments, observations, wire
 from groundbox.sandbox.report import Ended, Report
 
 _MOST_TYPE: Final = 200
+_MOST_NAMED: Final = 20
 _MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
@@ -88,6 +89,26 @@ def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Seque
             evidence={"processes": report.memory_kills},
             hint="The result may lack what they should have done: use fewer workers, or a larger memory_bytes.",
         ),
+    )
+
+
+def restarted(why: str, files_lost: Sequence[str], *, variables: bool) -> Warning:
+    """What a run tells that began afresh because the process before it was gone.
+
+    Args:
+        files_lost: Paths that could not be carried over.
+        variables: Whether there were earlier runs that may have left some.
+    """
+    lost = ["its variables are gone"] if variables else []
+    if files_lost:
+        lost.append(f"{len(files_lost)} of its files could not be kept")
+    return Warning(
+        code="session.restarted",
+        tier="note",
+        message=f"this run began in a fresh process, because the one before was gone ({why})"
+        + (f"; {', and '.join(lost)}" if lost else ""),
+        evidence={"files_lost": list(files_lost[:_MOST_NAMED])} if files_lost else {},
+        hint="Run again what it needs." if variables else "",
     )
 
 

@@ -8,14 +8,20 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, wait
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 from groundbox.execution import Event, Execution
-from groundbox.sandbox import languages
+from groundbox.limits import Limits
+from groundbox.network import Network
+from groundbox.sandbox import languages, options
+from groundbox.sandbox.files import AsyncFiles
+from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.suggestions import refuse_unknown
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOOK_FOR_SIGNALS_S: Final = 0.1
@@ -100,20 +106,48 @@ def _hand_over(future: Future[T], task: asyncio.Task[T]) -> None:
 PORTAL = Portal()
 
 
+def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """The method for a class whose `asynchronous` has it as a coroutine: the same arguments, awaited by the portal."""
+
+    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return PORTAL.call(method(self.asynchronous, *arguments, **options))
+
+    functools.update_wrapper(call, method)
+    return call
+
+
 class Files:
-    """The files of a sandbox; see AsyncFiles and AsyncGuestFiles."""
+    """The workdir of one sandbox. Paths are relative to it, with `/` between the parts. See AsyncFiles."""
 
-    def __init__(self, files: Any) -> None:
-        self._files = files
+    def __init__(self, files: AsyncFiles) -> None:
+        self.asynchronous = files
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._files, name)
+    write = blocking(AsyncFiles.write)
+    put = blocking(AsyncFiles.put)
+    mkdir = blocking(AsyncFiles.mkdir)
+    remove = blocking(AsyncFiles.remove)
+    read = blocking(AsyncFiles.read)
+    list = blocking(AsyncFiles.list)
 
-        @functools.wraps(method)
-        def call(*arguments: Any, **options: Any) -> Any:
-            return PORTAL.call(method(*arguments, **options))
 
-        return call
+class GuestFiles:
+    """Files as the programs of one sandbox see them. Paths are absolute, or relative to the workdir.
+
+    See AsyncGuestFiles.
+    """
+
+    def __init__(self, files: AsyncGuestFiles) -> None:
+        self.asynchronous = files
+
+    workdir = blocking(AsyncGuestFiles.workdir)
+    read = blocking(AsyncGuestFiles.read)
+    write = blocking(AsyncGuestFiles.write)
+    mkdir = blocking(AsyncGuestFiles.mkdir)
+    remove = blocking(AsyncGuestFiles.remove)
+    stat = blocking(AsyncGuestFiles.stat)
+    exists = blocking(AsyncGuestFiles.exists)
+    list = blocking(AsyncGuestFiles.list)
+    realpath = blocking(AsyncGuestFiles.realpath)
 
 
 class Sandbox:
@@ -121,13 +155,21 @@ class Sandbox:
 
     The same as AsyncSandbox, for code without an event loop. Safe to use from several threads;
     runs of one sandbox follow one another.
+
+    Attributes:
+        files: The workdir's files.
+        guest_files: All files, as the guest's programs see them.
+        asynchronous: The AsyncSandbox that this is the face of. It belongs to the portal's loop: await it through
+            `PORTAL` only.
     """
 
-    def __init__(self, **options: Any) -> None:
-        """Takes the arguments of AsyncSandbox."""
-        self._sandbox: AsyncSandbox = PORTAL.call(_make(options))
-        self.files = Files(self._sandbox.files)
-        self.guest_files = Files(self._sandbox.guest_files)
+    @options.spelled_out(options.SandboxOptions)
+    def __init__(self, **given: Unpack[options.SandboxOptions]) -> None:
+        self.asynchronous: AsyncSandbox = PORTAL.call(_make(given))
+        self.files = Files(self.asynchronous.files)
+        self.guest_files = GuestFiles(self.asynchronous.guest_files)
+
+    __init__.__doc__ = AsyncSandbox.__init__.__doc__
 
     def __enter__(self) -> Sandbox:
         return self
@@ -135,21 +177,28 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sandbox, name)
+    @property
+    def limits(self) -> Limits:
+        """What it may use."""
+        return self.asynchronous.limits
 
     @property
-    def asynchronous(self) -> AsyncSandbox:
-        """What this is the face of. It belongs to the portal's loop: await it through `PORTAL` only."""
-        return self._sandbox
+    def network(self) -> Network:
+        """What it may reach."""
+        return self.asynchronous.network
 
-    def run(self, source: str, **options: Any) -> Execution:
-        """See AsyncSandbox.run."""
-        return PORTAL.call(self._sandbox.run(source, **options))
+    run = blocking(AsyncSandbox.run)
+    run_last = blocking(AsyncSandbox.run_last)
+    restart = blocking(AsyncSandbox.restart)
+    close = blocking(AsyncSandbox.close)
 
-    def stream(self, source: str, **options: Any) -> Generator[Event, None, None]:
-        """See AsyncSandbox.stream. Closing the iterator cancels the run."""
-        events = self._sandbox.stream(source, **options)
+    @options.spelled_out(options.StreamOptions)
+    def stream(self, source: str, **given: Unpack[options.StreamOptions]) -> Generator[Event, None, None]:
+        """Run one program and yield its events as they come; the last one carries the Execution.
+
+        Takes the arguments of `run`, and `last` as AsyncSandbox.stream. Closing the iterator cancels the run.
+        """
+        events = self.asynchronous.stream(source, **given)
         try:
             while True:
                 try:
@@ -161,49 +210,60 @@ class Sandbox:
                 PORTAL.call(_close(events))
 
     def interrupt(self) -> None:
-        """See AsyncSandbox.interrupt."""
-        PORTAL.loop().call_soon_threadsafe(self._sandbox.interrupt)
+        """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
+        PORTAL.loop().call_soon_threadsafe(self.asynchronous.interrupt)
 
-    def restart(self) -> list[str]:
-        """See AsyncSandbox.restart."""
-        return PORTAL.call(self._sandbox.restart())
+    def pause_output(self) -> None:
+        """Let the program wait instead of reading what it prints; for a consumer that is slower."""
+        PORTAL.loop().call_soon_threadsafe(self.asynchronous.pause_output)
 
-    def close(self) -> None:
-        """See AsyncSandbox.close."""
-        PORTAL.call(self._sandbox.close())
+    def resume_output(self) -> None:
+        """Read on."""
+        PORTAL.loop().call_soon_threadsafe(self.asynchronous.resume_output)
 
 
-def run(source: str, **options: Any) -> Execution:
-    """Run one program in one fresh sandbox and return what happened.
+@options.spelled_out(options.OneRunOptions, profile=None)
+async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
+    """Run one program in one fresh sandbox and return what happened. `run`, for code with an event loop.
 
-    Takes the arguments of AsyncSandbox and of AsyncSandbox.run, and `files`: path in the workdir to content.
+    Args:
+        source: The program, at most 8 MiB.
+        files: Path in the workdir to content, put there before the program runs.
+        limits: What it may use; None for the usual `Limits()`.
+        wall_s: Seconds that it may take. Without `limits`, it may be more than the usual, and `cpu_s` grows with it.
+        given: All other arguments are those of AsyncSandbox and of AsyncSandbox.run, where they are explained.
+
+    Raises:
+        InvalidArgument: An argument cannot be meant; nothing ran. `UnknownArgument`, where there is none of that name.
+        LanguageUnavailable: The language is not installed; nothing ran.
+        SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
     """
-    return PORTAL.call(run_async(source, **options))
-
-
-_RUN_OPTIONS = frozenset(
-    {"language", "mode", "argv", "stdin", "filename", "call", "args", "kwargs", "trace"},
-)
-
-
-async def run_async(source: str, *, files: dict[str, bytes | str] | None = None, **options: Any) -> Execution:
-    """The same for code with an event loop."""
-    options.setdefault("profile", None)
-    of_language = languages.option_names(languages.find(options.get("language", "python")))
-    run_options = {name: options.pop(name) for name in (_RUN_OPTIONS | of_language) & options.keys()}
-    if files and options["profile"] is None:
-        options["profile"] = "science"
-    sandbox = AsyncSandbox(**options)
+    of_language = languages.option_names(languages.find(given.get("language", "python")))
+    refuse_unknown("run()", given, options.ONE_RUN | of_language)
+    files: Mapping[str, bytes | str] = given.pop("files", None) or {}
+    for_sandbox: dict[str, Any] = {name: each for name, each in given.items() if name in options.SANDBOX}
+    for_run: dict[str, Any] = {name: each for name, each in given.items() if name not in options.SANDBOX}
+    wall_s = for_run.get("wall_s")
+    if wall_s is not None and for_sandbox.get("limits") is None:
+        limits = Limits(wall_s=wall_s)
+        for_sandbox["limits"] = Limits(wall_s=wall_s, cpu_s=max(wall_s, limits.cpu_s or wall_s))
+    for_sandbox.setdefault("profile", "science" if files else None)
+    sandbox = AsyncSandbox(**for_sandbox)
     try:
-        for path, data in (files or {}).items():
+        for path, data in files.items():
             await sandbox.files.write(path, data)
-        return await sandbox.run_last(source, **run_options)
+        return await sandbox.run_last(source, **for_run)
     finally:
         await sandbox.close()
 
 
-async def _make(options: dict[str, Any]) -> AsyncSandbox:
-    return AsyncSandbox(**options)
+@functools.wraps(run_async)
+def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:  # its text is run_async's
+    return PORTAL.call(run_async(source, **given))
+
+
+async def _make(given: options.SandboxOptions) -> AsyncSandbox:
+    return AsyncSandbox(**given)
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event:

@@ -44,6 +44,10 @@ def checked(
     arguments: Sequence[object] = argv
     if isinstance(argv, str) or not all(isinstance(a, str) and "\0" not in a for a in arguments):
         raise InvalidArgument("argv", "must be a list of texts without NUL")
+    for name, given in (("call", call), ("args", args), ("kwargs", kwargs)):
+        if given and "call" not in runtime.MODES:
+            instead = "; a script's arguments are `argv`" if name == "args" and "script" in runtime.MODES else ""
+            raise InvalidArgument(name, f"belongs to a call of a Python function{instead}")
     data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
     return languages.Program(
         source=source,

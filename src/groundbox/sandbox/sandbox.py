@@ -9,11 +9,11 @@ import os
 import time
 import types
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Unpack, cast
 
-from groundbox.errors import GuestFileError, SandboxClosed, SandboxLost
+from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
 from groundbox.execution import (
     Artifacts,
     Display,
@@ -21,12 +21,13 @@ from groundbox.execution import (
     Execution,
     Isolation,
     Usage,
+    Warning,
 )
 from groundbox.jail import enter
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import engine as engines
-from groundbox.sandbox import languages
+from groundbox.sandbox import languages, options
 from groundbox.sandbox.ahead import HostWork
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
@@ -34,13 +35,13 @@ from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
-from groundbox.sandbox.languages import Mode
 from groundbox.sandbox.orders import finished, ordered
-from groundbox.sandbox.outcome import failure_of, judge, trust_of, warnings_of, why_lost
+from groundbox.sandbox.outcome import failure_of, judge, restarted, trust_of, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Report
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
+from groundbox.suggestions import refuse_unknown
 from groundbox.trace.options import TraceOptions
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from groundbox.sandbox.bridge.tools import Grant
     from groundbox.sandbox.traces import TraceMemory
     from groundbox.trace.reading import Trace
+
+T = TypeVar("T")
 
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
@@ -62,41 +65,46 @@ class AsyncSandbox:
     The process is taken from the pool at the first use, not here. One run at a time; a second waits.
     """
 
-    def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        network: Network | None = None,
-        environment: str = "default",
-        backend: str = enter.NAMESPACES,
-        profile: str | None = "science",
-        waive: Iterable[str] = (),
-        hash_seed: int | None = None,
-        databases: Mapping[str, Any] | Iterable[str] = (),
-        inspect: bool = True,
-        tools: Grant | None = None,
-    ) -> None:
-        """Args:
-        profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
-            waits for JavaScript cells; None chooses by the first program.
-        waive: Layers to do without, by the names that `groundbox doctor` prints. Every result
-            then lists them as missing.
-        hash_seed: Fixes the guest's string hashing; None for a random one.
-        databases: What SQL may ask by `database=NAME` (docs/sql.md): names to `groundbox.databases.database.Database`,
-            or names alone, which `databases.toml` describes. Credentials stay on the host.
-        inspect: Whether results tell what their files are (`Artifact.facts`, docs/artifacts.md). Takes another sandbox
-            for a moment where a run leaves documents, tables or large pictures.
-        tools: What Python code may call on the host (docs/tools.md): functions, `groundbox.tools.Tool`, or a
-            `groundbox.tools.Tools` with quotas, approval and a log.
+    @options.spelled_out(options.SandboxOptions)
+    def __init__(self, **given: Unpack[options.SandboxOptions]) -> None:
+        """Prepare a sandbox; nothing is started yet.
+
+        Args:
+            limits: What it may use; None for the usual `Limits()`.
+            network: What it may reach; None for nothing.
+            environment: The packages that guests import (docs/environments.md).
+            backend: How the wall is built: `namespaces`, or `landlock` for plain containers; `bare` is none.
+            profile: Which libraries are imported already, `bare` or `science`, or `node` for none and a Node that
+                waits for JavaScript cells; None chooses by the first program.
+            waive: Layers to do without, by the names that `groundbox doctor` prints. Every result
+                then lists them as missing.
+            hash_seed: Fixes the guest's string hashing; None for a random one.
+            databases: What SQL may ask by `database=NAME` (docs/sql.md): names to
+                `groundbox.databases.database.Database`, or names alone, which `databases.toml` describes. Credentials
+                stay on the host.
+            inspect: Whether results tell what their files are (`Artifact.facts`, docs/artifacts.md). Takes another
+                sandbox for a moment where a run leaves documents, tables or large pictures.
+            tools: What Python code may call on the host (docs/tools.md): functions, `groundbox.tools.Tool`, or a
+                `groundbox.tools.Tools` with quotas, approval and a log.
+            restart: `auto` lets a run begin afresh, with the same files, where an earlier one ended the process, and
+                tells so in a warning. None or `never`: such a run raises SandboxLost.
+
+        Raises:
+            InvalidArgument: An argument cannot be meant. `UnknownArgument`, where there is none of that name.
         """
-        self.limits = limits or _USUAL_LIMITS
-        self.network = network or _NO_NETWORK
+        refuse_unknown("Sandbox()", given, options.SANDBOX)
+        tools = given.get("tools")
+        self.limits = _of_kind("limits", given.get("limits"), Limits) or _USUAL_LIMITS
+        self.network = _of_kind("network", given.get("network"), Network) or _NO_NETWORK
         self.files = AsyncFiles(self)
         self.guest_files = AsyncGuestFiles(self)
-        self._environment, self._backend, self._profile = environment, backend, profile
-        self._waive, self._hash_seed = frozenset(waive), hash_seed
-        self._host_work = HostWork(databases)
-        self._inspect = inspect
+        self._environment = given.get("environment", options.DEFAULTS["environment"])
+        self._backend = given.get("backend", options.DEFAULTS["backend"])
+        self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
+        self._waive, self._hash_seed = frozenset(given.get("waive", ())), given.get("hash_seed")
+        self._host_work = HostWork(given.get("databases", ()))
+        self._inspect = given.get("inspect", True)
+        self._restart = _checked_restart(given.get("restart"))
         self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
         self._proxy: EgressProxy | None = None
@@ -106,6 +114,7 @@ class AsyncSandbox:
         self._spoiled = False
         self._start_s = 0.0
         self._runs = 0
+        self._used = False
         self._setups: dict[tuple[str, bool], engines.Setup] = {}
         self._python: str | None = None
         self._isolation: Isolation | None = None
@@ -122,102 +131,67 @@ class AsyncSandbox:
     ) -> None:
         await self.close()
 
-    async def run(
-        self,
-        source: str,
-        *,
-        language: str = "python",
-        mode: Mode | None = None,
-        argv: Sequence[str] = (),
-        stdin: bytes | str | None = None,
-        filename: str | None = None,
-        call: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        trace: bool | TraceOptions = False,
-        wall_s: float | None = None,
-        **options: Any,
-    ) -> Execution:
+    @options.spelled_out(options.RunOptions)
+    async def run(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
         """Run one program and return what happened.
 
         Args:
+            source: The program, at most 8 MiB.
+            language: `python`, `sql`, `shell`, `javascript`, `dot`, or one that another package brings.
             mode: By default the first of the language's own: a cell for Python, a script for shell.
+            argv: Arguments of a script.
+            stdin: Standard input of a script.
             filename: What messages call it; by default `main` with the language's ending.
             call: With `mode="call"`, the function that is called after the module has run, with `args` and
                 `kwargs`: plain Python data, handed over as data. Its result is the value.
+            args: Of that call; a script's arguments are `argv`.
+            kwargs: Of that call, by name.
             trace: Record what the program does (docs/trace.md); True for the usual options.
-            wall_s: A shorter limit for this run alone.
-            options: What only this language knows, such as `dialect` of SQL.
+            wall_s: A shorter limit for this run alone, in seconds.
+            restart: `auto`: begin afresh, with the same files, where an earlier run ended the process; a warning
+                says so. None for what the sandbox was made with.
+            checks: Of Python: watch for what may make a result wrong (docs/checks.md).
+            dialect: Of SQL: `duckdb` or `sqlite`.
+            database: Of SQL: one of the sandbox's `databases`, asked instead.
+            max_tokens: Of SQL: how long the answer to DESCRIBE ALL may be.
+            aside: Of SQL: leave the variables `result` and `_sql` alone.
+            cwd: Of shell: the folder it runs in.
+            env: Of shell: added to the environment.
+            keep_processes: Of shell: whether what it leaves running lives on.
 
         Raises:
             InvalidArgument: An argument cannot be meant; nothing ran.
             LanguageUnavailable: The language is not installed; nothing ran.
-            SandboxLost: An earlier run ended the process; `restart` first.
+            SandboxLost: An earlier run ended the process; `restart` first, or ask for `restart="auto"`.
             SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
         """
-        program = checked(
-            source,
-            language,
-            mode=mode,
-            argv=argv,
-            stdin=stdin,
-            filename=filename,
-            call=call,
-            args=args,
-            kwargs=kwargs,
-            **options,
-        )
-        return await self._run(program, language, wall_s, None, last=False, trace=trace)
+        return await self._run(_asked(source, given), None, last=False)
 
-    async def run_last(
-        self, source: str, *, language: str = "python", mode: Mode | None = None, **options: Any
-    ) -> Execution:
-        """Run one program as the last one and close: its files are read after every process has ended."""
-        wall_s, trace = options.pop("wall_s", None), options.pop("trace", False)
-        program = checked(source, language, mode=mode, **options)
+    @options.spelled_out(options.RunOptions)
+    async def run_last(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
+        """Run one program as the last one and close: its files are read after every process has ended.
+
+        Takes the arguments of `run`, and raises what it raises.
+        """
+        asked = _asked(source, given)
         try:
-            return await self._run(program, language, wall_s, None, last=True, trace=trace)
+            return await self._run(asked, None, last=True)
         finally:
             await self.close()
 
-    async def stream(
-        self,
-        source: str,
-        *,
-        language: str = "python",
-        mode: Mode | None = None,
-        argv: Sequence[str] = (),
-        stdin: bytes | str | None = None,
-        filename: str | None = None,
-        call: str | None = None,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-        trace: bool | TraceOptions = False,
-        wall_s: float | None = None,
-        last: bool = False,
-        **options: Any,
-    ) -> AsyncGenerator[Event, None]:
+    @options.spelled_out(options.StreamOptions)
+    async def stream(self, source: str, **given: Unpack[options.StreamOptions]) -> AsyncGenerator[Event, None]:
         """Run one program and yield its events as they come; the last one carries the Execution.
 
-        Leaving the loop early cancels the run.
+        Leaving the loop early cancels the run. Takes the arguments of `run`, and raises what it raises.
 
         Args:
             last: The sandbox runs nothing more: every process is ended before its files are read.
         """
-        program = checked(
-            source,
-            language,
-            mode=mode,
-            argv=argv,
-            stdin=stdin,
-            filename=filename,
-            call=call,
-            args=args,
-            kwargs=kwargs,
-            **options,
-        )
+        last = given.pop("last", False)
+        asked = _asked(source, given)
         feed = Feed(self.pause_output, self.resume_output)
-        task = asyncio.ensure_future(self._run(program, language, wall_s, feed.listener(), last=last, trace=trace))
+        task = asyncio.ensure_future(self._run(asked, feed.listener(), last=last))
         task.add_done_callback(lambda _: feed.end())
         try:
             while (event := await feed.next()) is not None:
@@ -256,14 +230,29 @@ class AsyncSandbox:
         """
         self._check_open()
         async with self._lock:
-            old = self._loan
-            self._loan, self._lost, self._spoiled = None, None, False
-            if old is None:
-                return []
-            workdir = old.worker.workdir
-            await self._let_go(old)
-            await old.worker.wait()
-            return [] if workdir is None else await self._carry_over(workdir)
+            return await self._begin_afresh()
+
+    async def _begin_afresh(self) -> list[str]:
+        """`restart`, for who holds the lock."""
+        old = self._loan
+        self._loan, self._lost, self._spoiled, self._used = None, None, False, False
+        if old is None:
+            return []
+        workdir = old.worker.workdir
+        await self._let_go(old)
+        await old.worker.wait()
+        return [] if workdir is None else await self._carry_over(workdir)
+
+    async def _revived(self, restart: options.Restart | None) -> Warning | None:
+        """Begin afresh where the process is gone and that was asked for; what to tell of it."""
+        if (restart or self._restart) != "auto":
+            return None
+        why, was_used = self._lost, self._used
+        if why is None and self._loan is not None and self._loan.worker.ended is not None:
+            why = self._loan.worker.failure or "it ended between two runs"
+        if why is None:
+            return None
+        return restarted(why, await self._begin_afresh(), variables=was_used)
 
     async def _carry_over(self, workdir: Workdir) -> list[str]:
         """Smallest files first, and together no more than fits: a sparse file is read as long as it says it is."""
@@ -275,7 +264,7 @@ class AsyncSandbox:
                 lost.append(path)
                 continue
             try:
-                await self.files.write(path, workdir.read(path), _locked=True)
+                await self.files.write_back(path, workdir.read(path))
             except GuestFileError:
                 lost.append(path)
         workdir.close()
@@ -304,34 +293,28 @@ class AsyncSandbox:
         """Held during a run or an order on files."""
         return self._lock
 
-    async def _run(
-        self,
-        program: languages.Program,
-        language: str,
-        wall_s: float | None,
-        listener: Listener | None,
-        *,
-        last: bool,
-        trace: bool | TraceOptions,
-    ) -> Execution:
+    async def _run(self, asked: Asked, listener: Listener | None, *, last: bool) -> Execution:
+        program, language, wall_s, trace = asked.program, asked.language, asked.wall_s, asked.trace
         runtime = languages.find(language)
         languages.check_options(language, runtime, program.options)
         frame = runtime.order(program)
         if runtime.NEEDS is not None and (missing := languages.missing(language)):
             raise missing
-        options = trace_options(trace, language)
+        recorded = trace_options(trace, language)
         limits = self.limits
         if wall_s is not None:
             Limits(wall_s=wall_s)
             wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
         async with self._lock:
+            self._check_open()
+            revived = await self._revived(asked.restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
-            loan = await self._borrow(profile, traced=options is not None)
+            loan = await self._borrow(profile, traced=recorded is not None)
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
                 wall_s = max(_HAND_OVER_S, wall_s - ahead_s)
-            memory = None if options is None else _traces().TraceMemory(options)
+            memory = None if recorded is None else _traces().TraceMemory(recorded)
             brought = None if ahead is None else ahead.data
             try:
                 session = self._session(loan, frame)
@@ -362,6 +345,8 @@ class AsyncSandbox:
                         execution = ahead.finished(execution, ahead_s)
                     if self._inspect and (execution.artifacts or execution.displays):
                         execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
+                    if revived is not None:
+                        execution = dataclasses.replace(execution, warnings=(revived, *execution.warnings))
                     if memory is None:
                         return execution
                     trace_read = await self._trace(memory, program, report, execution)
@@ -439,6 +424,7 @@ class AsyncSandbox:
         if last and workdir is not None and collected.all_held:
             workdir.close()
         outcome, code, ended_by = judge(report)
+        was_used, self._used = self._used, self._used or not dead
         if dead:
             self._lost = "it broke the protocol" if report.violation else why_lost(report, outcome)
         self._runs += 1
@@ -471,7 +457,7 @@ class AsyncSandbox:
                 warm=loan.warm if first else True,
             ),
             isolation=self._isolation,
-            state="lost" if last or dead else "kept",
+            state="kept" if not (last or dead) else "lost" if was_used else "ended",
             trust=trust_of(report, clean=clean),
             outputs={"stdout": report.stdout, "stderr": report.stderr},
         )
@@ -536,6 +522,36 @@ class AsyncSandbox:
     def _check_open(self) -> None:
         if self._closed:
             raise SandboxClosed
+
+
+class Asked(NamedTuple):
+    """One run as its caller asked for it."""
+
+    program: languages.Program
+    language: str
+    wall_s: float | None
+    trace: bool | TraceOptions
+    restart: options.Restart | None
+
+
+def _asked(source: str, given: Mapping[str, Any]) -> Asked:
+    """What was asked, checked as far as it can be before anything is started."""
+    rest = dict(given)
+    language, wall_s, trace = rest.pop("language", "python"), rest.pop("wall_s", None), rest.pop("trace", False)
+    restart = _checked_restart(rest.pop("restart", None))
+    return Asked(checked(source, language, **rest), language, wall_s, trace, restart)
+
+
+def _checked_restart(restart: Any) -> options.Restart | None:
+    if restart not in (None, "auto", "never"):
+        raise InvalidArgument("restart", f"must be 'auto' or 'never', not {restart!r}")
+    return cast("options.Restart | None", restart)
+
+
+def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
+    if value is not None and not isinstance(value, kind):
+        raise InvalidArgument(name, f"must be {kind.__name__}(…), not of type {type(value).__name__}")
+    return value
 
 
 async def _collect(workdir: Workdir) -> Collected:

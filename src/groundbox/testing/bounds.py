@@ -47,7 +47,7 @@ class BoundsConformance(Conformance):
 
         execution = box.run(source)
 
-        assert (execution.outcome, execution.state) == (Outcome.TIMEOUT, "lost")
+        assert (execution.outcome, execution.state) == (Outcome.TIMEOUT, "ended")
 
     def test_output_before_the_deadline_is_kept(self) -> None:
         box = self.sandbox(limits=Limits(wall_s=0.5))

@@ -118,7 +118,7 @@ class ProgramConformance(Conformance):
         crashed = box.run("import ctypes; ctypes.string_at(0)")
 
         assert crashed.outcome is not Outcome.OK
-        assert crashed.state == "lost"
+        assert crashed.state == "ended"
         with pytest.raises(SandboxLost):
             box.run("1")
         box.restart()
@@ -127,7 +127,7 @@ class ProgramConformance(Conformance):
     def test_a_cell_that_leaves_the_process_is_an_error_and_keeps_its_exit_code(self) -> None:
         execution = self.sandbox().run("import os; os._exit(7)")
 
-        assert (execution.outcome, execution.exit_code, execution.state) == (Outcome.ERROR, 7, "lost")
+        assert (execution.outcome, execution.exit_code, execution.state) == (Outcome.ERROR, 7, "ended")
 
     def test_output_is_streamed_while_the_program_runs(self) -> None:
         box = self.sandbox()
@@ -234,7 +234,7 @@ class ProgramConformance(Conformance):
         box = self.sandbox()
 
         with pytest.raises(InvalidArgument) as refused:
-            box.run("1", mode="notebook")
+            box.run("1", mode="notebook")  # type: ignore[arg-type]
 
         assert str(refused.value) == "mode: 'notebook' is none of 'cell', 'script' and 'call'"
 

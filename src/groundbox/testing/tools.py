@@ -6,6 +6,7 @@ import asyncio
 
 from groundbox import Execution
 from groundbox.sandbox.bridge.tool import Tool, ToolFailure
+from groundbox.sandbox.languages import Mode
 from groundbox.testing.base import Conformance
 
 
@@ -31,7 +32,7 @@ ECHO = Tool("echo", lambda value: value, parameters={"type": "object", "properti
 class ToolsConformance(Conformance):
     """Calls from cells and scripts, at once and one by one, and where there are none."""
 
-    def _called(self, source: str, *, mode: str = "cell") -> Execution:
+    def _called(self, source: str, *, mode: Mode = "cell") -> Execution:
         box = self.sandbox(tools=[double, double_later, refuse, ECHO])
         execution = box.run(f"import tools\n{source}", mode=mode)
         assert execution.error is None, execution.error

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Final
 
 from groundbox.errors import InvalidArgument
+from groundbox.suggestions import named_only
 
 CORES: Final = ("auto", "native", "monitoring", "settrace")
 MOST_EVENTS: Final = 2_000_000
@@ -13,6 +14,7 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024
 
 
+@named_only
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TraceOptions:
     """How much of a run is recorded.

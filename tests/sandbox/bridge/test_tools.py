@@ -608,7 +608,7 @@ def test_closing_the_sandbox_takes_calls_back():
 
     execution = asyncio.run(work())
 
-    assert execution.state == "lost"
+    assert execution.state == "ended"
     assert cancelled.is_set()
     assert execution.tool_calls.outcomes == {"cancelled": 1}
 

@@ -103,7 +103,7 @@ class GroundboxInterpreter:
         except GroundboxError as error:
             self._ended = str(error)
             raise CodeInterpreterError(self._ended) from error
-        if execution.state == "lost":
+        if execution.state != "kept":
             self._ended = told(execution).text
             raise CodeInterpreterError(f"the session has ended: {self._ended}")
         return execution

@@ -172,5 +172,5 @@ def _completed(execution: Execution, most_bytes: int) -> Completed:
         stderr=stderr[:most_bytes],
         cut=len(stdout) > most_bytes or len(stderr) > most_bytes,
         timed_out=why if execution.outcome is Outcome.TIMEOUT else "",
-        gone=why if execution.state == "lost" else "",
+        gone=why if execution.state != "kept" else "",
     )

@@ -189,7 +189,7 @@ class _Exchange:
         if execution.outcome in _LOST:
             return self._end("ended" if execution.outcome is Outcome.SIGNAL else execution.outcome.value)
         error = execution.error
-        if error is None or error.type in ("SystemExit", "KeyboardInterrupt") or execution.state == "lost":
+        if error is None or error.type in ("SystemExit", "KeyboardInterrupt") or execution.state != "kept":
             return self._end("ended", "the solution ended its process")
         if error.type in ("SyntaxError", "IndentationError", "TabError"):
             return self._end("error", f"{error.type}: {error.message}"[:300])

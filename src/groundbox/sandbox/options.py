@@ -1,0 +1,186 @@
+"""The arguments of a run and of a sandbox by name, with their types, for editors and type checkers.
+
+`run`, `Sandbox.run`, `stream` and their asynchronous twins take the same arguments. They are written down here once, as
+typed dictionaries that signatures unpack; `spelled_out` makes `inspect.signature` and `help` show them one by one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
+
+from groundbox.jail.enter import NAMESPACES
+
+if TYPE_CHECKING:
+    from groundbox.limits import Limits
+    from groundbox.network import Network
+    from groundbox.sandbox.bridge.tools import Grant
+    from groundbox.sandbox.languages import Mode
+    from groundbox.trace.options import TraceOptions
+
+Restart = Literal["auto", "never"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class LanguageOptions(TypedDict, total=False):
+    """What only one language knows. Given to a program of another one, it is refused."""
+
+    checks: bool
+    """Python: watch for what may make a result wrong, and tell it as warnings (docs/checks.md)."""
+    dialect: Literal["duckdb", "sqlite"]
+    """SQL: the engine that runs it over files and DataFrames."""
+    database: str
+    """SQL: one of the sandbox's `databases`, asked instead."""
+    max_tokens: int
+    """SQL: how long the answer to DESCRIBE ALL may be."""
+    aside: bool
+    """SQL: leave the variables `result` and `_sql` alone."""
+    cwd: str
+    """Shell: the folder it runs in."""
+    env: Mapping[str, str]
+    """Shell: added to the environment."""
+    keep_processes: bool
+    """Shell: whether what it leaves running lives on."""
+
+
+class ProgramOptions(LanguageOptions, total=False):
+    """What a run takes besides the source, wherever it happens."""
+
+    language: str
+    """`python`, `sql`, `shell`, `javascript`, `dot`, or one that another package brings."""
+    mode: Mode | None
+    """`cell`, `script`, `call` or `command`; None for the first of the language's own."""
+    argv: Sequence[str]
+    """Arguments of a script."""
+    stdin: bytes | str | None
+    """Standard input of a script."""
+    filename: str | None
+    """What messages call the program; None for `main` with the language's ending."""
+    call: str | None
+    """With `mode="call"`, the function that is called after the module has run."""
+    args: Sequence[Any]
+    """Its arguments: plain Python data."""
+    kwargs: Mapping[str, Any] | None
+    """Its arguments by name."""
+    trace: bool | TraceOptions
+    """Record what the program does (docs/trace.md)."""
+    wall_s: float | None
+    """A shorter limit for this run alone, in seconds."""
+
+
+class RunOptions(ProgramOptions, total=False):
+    """What `run` of a sandbox takes besides the source."""
+
+    restart: Restart | None
+    """`auto`: begin afresh where an earlier run ended the process. None for what the sandbox was made with."""
+
+
+class StreamOptions(RunOptions, total=False):
+    """What `stream` takes besides the source."""
+
+    last: bool
+    """The sandbox runs nothing more: every process is ended before its files are read."""
+
+
+class SandboxOptions(TypedDict, total=False):
+    """What a sandbox is made with."""
+
+    limits: Limits | None
+    """What it may use; None for the usual `Limits()`."""
+    network: Network | None
+    """What it may reach; None for nothing."""
+    environment: str
+    """The packages that guests import."""
+    backend: str
+    """How the wall is built: `namespaces`, or `landlock` for plain containers; `bare` is none, and for tests."""
+    profile: str | None
+    """Which libraries are imported already: `bare`, `science`, `node`; None chooses by the first program."""
+    waive: Iterable[str]
+    """Layers to do without, by the names that `groundbox doctor` prints."""
+    hash_seed: int | None
+    """Fixes the guest's string hashing; None for a random one."""
+    databases: Mapping[str, Any] | Iterable[str]
+    """What SQL may ask by `database=NAME` (docs/sql.md)."""
+    inspect: bool
+    """Whether results tell what their files are (docs/artifacts.md)."""
+    tools: Grant | None
+    """What Python code may call on the host (docs/tools.md)."""
+    restart: Restart | None
+    """`auto`: a run begins afresh where an earlier one ended the process. None or `never`: it raises SandboxLost."""
+
+
+class OneRunOptions(SandboxOptions, ProgramOptions, total=False):
+    """What `groundbox.run` takes: a sandbox's arguments, those of its only run, and files for it."""
+
+    files: Mapping[str, bytes | str] | None
+    """Path in the workdir to content."""
+
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "language": "python",
+    "mode": None,
+    "argv": (),
+    "stdin": None,
+    "filename": None,
+    "call": None,
+    "args": (),
+    "kwargs": None,
+    "trace": False,
+    "wall_s": None,
+    "restart": None,
+    "checks": False,
+    "dialect": "duckdb",
+    "database": None,
+    "max_tokens": None,
+    "aside": False,
+    "cwd": None,
+    "env": None,
+    "keep_processes": False,
+    "last": False,
+    "files": None,
+    "limits": None,
+    "network": None,
+    "environment": "default",
+    "backend": NAMESPACES,
+    "profile": "science",
+    "waive": (),
+    "hash_seed": None,
+    "databases": (),
+    "inspect": True,
+    "tools": None,
+}
+"""What leaving an argument out means. Of `LanguageOptions` None is shown where there is no such value, and refused."""
+
+
+def names(options: type) -> frozenset[str]:
+    """The arguments that a typed dictionary lists, with those of the ones it is made from."""
+    return frozenset(options.__annotations__)
+
+
+LANGUAGE: Final = names(LanguageOptions)
+PROGRAM: Final = names(ProgramOptions)
+RUN: Final = names(RunOptions)
+STREAM: Final = names(StreamOptions)
+SANDBOX: Final = names(SandboxOptions)
+ONE_RUN: Final = names(OneRunOptions)
+
+
+def spelled_out(options: type, **other_defaults: Any) -> Callable[[F], F]:
+    """Decorator: for a function that takes `**options`, show each of them in its signature."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        defaults = {**DEFAULTS, **other_defaults}
+        named = [_parameter(name, kind, defaults[name]) for name, kind in options.__annotations__.items()]
+        shown = sorted(own + named, key=lambda each: each.kind)
+        function.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    annotation = getattr(kind, "__forward_arg__", kind)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
