@@ -13,24 +13,30 @@
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
 #
-# PYTHON=/usr/bin/python3.12 chooses the interpreter of .venv (3.11 to 3.13).
+# PYTHON=/usr/bin/python3.12 chooses the interpreter of .venv (3.11 to 3.13); without it, the newest of those here is taken.
+# Guests have one of their own: GROUNDBOX_PYTHON chooses that.
 
-PYTHON ?= python3
+PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo test heartbeat adapters lint format bench wheels lock clean
+.PHONY: help setup demo test heartbeat adapters lint format bench wheels lock clean another-python
 
 help:
-	@sed -n '3,15s/^# \{1,3\}//p' Makefile
+	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
 
 # A stamp for .venv, so that a repeated call costs nothing; `environment create` checks for itself
-# whether there is something to build.
+# whether there is something to build. The stamp holds the PYTHON that was asked for: another one is not ignored.
+OTHER := $(if $(PYTHON),$(filter-out $(shell cat .venv/stamp 2>/dev/null),$(PYTHON)))
+
 setup: .venv/stamp
 	@$(BIN)/groundbox environment create default
+	@echo "setup: done; next: ./groundbox run -c 'print(6 * 7)'" >&2
 
-.venv/stamp: requirements/dev.txt pyproject.toml scripts/setup.sh
+another-python:
+
+.venv/stamp: requirements/dev.txt pyproject.toml scripts/setup.sh $(if $(OTHER),another-python)
 	@PYTHON='$(PYTHON)' sh scripts/setup.sh
-	@touch $@
+	@printf '%s' '$(PYTHON)' >$@
 
 demo: setup
 	$(BIN)/python examples/demo.py demo-output
