@@ -135,4 +135,8 @@ def words(execution: gb.Execution, written: Written) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except gb.GroundboxError as problem:  # such as a sandbox that cannot be made here; the message says what to do
+        print(f"groundbox: {problem}", file=sys.stderr)
+        sys.exit(3)

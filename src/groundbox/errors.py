@@ -42,17 +42,17 @@ class SandboxUnavailable(GroundboxError):
 
     Attributes:
         missing: One entry per layer, `name: reason`.
+        mends: What to do about it, a sentence each; empty where only `groundbox doctor` can tell.
     """
 
     sandbox_usable = False
 
-    def __init__(self, missing: Sequence[str]) -> None:
+    def __init__(self, missing: Sequence[str], mends: Sequence[str] = ()) -> None:
         self.missing = list(missing)
+        self.mends = [mend for mend in mends if mend]
         layers = "; ".join(self.missing)
-        super().__init__(
-            f"refusing to run, because the sandbox would be incomplete: {layers}. "
-            "`groundbox doctor` explains each layer and what to do about it."
-        )
+        cure = " ".join(self.mends) or "`groundbox doctor` explains each layer and what to do about it."
+        super().__init__(f"refusing to run, because the sandbox would be incomplete: {layers}. {cure}")
 
 
 class LanguageUnavailable(GroundboxError):

@@ -13,7 +13,7 @@ from groundbox.sandbox.selftest import PROBES, selftest
 
 
 def test_every_attempt_fails_and_every_layer_is_named(command, nothing_left):
-    ran = command("doctor", "--json", "--backend", "namespaces")
+    ran = command("doctor", "--json")
 
     facts = [json.loads(line) for line in ran.stdout.splitlines()]
     attempts = [each for each in facts if each["kind"] == "attempt"]
@@ -28,37 +28,45 @@ def test_every_attempt_fails_and_every_layer_is_named(command, nothing_left):
         "uid",
     ]
     assert [each["works"] for each in facts if each["kind"] == "environment"] == [True]
-    assert facts[-1] == {
+    assert facts[-2] == {
         "kind": "backend",
         "backend": "namespaces",
         "works": True,
         "detail": f"{len(PROBES)} attempts, 0 got through",
         "breaches": 0,
     }
+    assert (facts[-1]["kind"], facts[-1]["works"], facts[-1]["backend"]) == ("verdict", True, "namespaces")
     assert (ran.code, ran.stderr) == (0, "")
     assert nothing_left(ran.pid) is True
 
 
 def test_people_get_one_line_for_each(command):
-    ran = command("doctor", "--backend", "namespaces")
+    ran = command("doctor")
 
     lines = ran.stdout.splitlines()
     assert ran.code == 0
     assert re.fullmatch(r"ok       platform: Linux \S+ (x86_64|aarch64)", lines[0])
     assert any(re.match(r"ok       environment default: Python 3\.\d+\.\d+ from /", line) for line in lines)
-    assert lines[-1] == f"ok       backend namespaces: {len(PROBES)} attempts, 0 got through"
+    assert lines[-2] == f"ok       backend namespaces: {len(PROBES)} attempts, 0 got through"
+    assert lines[-1].startswith("groundbox: ready, backend namespaces: programs run, and nothing got out")
 
 
 def test_without_an_environment_it_says_how_to_build_one(command, monkeypatch, tmp_path):
     monkeypatch.setenv("GROUNDBOX_HOME", str(tmp_path / "nothing"))
 
-    ran = command("doctor", "--backend", "namespaces", "--json")
+    ran = command("doctor", "--json")
 
     facts = [json.loads(line) for line in ran.stdout.splitlines()]
     (environment,) = (each for each in facts if each["kind"] == "environment")
     assert (ran.code, environment["works"]) == (3, False)
     assert environment["mend"] == "groundbox environment create default"
-    assert facts[-1]["works"] is False
+    assert facts[-1] == {
+        "kind": "verdict",
+        "backend": "namespaces",
+        "works": False,
+        "detail": "missing: environment default",
+        "mend": "Run `groundbox environment create default`.",
+    }
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from groundbox.cli.agents import (
     takes_turns,
 )
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.errors import InvalidArgument
 from groundbox.limits import MiB
 
@@ -95,6 +95,7 @@ def a2a(
     Ctrl-C or SIGTERM calls off what is worked on, ends its sandboxes, and exits with 0.
     """
     _check_installed()
+    check_host(asked)
     recording = recording_in(replay)
     reached = databases_named(databases)
     given = files_given(files, recording, asked)

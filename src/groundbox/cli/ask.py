@@ -27,7 +27,7 @@ from groundbox.cli.agents import (
     takes_turns,
 )
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.results import check_folder
 from groundbox.cli.telling import Telling
 from groundbox.errors import GuestFileError
@@ -83,6 +83,7 @@ def ask(
     reached = databases_named(databases)
     given = files_given(files, recording, asked)
     speaker = model_of(model, recording)
+    check_host(asked)
     with naming_options():
         agent = GroundedAgent(speaker, bounds=Bounds(max_turns=max_turns), databases=reached, **vars(asked))
     wanted = question if question and question.strip() else recording.question if recording else ""

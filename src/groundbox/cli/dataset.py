@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
 from groundbox.dataset.build import Tools
@@ -278,6 +279,7 @@ def _licence(text: str) -> tuple[str, str]:
 def _tools(workers: int | None, trace: TraceOptions, tokenizer: Path | None) -> Tools:
     from groundbox.dataset.tokenizer import from_file
 
+    check_host()
     executor = LocalExecutor(workers)
     progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
     return Tools(

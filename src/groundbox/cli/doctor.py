@@ -7,17 +7,17 @@ import dataclasses
 import json
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import click
 
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.terminal import one_line
-from groundbox.errors import EnvironmentFailed, GroundboxError
+from groundbox.errors import EnvironmentFailed, GroundboxError, SandboxUnavailable
 from groundbox.jail import cgroup
 from groundbox.jail.enter import LANDLOCK, NAMESPACES
-from groundbox.jail.probe import probe
+from groundbox.jail.probe import missing, probe
 from groundbox.sandbox import environments, languages
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -28,34 +28,75 @@ _WE_FAILED: Final = 3
 
 
 @click.command()
-@click.option("--backend", type=click.Choice(BACKENDS), help="Try this one; by default all.")
+@click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default=NAMESPACES,
+    show_default=True,
+    help="The one to try.",
+)
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="Whose Python to use.")
 @click.option("--delegate", metavar="USER", help="As root: make control groups that USER may use, and end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
 @ends_tidily
-def doctor(backend: str | None, environment: str, delegate: str | None, *, as_json: bool) -> int:
+def doctor(backend: str, environment: str, delegate: str | None, *, as_json: bool) -> int:
     """Shows what this host can do for isolation, and tries whether it holds.
 
     First each mechanism with what to do where it is missing, then the environment and a program of each
-    language, then about thirty attempts to get out of a sandbox of each backend. An attempt that achieves
-    anything is a BREACH.
+    language, then about thirty attempts to get out of a sandbox. An attempt that achieves anything is a BREACH.
+    The last line is the verdict.
 
-    Exits with 0 when sandboxes of the default backend, or of --backend, run and hold, and so do the
-    languages that are installed, else with 3.
+    Exits with 0 when sandboxes of the backend run and hold, and so do the languages that are installed, else with 3.
     """
     if delegate is not None:
         _delegate(delegate, as_json=as_json)
         return 0
     tell = _as_json if as_json else _in_words
-    for finding in probe():
+    findings = probe()
+    for finding in findings:
         tell("layer", dataclasses.asdict(finding))
-    tell("environment", _environment(environment))
-    spoken = [_language(each, backend or NAMESPACES, environment) for each in languages.listed()]
+    facts = _environment(environment)
+    tell("environment", facts)
+    lacking = [(finding.layer, finding.mend) for finding in missing(findings, backend=backend, waive=frozenset())]
+    if not facts["works"]:
+        lacking.append((f"environment {environment}", f"Run `{facts['mend']}`."))
+    verdict = _incomplete(lacking) or _unable(backend, environment) or _tried(backend, environment, tell)
+    tell("verdict", {"backend": backend, **verdict})
+    return 0 if verdict["works"] else _WE_FAILED
+
+
+def _incomplete(lacking: list[tuple[str, str]]) -> dict[str, Any] | None:
+    """The verdict where something is missing, without which nothing is tried."""
+    if not lacking:
+        return None
+    names = ", ".join(name for name, _ in lacking)
+    return {"works": False, "detail": f"missing: {names}", "mend": " ".join(mend for _, mend in lacking)}
+
+
+def _unable(backend: str, environment: str) -> dict[str, Any] | None:
+    """The verdict where no sandbox starts, so that each language would only say so again."""
+    try:
+        asyncio.run(AsyncSandbox(backend=backend, environment=environment, profile="bare").run_last("1"))
+    except SandboxUnavailable as error:
+        return {"works": False, "detail": "; ".join(error.missing), "mend": " ".join(error.mends)}
+    except GroundboxError as error:
+        return {"works": False, "detail": f"no sandbox starts: {error}", "mend": ""}
+    return None
+
+
+def _tried(backend: str, environment: str, tell: Callable[[str, dict[str, Any]], None]) -> dict[str, Any]:
+    """The verdict after programs and attempts."""
+    spoken = [_language(each, backend, environment) for each in languages.listed()]
     for each in spoken:
         tell("language", each)
-    results = {name: _try(name, environment, tell) for name in ([backend] if backend else BACKENDS)}
-    held = results[backend or NAMESPACES] and all(each["works"] or not each["installed"] for each in spoken)
-    return 0 if held else _WE_FAILED
+    problem = _try(backend, environment, tell)
+    failing = [each["name"] for each in spoken if each["installed"] and not each["works"]]
+    if problem or failing:
+        words = ([problem] if problem else []) + [f"the self-test of {name} fails" for name in failing]
+        return {"works": False, "detail": "; ".join(words), "mend": ""}
+    absent = [each["name"] for each in spoken if not each["installed"]]
+    without = f"; not installed: {', '.join(absent)}" if absent else ""
+    return {"works": True, "detail": f"programs run, and nothing got out{without}", "mend": ""}
 
 
 def _delegate(user: str, *, as_json: bool) -> None:
@@ -114,8 +155,8 @@ def _language(language: languages.Language, backend: str, environment: str) -> d
     return {**facts, "detail": f"its self-test ended with {execution.outcome.value}: {said}"}
 
 
-def _try(backend: str, environment: str, tell: Any) -> bool:
-    """Whether sandboxes of `backend` run and hold."""
+def _try(backend: str, environment: str, tell: Callable[[str, dict[str, Any]], None]) -> str:
+    """Why sandboxes of `backend` do not run or not hold, or nothing."""
     verdicts: list[Verdict] = []
 
     async def attempt() -> None:
@@ -127,14 +168,14 @@ def _try(backend: str, environment: str, tell: Any) -> bool:
         asyncio.run(attempt())
     except GroundboxError as error:
         tell("backend", {"backend": backend, "works": False, "detail": str(error), "breaches": 0})
-        return False
+        return "sandboxes do not start"
     breaches = sum(verdict.breach for verdict in verdicts)
     unclear = sum(not verdict.held and not verdict.breach for verdict in verdicts)
     detail = f"{len(verdicts)} attempts, {breaches} got through"
     detail += f", {unclear} came to no end" if unclear else ""
     works = not breaches and not unclear
     tell("backend", {"backend": backend, "works": works, "detail": detail, "breaches": breaches})
-    return works
+    return "" if works else f"of {detail}"
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:
@@ -168,6 +209,13 @@ def _attempt_words(facts: dict[str, Any]) -> Iterator[str]:
         yield f"{'':<8} {one_line(facts['detail'])} (layer {facts['layer']})"
 
 
+def _verdict_words(facts: dict[str, Any]) -> Iterator[str]:
+    word = "ready" if facts["works"] else "not ready"
+    yield f"groundbox: {word}, backend {facts['backend']}: {one_line(facts['detail'])}"
+    if facts["mend"]:
+        yield f"groundbox: {facts['mend']}"
+
+
 def _backend_words(facts: dict[str, Any]) -> Iterator[str]:
     word = "ok" if facts["works"] else "BREACH" if facts["breaches"] else "FAILS"
     yield f"{word:<8} backend {facts['backend']}: {facts['detail']}"
@@ -190,4 +238,5 @@ _WORDS: Final = {
     "language": _language_words,
     "attempt": _attempt_words,
     "backend": _backend_words,
+    "verdict": _verdict_words,
 }

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, takes_sandbox
+from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.errors import GroundboxError
 
 _path = click.Path(path_type=Path, dir_okay=False)
@@ -93,6 +93,7 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
 
 def _sandbox(asked: Asked) -> tuple[Any, dict[str, Any]]:
+    check_host(asked)
     options = dict(vars(asked))
     return options.pop("limits"), options
 

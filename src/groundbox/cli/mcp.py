@@ -9,7 +9,7 @@ import sys
 import click
 
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, takes_sandbox
+from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.wording import with_options, worded
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution
@@ -24,6 +24,7 @@ def mcp(asked: Asked) -> int:
     For a client's configuration: command `groundbox`, arguments `mcp`. The sandbox lives as long as the client
     keeps the connection; nothing else is written to stdout.
     """
+    check_host(asked)
     asyncio.run(_serve(asked))
     return 0
 

@@ -12,10 +12,12 @@ import click
 
 from groundbox.cli.own import called
 from groundbox.cli.wording import LIMITS, Amounts, with_options
-from groundbox.errors import InvalidArgument
+from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
+from groundbox.jail.probe import missing, probe
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.sandbox import environments
 
 BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
 _WHERE: Final = {
@@ -96,6 +98,23 @@ def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         call = option(call)
     return call
+
+
+def check_host(asked: Asked | None = None) -> None:
+    """Refuse before anything is begun, where no sandbox can be made: for commands that do other things first.
+
+    Args:
+        asked: What the options ask for; None for sandboxes as they are without options.
+
+    Raises:
+        SandboxUnavailable: A layer cannot stand here and is not waived.
+        EnvironmentFailed: The environment is not there.
+    """
+    backend, waive = (asked.backend, asked.waive) if asked else (NAMESPACES, ())
+    lacking = missing(probe(), backend=backend, waive=frozenset(waive))
+    if lacking:
+        raise SandboxUnavailable([f"{each.layer}: {each.detail}" for each in lacking], [each.mend for each in lacking])
+    environments.get(asked.environment if asked else "default")
 
 
 @contextlib.contextmanager

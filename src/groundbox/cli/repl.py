@@ -22,7 +22,7 @@ import click
 from groundbox.cli import own as own_options
 from groundbox.cli import report
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.terminal import screens
 from groundbox.cli.wording import worded
@@ -58,6 +58,7 @@ def repl(language: str, own: tuple[str, ...], asked: Asked, *, as_json: bool) ->
     with naming_options(chosen):
         _check(language, chosen)
         session = _Session(Sandbox(databases=databases, **vars(asked)), language, chosen, as_json=as_json)
+    check_host(asked)
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"

@@ -354,8 +354,16 @@ def _usable_folder(
             problem = str(error.strerror)
         if not problem:
             return folder
-        tried.append(f"{folder}: {problem}")
-    raise CgroupMissing(f"{controller or 'cgroup v2'}: no group can be made ({'; '.join(tried)})")
+        tried.append((folder, problem))
+    raise CgroupMissing(f"no group can be made for {controller or 'cgroup v2'} {_refusals(tried)}")
+
+
+def _refusals(tried: Sequence[tuple[str, str]]) -> str:
+    """Why each folder is none: in short, if the reason is always the same."""
+    reasons = {problem for _, problem in tried}
+    if len(tried) > 1 and len(reasons) == 1:
+        return f"in {tried[0][0]} and {len(tried) - 1} more places: {reasons.pop()}"
+    return "in " + "; ".join(f"{folder}: {problem}" for folder, problem in tried)
 
 
 def _mounts() -> dict[str, tuple[str, str]]:

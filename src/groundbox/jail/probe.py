@@ -2,6 +2,7 @@
 
 import os
 import platform
+import pwd
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,17 +36,37 @@ def probe() -> list[Finding]:
     return [_platform(), _namespaces(), _landlock(), _seccomp(), _cgroups(), _identity()]
 
 
-def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[str]:
-    """The layers that `backend` needs and that cannot stand here, as `name: reason`."""
+def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[Finding]:
+    """Those layers that `backend` needs and that cannot stand here."""
     needed = {"platform", "landlock", "seccomp"}
     if backend == enter.NAMESPACES:
         needed |= {"namespaces", "cgroup"}
     if backend == enter.BARE:
         needed = {"platform"}
-    lacking = [f"{f.layer}: {f.detail}" for f in findings if f.layer in needed - waive and not f.works]
-    if backend == enter.LANDLOCK and os.geteuid() != 0 and 0 < landlock.abi() < SCOPING_LANDLOCK:
-        lacking.append(f"landlock: ABI {landlock.abi()} does not keep signals inside (6 is needed without root)")
+    lacking = [finding for finding in findings if finding.layer in needed - waive and not finding.works]
+    abi = landlock.abi()
+    if backend == enter.LANDLOCK and os.geteuid() != 0 and 0 < abi < SCOPING_LANDLOCK:
+        reason = f"ABI {abi} does not keep signals inside ({SCOPING_LANDLOCK} is needed without root)"
+        lacking.append(Finding("landlock", False, reason, "Use Linux 6.12 or newer, or run as root."))
     return lacking
+
+
+def mend_cgroup() -> str:
+    """What to do where no control group can be made, in one sentence."""
+    if os.geteuid() == 0:
+        cure = "Mount the memory and pids controllers, or run the container with its own cgroup writable"
+    else:
+        cure = f"As root, once per boot: `groundbox doctor --delegate {_user()}`"
+        if os.path.isdir("/run/systemd/system") and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            cure += ", or start by `systemd-run --user --scope -p Delegate=yes`"
+    return f"{cure}; or do without its bounds: `--waive cgroup`, in Python `waive=['cgroup']`."
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _platform() -> Finding:
@@ -109,14 +130,7 @@ def _cgroups() -> Finding:
     try:
         found = cgroup.find()
     except OSError as error:
-        user = os.environ.get("USER") or str(os.geteuid())
-        mend = (
-            f"As root, once per boot: `groundbox doctor --delegate {user}`. With systemd and cgroup v2, "
-            "`systemd-run --user --scope -p Delegate=yes groundbox …` does the same."
-            if os.geteuid() != 0
-            else "Mount the memory and pids controllers, or run the container with its own cgroup writable."
-        )
-        return Finding("cgroup", False, str(error), mend)
+        return Finding("cgroup", False, str(error), mend_cgroup())
     return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}")
 
 
@@ -152,13 +166,3 @@ def _read(path: str) -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-def doctor_text(findings: list[Finding]) -> str:
-    """The findings for people."""
-    lines = []
-    for finding in findings:
-        lines.append(f"{'ok  ' if finding.works else 'MISSING'} {finding.layer}: {finding.detail}")
-        if finding.mend:
-            lines.append(f"        {finding.mend}")
-    return "\n".join(lines)

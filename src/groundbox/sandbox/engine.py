@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail import enter, landlock
+from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, languages, private
 from groundbox.sandbox.environments import tracer
@@ -239,22 +240,24 @@ class Engine:
     def _refuse_incomplete(self, setup: Setup, recipe: Recipe) -> None:
         if setup.backend == enter.BARE:
             return
-        missing = []
+        missing, mends = [], []
         if self._cgroups is None and "cgroup" not in setup.waive and setup.backend == enter.NAMESPACES:
             missing.append(f"cgroup: {self._cgroup_reason}")
+            mends.append(mend_cgroup())
         abi = self._abi
         if "landlock" not in setup.waive and abi == 0:
             missing.append("landlock: the kernel has none, or it is switched off")
         if setup.backend == enter.LANDLOCK and os.geteuid() != 0 and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
         if setup.backend == enter.LANDLOCK and os.geteuid() == 0 and "uid" not in setup.waive:
+            closed = _closed_folders(recipe.readable)
             missing += [
-                f"environment: {folder} is closed to others, so that a guest's user id cannot enter it; "
-                "make the environment with an interpreter that lies elsewhere, such as /usr/bin/python3"
-                for folder in _closed_folders(recipe.readable)
+                f"environment: {each} is closed to others, so that a guest's user id cannot enter" for each in closed
             ]
+            if closed:
+                mends.append("Make the environment with an interpreter that lies elsewhere, such as /usr/bin/python3.")
         if missing:
-            raise SandboxUnavailable(missing)
+            raise SandboxUnavailable(missing, mends)
 
     async def _template(self, recipe: Recipe) -> Template:
         task = self._templates.get(recipe)
