@@ -22,6 +22,7 @@ from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
 from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.sandbox.languages import named
 
 logger = logging.getLogger(__name__)
 
@@ -296,13 +297,16 @@ def _checked(name: str, arguments: Any) -> dict[str, Any]:
     for missing in schema.get("required", []):
         if missing not in arguments:
             raise InvalidArgument(missing, "is missing")
-    for argument, value in arguments.items():
+    given: dict[str, Any] = dict(arguments)
+    if isinstance(given.get("language"), str):
+        given["language"] = named(given["language"])
+    for argument, value in given.items():
         number = known[argument]["type"] == "number"
         if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
             raise InvalidArgument(argument, f"must be a {'number' if number else 'text'}")
         if value not in known[argument].get("enum", [value]):
             raise InvalidArgument(argument, f"must be one of {', '.join(known[argument]['enum'])}")
-    return arguments
+    return given
 
 
 def _text(text: str, *, failed: bool = False) -> dict[str, Any]:

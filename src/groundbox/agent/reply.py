@@ -18,19 +18,10 @@ from groundbox.agent.defusing import one_line
 from groundbox.agent.messages import READ, RUN, Call, Reply
 from groundbox.check.contracts import Contract
 from groundbox.errors import InvalidArgument
+from groundbox.sandbox.languages import named as named_here
 
 MOST_CALLS: Final = 16
-_ALIASES: Final = {
-    "py": "python",
-    "python3": "python",
-    "ipython": "python",
-    "sh": "shell",
-    "bash": "shell",
-    "js": "javascript",
-    "node": "javascript",
-    "duckdb": "sql",
-    "sqlite": "sql",
-}
+_DIALECTS: Final = {"duckdb": "sql", "sqlite": "sql"}
 _FENCE: Final = re.compile(
     r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*(?P<language>[\w+-]*)[^\n`]*\n"
     r"(?P<code>.*?)(?:^[ ]{0,3}(?P=fence)[`~]*[ ]*$|\Z)",
@@ -111,7 +102,7 @@ def promises(text: str) -> bool:
 def named(language: str) -> str:
     """A language by the name that it has here."""
     spoken = language.strip().lower()
-    return _ALIASES.get(spoken, spoken)
+    return _DIALECTS.get(spoken, named_here(spoken))
 
 
 def _of_text(text: str, languages: Collection[str], was_run: Callable[[str, str], bool]) -> list[Step]:

@@ -73,7 +73,7 @@ def find(
         raise click.UsageError("both the program and its --stdin come from stdin; put one into a file")
     if not source.strip():
         raise bad(_called(name), "the program is empty; give it at least one statement")
-    spoken = language or LANGUAGES.get(os.path.splitext(name)[1].lower(), "python")
+    spoken = languages.named(language) if language else LANGUAGES.get(os.path.splitext(name)[1].lower(), "python")
     chosen = _mode(mode, spoken, from_file=name not in ("-", "-c"), argv=argv, stdin=stdin)
     return Program(
         source=source,

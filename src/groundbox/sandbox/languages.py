@@ -17,6 +17,13 @@ from groundbox.suggestions import meant
 
 ENTRY_POINTS: Final = "groundbox.runtimes"
 _OWN: Final = ("python", "sql", "shell", "javascript", "dot")
+_ALIASES: Final = {
+    **dict.fromkeys(("py", "py3", "python3", "ipy", "ipython"), "python"),
+    **dict.fromkeys(("sh", "bash", "shellscript"), "shell"),
+    **dict.fromkeys(("js", "mjs", "node", "nodejs"), "javascript"),
+    **dict.fromkeys(("gv", "graphviz"), "dot"),
+}
+"""What people, files and fenced blocks call a language, to the name that it has here."""
 GUEST_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 """Where guests look for programs, after the folder of their environment's own."""
 _SEEN_BY_GUESTS: Final = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/")
@@ -135,20 +142,29 @@ class Language(NamedTuple):
     missing: LanguageUnavailable | None
 
 
+def named(language: str) -> str:
+    """The name that a language has here: `shell` for `bash`, `python` for `Python3`; any other name as it is."""
+    if language in _OWN or not isinstance(language, str):
+        return language
+    spoken = language.strip().lower()
+    return spoken if spoken in _OWN else _ALIASES.get(spoken, language)
+
+
 def find(language: str) -> Runtime:
-    """The runtime called `language`.
+    """The runtime called `language`, which may be any name that `named` knows.
 
     Raises:
         InvalidArgument: There is none; the message lists those there are.
     """
+    language = named(language)
     if language in _OWN:
         return importlib.import_module(f"groundbox.runtimes.{language}")
     others = _others()
     if language in others:
         runtime: Runtime = others[language].load()
         return runtime
-    known = ", ".join(sorted({*_OWN, *others}))
-    raise InvalidArgument("language", f"{language!r} is not known here; there is: {known}")
+    known = sorted({*_OWN, *others})
+    raise InvalidArgument("language", f"{language!r} is not known here; there is: {', '.join(known)}")
 
 
 def profile_for(language: str, source: str, mode: str | None) -> str:
@@ -166,6 +182,7 @@ def listed() -> list[Language]:
 
 def missing(language: str) -> LanguageUnavailable | None:
     """What a guest would miss."""
+    language = named(language)
     needs = find(language).NEEDS
     if needs is None or _guests_see(needs.program):
         return None

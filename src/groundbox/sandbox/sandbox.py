@@ -294,7 +294,7 @@ class AsyncSandbox:
         return self._lock
 
     async def _run(self, asked: Asked, listener: Listener | None, *, last: bool) -> Execution:
-        program, language, wall_s, trace = asked.program, asked.language, asked.wall_s, asked.trace
+        program, language, wall_s, trace = asked.program, languages.named(asked.language), asked.wall_s, asked.trace
         runtime = languages.find(language)
         languages.check_options(language, runtime, program.options)
         frame = runtime.order(program)

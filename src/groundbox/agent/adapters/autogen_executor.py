@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
@@ -14,7 +14,6 @@ from groundbox.errors import InvalidArgument, LanguageUnavailable
 from groundbox.execution import Execution, Outcome
 from groundbox.sandbox.portal import PORTAL, Sandbox
 
-_NAMES: Final = {"py": "python", "python3": "python", "sh": "shell", "bash": "shell", "js": "javascript"}
 _NOT_RUN, _TIMED_OUT, _SIGNALLED = 1, 124, 128
 
 
@@ -42,9 +41,8 @@ class GroundboxCodeExecutor(CodeExecutor):
         return CodeResult(exit_code=code, output="\n".join(outputs))
 
     async def _one(self, block: CodeBlock, token: CancellationToken) -> tuple[int, str]:
-        language = block.language.lower()
         running = asyncio.ensure_future(
-            PORTAL.wait_for(self._interpreter.run(block.code, _NAMES.get(language, language or "python")))
+            PORTAL.wait_for(self._interpreter.run(block.code, block.language.lower() or "python"))
         )
         token.link_future(running)
         try:

@@ -12,6 +12,7 @@ from groundbox.sandbox.portal import Sandbox
 from groundbox.sandbox.sandbox import AsyncSandbox
 
 LANGUAGES: Final = ("python", "sql", "shell", "javascript", "dot")
+"""What models are told there is; other names of theirs, such as bash, are known as well."""
 ABOUT: Final = (
     "Runs a program in a sandbox and returns what it printed, the value of its last expression, how it failed, and the "
     "files it made. Variables and files are kept for the next program. pandas, numpy, matplotlib and others are there; "

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from langchain_core.messages.content import ContentBlock, create_image_block, create_text_block
 from langchain_core.tools import BaseTool, ToolException
-from pydantic import BaseModel, Field, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr
 
 from groundbox.agent.adapters.interpreter import ABOUT, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import InvalidArgument, LanguageUnavailable
 from groundbox.execution import Execution
+from groundbox.sandbox.languages import named
 from groundbox.sandbox.portal import PORTAL, Sandbox
 
 _REFUSED: Final = (InvalidArgument, LanguageUnavailable)
@@ -23,7 +24,9 @@ class Arguments(BaseModel):
     """What the model fills in."""
 
     code: str = Field(description="The program.")
-    language: Literal["python", "sql", "shell", "javascript", "dot"] = Field("python", description="Of the program.")
+    language: Annotated[Literal["python", "sql", "shell", "javascript", "dot"], BeforeValidator(named)] = Field(
+        "python", description="Of the program."
+    )
 
 
 class GroundboxTool(BaseTool):

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from agents import FunctionTool, ToolOutputImage, ToolOutputText
 from agents.strict_schema import ensure_strict_json_schema
 from agents.tool_context import ToolContext
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from groundbox.agent.adapters.interpreter import ABOUT, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.errors import InvalidArgument, LanguageUnavailable
 from groundbox.execution import Execution
+from groundbox.sandbox.languages import named
 from groundbox.sandbox.portal import PORTAL, Sandbox
 
 
@@ -24,7 +25,9 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     code: str = Field(description="The program.")
-    language: Literal["python", "sql", "shell", "javascript", "dot"] = Field("python", description="Of the program.")
+    language: Annotated[Literal["python", "sql", "shell", "javascript", "dot"], BeforeValidator(named)] = Field(
+        "python", description="Of the program."
+    )
 
 
 class GroundboxCode:

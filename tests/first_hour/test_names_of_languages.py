@@ -1,0 +1,69 @@
+"""A language is known by the names that people and fenced blocks have for it, wherever one is named."""
+
+import asyncio
+
+import pytest
+
+import groundbox as gb
+from groundbox.agent.mcp import _checked
+from groundbox.agent.messages import Reply
+from groundbox.agent.reply import steps_of
+from groundbox.errors import InvalidArgument
+from groundbox.sandbox import languages
+
+NAMES = {
+    "python": ("py", "python3", "Python", " python ", "ipython"),
+    "shell": ("bash", "sh", "Bash", "SHELL"),
+    "javascript": ("js", "node", "nodejs", "JavaScript"),
+    "dot": ("graphviz", "gv", "DOT"),
+    "sql": ("SQL",),
+}
+PAIRS = [(name, own) for own, names in NAMES.items() for name in (own, *names)]
+
+
+@pytest.mark.parametrize(("name", "own"), PAIRS)
+def test_people_name_a_language_as_they_know_it(name, own):
+    assert languages.named(name) == own
+    assert languages.find(name) is languages.find(own)
+
+
+def test_python_runs_what_is_called_bash_and_says_shell():
+    with gb.Sandbox() as box:
+        ran = [box.run("echo hello", language="bash"), *(e.execution for e in box.stream("echo hello", language="sh"))]
+    last = gb.run("print('hello')", language="py", mode="script")
+
+    told = [(execution.language, execution.stdout) for execution in (ran[0], ran[-1], last)]
+    assert told == [("shell", "hello\n"), ("shell", "hello\n"), ("python", "hello\n")]
+
+
+async def _awaited():
+    async with gb.AsyncSandbox() as box:
+        return await box.run("2 + 3", language="Python3", trace=True)
+
+
+def test_what_python_is_called_does_not_hinder_its_tracer():
+    assert asyncio.run(_awaited()).trace.complete
+
+
+def test_the_command_line_runs_what_is_called_bash(command):
+    ran = command("run", "--language", "bash", "-c", "echo hello")
+
+    assert (ran.code, ran.stdout) == (0, "hello\n")
+
+
+def test_a_repl_of_py_is_one_of_python(command):
+    ran = command("repl", "--language", "py", stdin=b"def f():\n    return 5\n\nf()\n")
+
+    assert (ran.code, ran.stdout) == (0, "5\n")
+
+
+def test_models_name_languages_so_in_fences_and_in_calls():
+    (step,) = steps_of(Reply(text="```bash\necho 1\n```"), {"shell"})
+
+    assert step.language == "shell"
+    assert _checked("run_code", {"code": "1", "language": "Bash"})["language"] == "shell"
+
+
+def test_an_unknown_language_lists_those_that_there_are():
+    with pytest.raises(InvalidArgument, match="'cobol' is not known here; there is: dot, javascript, python"):
+        gb.run("1", language="cobol")
