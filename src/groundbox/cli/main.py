@@ -51,7 +51,7 @@ class _Commands(click.Group):
         return command
 
 
-@click.command(cls=_Commands)
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="groundbox")
 def root() -> None:
     """Runs code that a language model wrote, in a process tree that can reach nothing it was not given."""
@@ -61,6 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
     try:
         code = root.main(arguments, prog_name="groundbox", standalone_mode=False)
+    except click.UsageError as error:
+        from groundbox.cli.meaning import explained
+
+        explained(error).show()
+        sys.exit(BAD_USAGE)
     except click.ClickException as error:
         error.show()
         sys.exit(BAD_USAGE)
