@@ -89,7 +89,7 @@ def test_check_exits_with_3_when_something_is_wrong(groundbox, empty_lock, tmp_p
         (["environment", "create", "tiny", "--lock", "/nowhere"], 2, "does not exist"),
         (["environment", "create", "tiny", "--nonsense"], 2, "No such option"),
         (["environment", "update", "tiny", "--rollback", "--python", "3.12"], 2, "goes with no other option"),
-        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["nonsense"], 2, "No such command: nonsense"),
     ],
 )
 def test_whose_fault_is_told_by_the_exit_status(groundbox, arguments, code, said):

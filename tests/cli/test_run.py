@@ -429,7 +429,7 @@ MESSAGES = {
     ),
     ("-c", "1", "--out", "empty.py"): "Invalid value for '--out': '{here}/empty.py' is no folder",
     ("-c", "1", "--out", "empty.py/deeper"): "Invalid value for '--out': '{here}/empty.py' is no folder",
-    ("-c", "1", "--nonsense"): "No such option '--nonsense'.",
+    ("-c", "1", "--nonsense"): "No such option: --nonsense",
 }
 
 

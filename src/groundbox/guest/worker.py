@@ -23,6 +23,7 @@ from .children import Children, interrupt, outcome
 from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
+from .outside import Outside
 from .python.imports import profile_for
 from .python.scripts import run_script
 from .python.tracing import Tracing
@@ -98,12 +99,15 @@ class Worker:
             "scan": self._files.scan,
             "realpath": self._files.realpath,
         }
+        outside = Outside(os.environ.get("TMPDIR", "/tmp"))
         while True:
             try:
                 order, descriptors = self._wire.receive()
             except HostGone:
                 return
             answer = orders[order["op"]](order, descriptors)
+            if order["op"] == "run" and (left := outside.new()):
+                answer = {**answer, "outside": left}
             for descriptor in descriptors:
                 _close(descriptor)
             _flush()

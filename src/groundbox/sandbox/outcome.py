@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import signal
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from groundbox.sandbox.report import Ended, Report
 
 _MOST_TYPE: Final = 200
 _MOST_NAMED: Final = 20
+_MOST_PATH: Final = 120
 _MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
@@ -61,7 +63,12 @@ def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Wa
     """Evidence that a run that ended well may lack something: from the kernel, that a language's state is gone, and
     what observers saw, if they were asked for."""
     told = report.done.observed if report.watched and report.done is not None and outcome is Outcome.OK else ()
-    return (*_killed_processes(report, outcome, limits), *_lost_state(report), *observations.warnings(told))
+    return (
+        *_killed_processes(report, outcome, limits),
+        *_lost_state(report),
+        *observations.warnings(told),
+        *_left_outside(report),
+    )
 
 
 def _lost_state(report: Report) -> Sequence[Warning]:
@@ -73,6 +80,24 @@ def _lost_state(report: Report) -> Sequence[Warning]:
             tier="error",
             message="the process that keeps this language's variables has ended; the next cell starts without them",
             hint="Run again the cells that the next one needs. Files and the other languages' variables are kept.",
+        ),
+    )
+
+
+def _left_outside(report: Report) -> Sequence[Warning]:
+    """Files that the guest says lie beside the workdir. Their names are its words."""
+    paths = report.done.outside if report.done is not None else ()
+    if not paths:
+        return ()
+    shown = [repr(path if len(path) <= _MOST_PATH else f"…{path[-_MOST_PATH:]}") for path in paths]
+    lies = "lies" if len(paths) == 1 else "lie"
+    return (
+        Warning(
+            code="run.file_outside",
+            tier="note",
+            message=f"{', '.join(shown)} {lies} outside the working directory, whose files alone are kept as results",
+            evidence={"paths": shown},
+            hint=f"Write to the working directory, by a relative path such as {posixpath.basename(paths[0])[:60]!r}.",
         ),
     )
 

@@ -80,6 +80,7 @@ class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     reason: str = ""
     core: Annotated[str, msgspec.Meta(max_length=20)] = ""
     observed: Annotated[list[Observed], msgspec.Meta(max_length=48)] = []
+    outside: Annotated[list[Annotated[str, msgspec.Meta(max_length=4096)]], msgspec.Meta(max_length=10)] = []
 
 
 Frame = Ready | Failed | Shown | Cleared | Done

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Artifact
+from groundbox.jail import rootfs
 from groundbox.sandbox import private
 from groundbox.sandbox.inspection.kinds import kind_of, size_of
 
@@ -27,6 +28,7 @@ MOST_ENTRIES: Final = 50_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 _HELD_BYTES: Final = 8 * 1024 * 1024
 _CHUNK: Final = 1 << 20
+_AS_GUESTS_SAY: Final = tuple(f"{folder}/" for folder in (rootfs.WORKDIR, rootfs.USUAL_WORKDIR, "/work"))
 _TIDY: Final = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 
@@ -267,11 +269,16 @@ class Workdir:
 def check_path(argument: str, path: str) -> str:
     """`path` in its plain form, relative to the workdir, with `/` between the parts.
 
+    A path as a program has it, such as /mnt/data/sales.csv, is understood.
+
     Raises:
         InvalidArgument: It is empty, absolute, leaves the workdir, or holds a NUL byte.
     """
     if "\0" in path:
         raise InvalidArgument(argument, f"{path!r} holds a NUL byte; no file can be named so")
+    for folder in _AS_GUESTS_SAY:
+        if path.startswith(folder):
+            path = path[len(folder) :]
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts:
         raise InvalidArgument(argument, f"{path!r} must be a path inside the workdir, such as 'data/sales.csv'")
