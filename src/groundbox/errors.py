@@ -1,12 +1,21 @@
 """What groundbox itself can get wrong, as exceptions.
 
-What a guest does wrong is a value (`Execution.outcome`), never one of these.
+What a guest does wrong is a value (`Execution.outcome`), and one of these only where `raise_for_error` is called.
 Each error says in its attributes whether the program ran and whether the sandbox can be used again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from groundbox.unseen import on_one_line, visible
+
+if TYPE_CHECKING:
+    from groundbox.execution import Execution
+
+_MOST_MESSAGE_CHARS: Final = 500
+_MOST_NOTE_CHARS: Final = 10_000
 
 
 class GroundboxError(Exception):
@@ -19,6 +28,42 @@ class GroundboxError(Exception):
 
     program_ran: bool = False
     sandbox_usable: bool = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors can be sent between processes, whatever their constructors take."""
+        return _made_again, (type(self), self.args, vars(self))
+
+
+def _made_again(kind: type[GroundboxError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> GroundboxError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
+
+
+class ProgramFailed(GroundboxError):
+    """The program failed, and `Execution.raise_for_error` was asked to raise for it.
+
+    The message is on one line; the traceback and the hints are notes. What the guest says in them is made visible:
+    nothing in it acts on a terminal or forges a line of a log.
+
+    Attributes:
+        execution: The result.
+        outcome: Its outcome.
+    """
+
+    program_ran = True
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution, self.outcome = execution, execution.outcome
+        self.sandbox_usable = execution.state == "kept"
+        failure = execution.error
+        told = "" if failure is None else on_one_line(f": {failure.type}: {failure.message}", _MOST_MESSAGE_CHARS)
+        where = "" if failure is None or failure.line is None else f" (line {failure.line})"
+        super().__init__(f"the program ended with outcome {execution.outcome.value}{told}{where}")
+        if failure is not None and failure.traceback:
+            self.add_note(visible(failure.traceback[-_MOST_NOTE_CHARS:]).rstrip("\n"))
+        for hint in () if failure is None else failure.hints:
+            self.add_note(f"hint: {on_one_line(hint, _MOST_MESSAGE_CHARS)}")
 
 
 class InvalidArgument(GroundboxError, ValueError):

@@ -9,10 +9,16 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+
+
+_MOST_SHOWN: Final = 60
+_MOST_NAMED: Final = 3
 
 
 class Outcome(enum.StrEnum):
@@ -49,7 +55,7 @@ class Failure:
     hints: Sequence[str] = ()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Display:
     """One rich value that the program showed: a MIME bundle.
 
@@ -88,8 +94,12 @@ class Display:
         content = self.data.get("text/html")
         return content if isinstance(content, str) else None
 
+    def __repr__(self) -> str:
+        text = [] if self.text is None else [_short(self.text)]
+        return f"<Display {', '.join([*text, *(_name(mime) for mime in self.data if mime != 'text/plain')])}>"
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Artifact:
     """A regular file that the run made or changed in the workdir.
 
@@ -129,6 +139,37 @@ class Artifact:
 
             raise GuestFileError(self.path, "its bytes were not kept with this result")
         return self._read()
+
+    def __repr__(self) -> str:
+        about = [_name(self.about)] if self.about else []
+        return f"<Artifact {', '.join([repr(self.path), f'{self.size_bytes} bytes', self.media_type, *about])}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has the bytes with it, or the reason why they could not be read when it was made."""
+        from groundbox.errors import GuestFileError
+
+        told = {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.name != "_read"}
+        try:
+            read = functools.partial(_held, self.read())
+        except GuestFileError as error:
+            read = functools.partial(_missing, self.path, error.reason)
+        return _copied, (told, read)
+
+
+def _held(data: bytes) -> bytes:
+    """What a copied artifact brought with it."""
+    return data
+
+
+def _missing(path: str, reason: str) -> bytes:
+    """Why a copied artifact has no bytes."""
+    from groundbox.errors import GuestFileError
+
+    raise GuestFileError(path, reason)
+
+
+def _copied(told: Mapping[str, Any], read: Callable[[], bytes]) -> Artifact:
+    return Artifact(**told, _read=read)
 
 
 class Artifacts(Mapping[str, Artifact]):
@@ -251,9 +292,12 @@ class OutputHandle(Protocol):
         """The first `most` lines that match a regular expression, with their numbers from 1."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class Execution:
     """The result of one run.
+
+    It is true where the outcome is `ok`. It can be pickled and copied, and takes its files and its output along;
+    `to_dict` and `to_json` are what is sent elsewhere, and pydantic and FastAPI send the same (docs/results.md).
 
     Attributes:
         exit_code: Set when the program ended by itself; for a cell 0 or 1.
@@ -303,6 +347,55 @@ class Execution:
         """The last expression's value as plain text, or None."""
         return None if self.value is None else self.value.get("text/plain")
 
+    def __bool__(self) -> bool:
+        """`ok`: a result that failed is false, though it is there. Compare with None where that is the question."""
+        return self.ok
+
+    def raise_for_error(self) -> Execution:
+        """Raise if the program failed, for code that has no use for a failure as a value; else return this.
+
+        Raises:
+            ProgramFailed: The outcome is not `ok`. It has this result as `execution`.
+        """
+        if not self.ok:
+            from groundbox.errors import ProgramFailed
+
+            raise ProgramFailed(self)
+        return self
+
+    def __repr__(self) -> str:
+        parts = [] if self.error is None else [_short(f"{self.error.type}: {self.error.message}")]
+        if self.text is not None:
+            parts.append(f"value {_short(self.text)}")
+        parts += [f"{name} {_short(text)}" for name, text in (("stdout", self.stdout), ("stderr", self.stderr)) if text]
+        parts += [_count(len(items), one) for items, one in ((self.displays, "display"), (self.warnings, "warning"))]
+        parts += [_files(self.artifacts), f"{self.usage.wall_s:.3g} s"]
+        return f"<Execution {self.outcome.value}: {', '.join(filter(None, parts))}>"
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """`to_dict` as text, in ASCII."""
+        return json.dumps(self.to_dict(), indent=indent)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """How models of pydantic and responses of FastAPI take one: as it is, sent as `to_dict`."""
+        from pydantic_core import core_schema
+
+        sent = core_schema.plain_serializer_function_ser_schema(cls.to_dict, return_schema=core_schema.dict_schema())
+        return core_schema.is_instance_schema(cls, serialization=sent)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        """What an OpenAPI document says of it."""
+        names = [each.name for each in dataclasses.fields(cls) if each.name != "outputs"]
+        outcome = {"type": "string", "enum": [each.value for each in Outcome]}
+        return {
+            "title": cls.__name__,
+            "type": "object",
+            "properties": {name: outcome if name == "outcome" else {} for name in names},
+            "required": names,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, keys in the documented order. Artifacts and previews go by metadata, not by bytes."""
         result = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "outputs"}
@@ -333,6 +426,29 @@ class Event:
     text: str = ""
     display: Display | None = None
     execution: Execution | None = None
+
+
+def _short(text: str) -> str:
+    """The beginning of a text as a literal, in which nothing acts on a terminal, and how much is left out."""
+    left_out = len(text) - _MOST_SHOWN
+    return repr(text) if left_out <= 0 else f"{text[:_MOST_SHOWN]!r}… ({left_out} characters more)"
+
+
+def _name(text: str) -> str:
+    """A name as it is if it is plain, else as a literal."""
+    return text if text.isprintable() and len(text) <= _MOST_SHOWN else _short(text)
+
+
+def _count(count: int, one: str) -> str:
+    return "" if not count else f"1 {one}" if count == 1 else f"{count} {one}s"
+
+
+def _files(artifacts: Artifacts) -> str:
+    if not artifacts:
+        return ""
+    named = [_name(path) for path in list(artifacts)[:_MOST_NAMED]]
+    more = [f"{len(artifacts) - len(named)} more"] if len(artifacts) > len(named) else []
+    return f"files {' '.join([*named, *more])}"
 
 
 def _told(preview: bytes | None) -> dict[str, Any] | None:

@@ -15,17 +15,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# Strings of the operating system command kind end at the next opening, so that the search stays linear.
-_SEQUENCE: Final = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
-    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
-)
-# Joiners and the first variation selectors are left: emoji and several scripts are written with them.
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff\U0001d173-\U0001d17a]"
-)
+from groundbox.unseen import visible
+
 # A tag that fetches or acts by its name, any tag with an attribute (which may be a style or a handler), a declaration,
 # and an address between angle brackets.
 _FETCHING: Final = re.compile(
@@ -35,11 +26,6 @@ _FETCHING: Final = re.compile(
 )
 _DEFINITION: Final = re.compile(r"\](?=[(:])")
 _MARK_CHARS: Final = 8
-
-
-def visible(text: str) -> str:
-    """The text with nothing in it that is not seen. Newlines and tabs stay; `\\r\\n` becomes a newline."""
-    return _UNSEEN.sub(_escaped, _SEQUENCE.sub("", text.replace("\r\n", "\n")))
 
 
 def defused(text: str) -> str:
@@ -74,8 +60,3 @@ def mark_for(texts: Iterable[str]) -> str:
 def fenced(name: str, text: str, mark: str) -> str:
     """A text between marks; `mark` is of `mark_for` over all texts that it serves."""
     return f"<{name} {mark}>\n{text.rstrip()}\n</{name} {mark}>"
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

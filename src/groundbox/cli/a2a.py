@@ -12,7 +12,6 @@ from typing import Final
 import click
 
 from groundbox.agent.a2a.service import Service
-from groundbox.agent.defusing import visible
 from groundbox.agent.grounded import Content, GroundedAgent
 from groundbox.agent.turn import Bounds
 from groundbox.cli import program as programs
@@ -30,6 +29,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.errors import InvalidArgument
 from groundbox.limits import MiB
+from groundbox.unseen import visible
 
 TOKEN: Final = "GROUNDBOX_A2A_TOKEN"
 _WHERE: Final = {"host": "--host", "port": "--port", "url": "--url", "token": TOKEN}

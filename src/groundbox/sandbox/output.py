@@ -11,7 +11,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 SPILL_BYTES: Final = 64 * 1024 * 1024
 SPILL_TOTAL_BYTES: Final = 2 * 1024 * 1024 * 1024
@@ -68,6 +68,17 @@ class Output:
     def __del__(self) -> None:
         self._budget.give_back(self._spilled_bytes)
 
+    def __deepcopy__(self, memo: object) -> Output:
+        """The same one: it belongs to a run that is over, and does not change any more."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._spill is None:
+            spilled = tail = None
+        else:
+            spilled, tail = self.read(0, self._spilled_bytes), bytes(self._tail)
+        return _restored, (self._limit, bytes(self._kept), tail, spilled, self.total_bytes, self.lost_bytes)
+
     def add(self, data: bytes) -> None:
         """Take what was just read."""
         self.total_bytes += len(data)
@@ -75,7 +86,7 @@ class Output:
             self._kept += data
             if self._limit is None or len(self._kept) <= self._limit:
                 return
-            self._spill = tempfile.TemporaryFile(prefix="groundbox-output-", buffering=0)  # noqa: SIM115
+            self._open_spill()
             data, self._kept = bytes(self._kept), bytearray(self._kept[: self._limit // 2])
             self._tail = bytearray()
         self._keep(data)
@@ -83,6 +94,9 @@ class Output:
         tail = self._limit - self._limit // 2
         self._tail += data[-tail:]
         del self._tail[:-tail]
+
+    def _open_spill(self) -> None:
+        self._spill = tempfile.TemporaryFile(prefix="groundbox-output-", buffering=0)  # noqa: SIM115
 
     def _keep(self, data: bytes) -> None:
         assert self._spill is not None
@@ -142,3 +156,17 @@ class Output:
             yield from (line.decode("utf-8", "replace") for line in lines)
         if rest:
             yield rest.decode("utf-8", "replace")
+
+
+def _restored(
+    limit: int | None, kept: bytes, tail: bytes | None, spilled: bytes | None, total_bytes: int, lost_bytes: int
+) -> Output:
+    """What was pickled. Where there is no room for what was left out of the text, it is lost, and counted."""
+    output = Output(limit)
+    output._kept = bytearray(kept)
+    output.total_bytes, output.lost_bytes = total_bytes, lost_bytes
+    if spilled is not None and tail is not None:
+        output._open_spill()
+        output._tail = bytearray(tail)
+        output._keep(spilled)
+    return output

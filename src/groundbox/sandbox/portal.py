@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import inspect
 import os
 import sys
 import threading
@@ -112,7 +113,9 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
         return PORTAL.call(method(self.asynchronous, *arguments, **options))
 
-    functools.update_wrapper(call, method)
+    call.__name__, call.__doc__ = method.__name__, method.__doc__
+    call.__qualname__ = method.__qualname__.removeprefix("Async")
+    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
 
 
@@ -224,19 +227,14 @@ class Sandbox:
 
 @options.spelled_out(options.OneRunOptions, profile=None)
 async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
-    """Run one program in one fresh sandbox and return what happened. `run`, for code with an event loop.
+    """Run one program in one fresh sandbox: `run`, for code with an event loop.
 
     Args:
         source: The program, at most 8 MiB.
-        files: Path in the workdir to content, put there before the program runs.
-        limits: What it may use; None for the usual `Limits()`.
-        wall_s: Seconds that it may take. Without `limits`, it may be more than the usual, and `cpu_s` grows with it.
-        given: All other arguments are those of AsyncSandbox and of AsyncSandbox.run, where they are explained.
+        given: The arguments of `run`.
 
     Raises:
-        InvalidArgument: An argument cannot be meant; nothing ran. `UnknownArgument`, where there is none of that name.
-        LanguageUnavailable: The language is not installed; nothing ran.
-        SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
+        GroundboxError: As `run`.
     """
     of_language = languages.option_names(languages.find(given.get("language", "python")))
     refuse_unknown("run()", given, options.ONE_RUN | of_language)
@@ -257,8 +255,22 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
         await sandbox.close()
 
 
-@functools.wraps(run_async)
-def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:  # its text is run_async's
+@options.spelled_out(options.OneRunOptions, profile=None)
+def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
+    """Run one program in one fresh sandbox and return what happened.
+
+    Args:
+        source: The program, at most 8 MiB.
+        files: Path in the workdir to content, put there before the program runs.
+        limits: What it may use; None for the usual `Limits()`.
+        wall_s: Seconds that it may take. Without `limits`, it may be more than the usual, and `cpu_s` grows with it.
+        given: All other arguments are those of Sandbox and of Sandbox.run, where they are explained.
+
+    Raises:
+        InvalidArgument: An argument cannot be meant; nothing ran. `UnknownArgument`, where there is none of that name.
+        LanguageUnavailable: The language is not installed; nothing ran.
+        SandboxUnavailable: A layer of the wall cannot stand here; nothing ran.
+    """
     return PORTAL.call(run_async(source, **given))
 
 

@@ -69,6 +69,10 @@ class Trace:
         _check_header(header, body, found)
         return cls(header, found.records, core, body)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is read from the bytes anew: what was worked out of them stays here."""
+        return Trace.loads, (self.dumps(), self.core)
+
     def dumps(self) -> bytes:
         """The whole file; `loads` of it gives an equal trace."""
         return _dump(self.header) + b"\n" + self._body
