@@ -197,6 +197,19 @@ def test_nobody_can_watch_what_others_do_with_shared_files(pair, waive, breached
 
 
 @pytest.mark.layers(holds=[""], breaks=["seccomp"])
+def test_no_file_of_the_host_is_written_back_to_its_disk(attack, waive, breached):
+    """Each such call on a file that can only be read would make the disk flush its cache. None reaches the kernel."""
+    source = """
+import mmap
+area = mmap.mmap(os.open('/usr/bin/env', os.O_RDONLY), 4096, mmap.MAP_SHARED, mmap.PROT_READ)
+nowhere = 4096  # where nothing is mapped
+calls = ('fsync', 99), ('fdatasync', 99), ('syncfs', 99), ('sync_file_range', 99, 0, 0, 0), ('msync', nowhere, 4096, 4)
+print(sorted({call(*each) for each in calls}))
+"""
+    assert attack(source, waive=waive).stdout == ("[-12, -9]\n" if breached else "[0]\n")
+
+
+@pytest.mark.layers(holds=[""], breaks=["seccomp"])
 def test_no_lease_and_no_folder_notification_can_be_had(attack, waive, breached):
     execution = attack(
         "import fcntl\nfd = os.open('/usr/share', os.O_RDONLY)\nprint(attempt(fcntl.fcntl, fd, fcntl.F_NOTIFY, 1))",

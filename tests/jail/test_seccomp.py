@@ -43,9 +43,13 @@ def _verdict(program, number, arguments=(), architecture=ARCHITECTURE):
             position += if_true if holds else if_false
 
 
+ASK = 0x7FC00000
+NO_OPTION, INVALID = 0x50000 | errno.ENOPROTOOPT, 0x50000 | errno.EINVAL
 WIDE = seccomp.wide()
+ASKING = seccomp.wide(locks_asked=True)
 NARROW = {(i, n): seccomp.narrow(internet=i, namespaces=n) for i in (False, True) for n in (False, True)}
-ALL = [WIDE, *NARROW.values()]
+ALL = [WIDE, ASKING, *NARROW.values()]
+ANSWERS = {ALLOW, EPERM, ENOSYS, NOTHING, NO_HUGE_PAGES, NO_PROTOCOL, NO_OPTION, INVALID, ASK}
 
 
 def _both(number, arguments=(), *, internet=False, namespaces=True):
@@ -57,7 +61,7 @@ def _both(number, arguments=(), *, internet=False, namespaces=True):
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 2**64 - 1), max_size=6))
 def test_every_program_ends_with_an_answer(number, arguments):
     for program in ALL:
-        assert _verdict(program, number, arguments) in {ALLOW, EPERM, ENOSYS, NOTHING, NO_HUGE_PAGES, NO_PROTOCOL}
+        assert _verdict(program, number, arguments) in ANSWERS
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1).filter(lambda a: a != ARCHITECTURE))
@@ -109,6 +113,49 @@ def test_sockets_are_made_of_the_usual_protocols_alone(protocol, family):
     allowed = protocol in (0, 1, 6, 17, 58)
 
     assert (_both(NUMBERS["socket"], [family, 1, protocol], internet=True) == ALLOW) is allowed
+
+
+@pytest.mark.parametrize("type_", range(1, 11))
+@pytest.mark.parametrize("family", [2, 10])
+def test_sockets_of_the_internet_are_streams_alone(family, type_):
+    """What waits in a socket of UDP is counted for no group."""
+    assert (_both(NUMBERS["socket"], [family, type_ | 0o2000000, 0], internet=True) == ALLOW) is (type_ == 1)
+    assert _both(NUMBERS["socket"], [1, type_, 0], internet=True) == ALLOW
+
+
+@given(level=st.integers(0, 300), option=st.integers(0, 100))
+def test_programs_of_sockets_and_options_that_keep_memory_are_unknown(level, option):
+    answer = _both(NUMBERS["setsockopt"], [3, level, option], internet=True)
+
+    if level == 1:
+        assert (answer == EPERM) is (option in (26, 27, 44, 50, 51, 52, 68))
+    else:
+        assert (answer == ALLOW) is (option in seccomp._KNOWN_OPTIONS.get(level, ()))
+        assert answer in (ALLOW, NO_OPTION)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"), [(5, ALLOW), (6, ASK), (7, ASK), (36, INVALID), (37, INVALID), (38, INVALID)]
+)
+def test_byte_range_locks_of_processes_are_asked_about_and_those_of_files_unknown(command, answer):
+    assert _verdict(ASKING, NUMBERS["fcntl"], [3, command]) == answer
+    assert _verdict(WIDE, NUMBERS["fcntl"], [3, command]) == (ALLOW if answer == ASK else answer)
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+@given(new=st.sampled_from([0, 1 << 32, 0x7FFF00001000]), old=st.sampled_from([0, 1 << 32, 0x7FFF00001000]))
+def test_the_limit_of_cores_is_read_and_never_changed(namespaces, new, old):
+    answer = _both(NUMBERS["prlimit64"], [0, 4, new, old], namespaces=namespaces)
+
+    assert answer == (ALLOW if new == 0 else EPERM if old else NOTHING)
+
+
+def test_writing_back_reaches_no_disk():
+    names = [name for name in ("sync", "syncfs", "fsync", "fdatasync", "sync_file_range") if name in NUMBERS]
+
+    assert {_both(NUMBERS[name], [3]) for name in names} == {NOTHING}
+    assert _both(NUMBERS["msync"], [0, 4096, 4]) == NOTHING
+    assert _both(NUMBERS["msync"], [0, 4096, 1]) == ALLOW
 
 
 @given(st.integers(0, 2**32 - 1))

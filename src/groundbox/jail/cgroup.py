@@ -111,7 +111,7 @@ class Cgroup:
 
     def _set_back(self) -> bool:
         """Forget what was counted, unless something is left to count."""
-        if self.process_count() or int(self._read("memory", "memory.usage_in_bytes")) > _STILL_HELD_BYTES:
+        if self.process_count() or self.memory_bytes() > _STILL_HELD_BYTES:
             return False
         self._write("memory", "memory.max_usage_in_bytes", "0")
         self._write("cpuacct", "cpuacct.usage", "0")
@@ -170,6 +170,10 @@ class Cgroup:
             return int(self._read("memory", name))
         except FileNotFoundError:
             return None
+
+    def memory_bytes(self) -> int:
+        """The memory that is charged to the group now."""
+        return int(self._read("memory", "memory.usage_in_bytes" if self._version == 1 else "memory.current"))
 
     def out_of_memory_kills(self) -> int:
         """How many members the kernel ended because the group was at its memory limit."""

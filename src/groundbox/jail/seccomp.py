@@ -13,6 +13,16 @@ Of what looks harmless, watching files is left out (inotify, dnotify): it tells 
 do with files that all of them can read, and instances are counted against the host's user.
 Reserved huge pages are refused as if there were none: no memory group counts them, and they are somebody's.
 
+What the kernel keeps for a guest and counts for no group is refused, too, or asked about. Programs of socket filters
+are compiled into memory that the whole host shares; sockets of UDP keep what nobody reads in a supply that the
+whole host shares; of all other options of sockets only those are known that keep nothing. Byte-range locks are
+needed (by SQLite, above all), so that the *wide* filter asks a keeper for each, who bounds them (template/locks.py);
+locks of open files, which nobody can count, are answered as by a kernel that has none.
+
+Writing back is answered as done: what a guest can write to is in memory, and for a file that it can only read
+the kernel would make the host's disk write out what others have written. A core dump cannot be had back once it is
+switched off: see `rlimits`.
+
 What is not allowed answers EPERM, or ENOSYS above the highest number known here, so that a libc newer than
 this list falls back instead of failing. Nothing is killed for an unknown call (that broke users of other
 sandboxes when their libc was updated); only a foreign architecture's entry point kills, since its
@@ -75,13 +85,27 @@ _X32_BIT: Final = 0x40000000
 _NEW_NAMESPACES: Final = 0x7E020080
 _CLONE_PARENT: Final = 0x8000
 """Makes a sibling: a process that nobody finds among what its maker leaves behind."""
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERRNO, _KILL, _ASK = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET, _JUMP, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x05, 0x06
 _AND: Final = 0x54
 _AT_NUMBER, _AT_ARCH, _AT_ARGUMENT = 0, 4, 16
 _SET_MODE_FILTER: Final = 1
+_NEW_LISTENER: Final = 8
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _SETLEASE, _NOTIFY = 1024, 1026
+_SETLK, _SETLKW, _OFD_GETLK, _OFD_SETLK, _OFD_SETLKW = 6, 7, 36, 37, 38
+_MS_SYNC: Final = 4
+_MADV_MERGEABLE: Final = 12
+_RLIMIT_CORE: Final = 4
+_SOL_IP, _SOL_SOCKET, _SOL_TCP, _SOL_IPV6 = 0, 1, 6, 41
+_PROGRAMS_OF_SOCKETS: Final = (26, 27, 44, 50, 51, 52, 68)
+"""SO_ATTACH_FILTER, SO_DETACH_FILTER, SO_LOCK_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF and _EBPF, and its end."""
+_KNOWN_OPTIONS: Final = {
+    _SOL_IP: (1, 2, 6, 7, 8, 10, 11, 12, 13, 14, 15, 24, 32, 33, 34, 49),
+    _SOL_TCP: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 18, 23, 24, 25, 30, 36, 37),
+    _SOL_IPV6: (16, 17, 18, 19, 23, 24, 25, 26, 29, 49, 50, 51, 62, 66, 67, 70, 72),
+}
+"""Options of each protocol that set a number. Memberships, keys, headers and lists keep memory. See ip(7), tcp(7)."""
 _MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x40000, 4, 0o4000
 _SHARED: Final = """
     socket connect bind sendmmsg shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv
@@ -95,8 +119,8 @@ _ON_A_PROCESS: Final = """
     prlimit64 sched_setaffinity sched_setparam sched_setscheduler sched_setattr setpgid
 """
 """Allowed on the calling process, which is 0, and on no other."""
-_WITHOUT_EFFECT: Final = ("sync", "syncfs")
-"""Would write out the whole host's disks; answered as done."""
+_WITHOUT_EFFECT: Final = ("sync", "syncfs", "fsync", "fdatasync", "sync_file_range")
+"""Would write out the host's disks; answered as done."""
 _PR_SET_SECCOMP: Final = 22
 _PRIO_PROCESS: Final = 0
 
@@ -113,14 +137,21 @@ class Instruction(NamedTuple):
 Program = list[Instruction]
 
 
-def wide() -> Program:
-    """The template's filter: the allow-list, plus what a worker needs to enter its jail."""
+def wide(*, locks_asked: bool = False) -> Program:
+    """The template's filter: the allow-list, plus what a worker needs to enter its jail.
+
+    Args:
+        locks_asked: Whether each request for a byte-range lock waits for whoever listens (`Filter.install_asking`).
+    """
     special = {
         "socket": _only_families(_UNIX, *_INTERNET)[:-1] + _only_values(2, *_PROTOCOLS, refusal=errno.EPROTONOSUPPORT),
+        "setsockopt": _only_known_options(),
+        "msync": _without_effect_where(2, _MS_SYNC),
+        "madvise": _refuse_values(2, _MADV_MERGEABLE, refusal=errno.EINVAL),
         "socketpair": _only_families(_UNIX),
         "ioctl": _refuse_values(1, _TIOCSTI, _TIOCLINUX),
         **{name: [_errno(0)] for name in _WITHOUT_EFFECT},
-        "fcntl": _refuse_values(1, _SETLEASE, _NOTIFY),
+        "fcntl": _locks(asked=locks_asked),
         "personality": _only_values(0, 0, 0xFFFFFFFF),
         "mmap": _refuse_bits(3, _MAP_HUGETLB, errno.ENOMEM),
         "memfd_create": _refuse_bits(1, _MFD_HUGETLB, errno.ENOMEM),
@@ -144,12 +175,14 @@ def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False) -> P
         "clone": _refuse_bits(0, _NEW_NAMESPACES | _CLONE_PARENT, errno.EPERM),
         "clone3": [_errno(errno.ENOSYS)],
         "prctl": _refuse_values(0, _PR_SET_SECCOMP),
+        "setrlimit": [*_load_argument(0), Instruction(_JUMP_EQUAL, 0, 1, _RLIMIT_CORE), _errno(0), _answer(_ALLOW)],
         **{name: [_errno(errno.EPERM)] for name in refused},
     }
     if not namespaces:
         special |= {name: [_errno(errno.EPERM)] for name in _SHARED.split()}
         special |= {name: [_errno(0)] for name in _MODES.split()}
         special |= {name: _only_values(0, 0) for name in _ON_A_PROCESS.split()}
+        special["prlimit64"] = _core_stays(_only_values(0, 0))
         special["setpriority"] = [  # of the own process; of its group or user would be of the host's processes too
             *_load_argument(0),
             Instruction(_JUMP_EQUAL, 0, 3, _PRIO_PROCESS),
@@ -160,9 +193,8 @@ def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False) -> P
         ]
         special["socketpair"] = _only_connected_pairs()
     else:
-        special["prlimit64"] = _limits_of_others_are_only_read()
-        if not internet:
-            special["socket"] = _only_families(_UNIX)
+        special["prlimit64"] = _core_stays(_limits_of_others_are_only_read())
+        special["socket"] = _only_streams() if internet else _only_families(_UNIX)
     return _compile(allow=frozenset(), special=special, otherwise=_answer(_ALLOW))
 
 
@@ -180,6 +212,14 @@ class Filter:
         Needs no_new_privs or CAP_SYS_ADMIN in the user namespace.
         """
         kernel.call("seccomp", _SET_MODE_FILTER, 0, self._header)
+
+    def install_asking(self) -> int:
+        """The same, and a descriptor by which somebody answers for the calls that are to be asked about.
+
+        Raises:
+            KernelRefused: Also with EBUSY, where somebody listens to this process already.
+        """
+        return kernel.call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, self._header)
 
 
 @functools.cache
@@ -247,13 +287,86 @@ def _only_values(index: int, *values: int, refusal: int = errno.EPERM) -> Progra
     return [*_load_argument(index), *checks, _errno(refusal), _answer(_ALLOW)]
 
 
-def _refuse_values(index: int, *values: int) -> Program:
+def _refuse_values(index: int, *values: int, refusal: int = errno.EPERM) -> Program:
     checks = [Instruction(_JUMP_EQUAL, len(values) - i, 0, v) for i, v in enumerate(values)]
-    return [*_load_argument(index), *checks, _answer(_ALLOW), _errno(errno.EPERM)]
+    return [*_load_argument(index), *checks, _answer(_ALLOW), _errno(refusal)]
 
 
 def _refuse_bits(index: int, bits: int, refusal: int) -> Program:
     return [*_load_argument(index), Instruction(_JUMP_SET, 0, 1, bits), _errno(refusal), _answer(_ALLOW)]
+
+
+def _without_effect_where(index: int, bits: int) -> Program:
+    return _refuse_bits(index, bits, 0)
+
+
+def _locks(*, asked: bool) -> Program:
+    """Leases and notifications are refused, locks of open files unknown, those of processes asked about."""
+    return [
+        *_load_argument(1),
+        *(Instruction(_JUMP_EQUAL, 7 - i, 0, v) for i, v in enumerate((_SETLEASE, _NOTIFY))),
+        *(Instruction(_JUMP_EQUAL, 6 - i, 0, v) for i, v in enumerate((_OFD_GETLK, _OFD_SETLK, _OFD_SETLKW))),
+        *(Instruction(_JUMP_EQUAL, 4 - i, 0, v) for i, v in enumerate((_SETLK, _SETLKW))),
+        _answer(_ALLOW),
+        _errno(errno.EPERM),
+        _errno(errno.EINVAL),
+        _answer(_ASK if asked else _ALLOW),
+    ]
+
+
+def _only_known_options() -> Program:
+    """Of `SOL_SOCKET` all but programs; of protocols those that are listed; others are answered as unknown."""
+    unknown = _errno(errno.ENOPROTOOPT)
+    program = [
+        *_load_argument(1),
+        Instruction(_JUMP_EQUAL, 0, len(_PROGRAMS_OF_SOCKETS) + 3, _SOL_SOCKET),
+        *_refuse_values(2, *_PROGRAMS_OF_SOCKETS),
+    ]
+    for level, options in _KNOWN_OPTIONS.items():
+        known = _only_values(2, *options, refusal=errno.ENOPROTOOPT)
+        program += [Instruction(_JUMP_EQUAL, 0, len(known), level), *known]
+    return [*program, unknown]
+
+
+def _only_streams() -> Program:
+    """Of the internet's families connections only: what waits in a socket of UDP is counted for no group (version 1),
+    and drawn from a supply of the host's.
+    """
+    return [
+        *_load_argument(0),
+        Instruction(_JUMP_EQUAL, 0, 1, _UNIX),
+        _answer(_ALLOW),
+        *(Instruction(_JUMP_EQUAL, 2 - i, 0, family) for i, family in enumerate(_INTERNET)),
+        _errno(errno.EPERM),
+        *_load_argument(1),
+        Instruction(_AND, 0, 0, _TYPE_MASK),
+        Instruction(_JUMP_EQUAL, 1, 0, _STREAM),
+        _errno(errno.EPROTONOSUPPORT),
+        _answer(_ALLOW),
+    ]
+
+
+def _core_stays(rest: Program) -> Program:
+    """A new limit of core dumps is answered as set, or refused where the old one is asked for with it.
+
+    It could only be lowered to 0, which is less than it seems: see `rlimits`.
+    """
+    new, old = 2, 3
+    return [
+        *_load_argument(1),
+        Instruction(_JUMP_EQUAL, 0, 10, _RLIMIT_CORE),
+        *_load_argument(new),
+        Instruction(_JUMP_EQUAL, 0, 2, 0),
+        Instruction(_LOAD, 0, 0, _AT_ARGUMENT + 8 * new + 4),
+        Instruction(_JUMP_EQUAL, 6, 0, 0),  # it is only read
+        *_load_argument(old),
+        Instruction(_JUMP_EQUAL, 0, 2, 0),
+        Instruction(_LOAD, 0, 0, _AT_ARGUMENT + 8 * old + 4),
+        Instruction(_JUMP_EQUAL, 1, 0, 0),
+        _errno(errno.EPERM),
+        _errno(0),
+        *rest,
+    ]
 
 
 def _limits_of_others_are_only_read() -> Program:

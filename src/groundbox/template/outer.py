@@ -27,6 +27,8 @@ def enter_outer_jail(control: socket.socket, plan: enter.Plan) -> None:
     os.setsid()
     os.umask(0o022)
     descriptors.close_all_but([0, 1, 2, control.fileno()])
+    if "rlimits" not in plan.waive:
+        rlimits.forbid_cores()
     with _layer("keyring"):
         enter.join_empty_keyring(plan)
     if plan.backend != enter.NAMESPACES:
@@ -45,8 +47,12 @@ def make_ruleset(plan: enter.Plan) -> None:
         enter.ruleset_apart(plan)
 
 
-def seal(plan: enter.Plan) -> None:
-    """Last part of the outer jail, after the imports: what would have hindered them, or what they might undo."""
+def seal(plan: enter.Plan) -> int | None:
+    """Last part of the outer jail, after the imports: what would have hindered them, or what they might undo.
+
+    Returns:
+        The descriptor of the keeper of locks (`locks.start`), without whom no byte-range lock can be set from here on.
+    """
     if plan.backend == enter.NAMESPACES and "user_ns" not in plan.waive:
         with _layer("user_ns"):  # without one of our own this would be a setting of the host
             namespaces.forbid_user_namespaces()
@@ -67,7 +73,12 @@ def seal(plan: enter.Plan) -> None:
             apart = enter.ruleset_apart(plan) >= 0
             for internet in (False, True):
                 seccomp.narrow_filter(internet=internet, namespaces=plan.backend == enter.NAMESPACES, apart=apart)
+        if plan.backend == enter.NAMESPACES and "locks" not in plan.waive:
+            with _layer("locks"):
+                return seccomp.Filter(seccomp.wide(locks_asked=True)).install_asking()
+        with _layer("seccomp"):
             seccomp.Filter(seccomp.wide()).install()
+    return None
 
 
 def _enter_namespaces(plan: enter.Plan) -> None:

@@ -15,7 +15,7 @@ from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
 from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
-from groundbox.template import layout, memory, outer, warm
+from groundbox.template import layout, locks, memory, outer, warm
 from groundbox.template.networks import Networks
 
 _JAIL_FAILED: Final = 70
@@ -46,10 +46,11 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     _rehearse(plan, cells)
     cells.warm_up()
     _refuse_threads()
-    outer.seal(plan)
+    listener = outer.seal(plan)
     memory.settle()
+    keeper = None if listener is None else locks.start(listener)
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
-    server = _Server(control, plan, cells)
+    server = _Server(control, plan, cells, keeper)
     layout.start_afresh()
     server.serve()
     server.end()
@@ -117,12 +118,15 @@ def _refuse_threads() -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner) -> None:
+    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner, keeper: int | None) -> None:
         self._control = control
         self._plan = plan
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
+        self._keeper = -1 if keeper is None else os.pidfd_open(keeper)
+        if self._keeper >= 0:
+            self._poll.register(self._keeper, select.POLLIN)
         self._workers: dict[int, tuple[int, int, int | None]] = {}
         self._networks = None if plan.waive or plan.backend != enter.NAMESPACES else Networks()
         self._spawned = 0
@@ -130,13 +134,15 @@ class _Server:
         self._held_bytes = rlimits.data_bytes()
 
     def serve(self) -> None:
-        """Until the host is gone."""
+        """Until the host is gone, or the keeper of locks is, without whom workers would wait for each lock."""
         control = self._control.fileno()
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor == control:
                     if not self._receive():
                         return
+                elif descriptor == self._keeper:
+                    return
                 else:
                     self._reap(descriptor)
 
