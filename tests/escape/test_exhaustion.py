@@ -3,12 +3,16 @@
 # ruff: noqa: E501  (programs of one line each are tables, and read as such)
 
 import contextlib
+import os
+import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from groundbox import Limits, MiB, Network, Outcome
+from groundbox.testing.base import until
 
 LIMIT = 96 * MiB
 
@@ -293,13 +297,134 @@ def test_open_files_are_bounded(attack):
     assert 900 < int(text) <= 1024
 
 
-def test_no_core_is_written(attack):
-    execution = attack(
-        "import resource\nprint(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()", mode="script"
-    )
+CRASHES = {
+    "a script": "os.abort()",
+    "a child of another program": "import subprocess; subprocess.run(['bash', '-c', 'kill -SEGV $$'])",
+    "with a limit of nothing": "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.abort()",
+    "with a limit of nothing, by prlimit": """
+import resource
+limits = ctypes.create_string_buffer(16), ctypes.create_string_buffer(16)
+for old in limits[1], None: call('prlimit64', 0, resource.RLIMIT_CORE, limits[0], old)
+os.abort()
+""",
+}
 
-    assert execution.stdout == "(0, 0)\n"
-    assert list(execution.artifacts) == []
+
+@pytest.fixture
+def core_handler(tmp_path_factory):
+    """A program that the kernel starts for each crash, as systemd-coredump is: leaves what it is given in a file."""
+    folder = tmp_path_factory.mktemp("cores")
+    handler = folder / "handler"
+    handler.write_text(f"#!/bin/sh\nexec cat > {folder}/core.$1\n")
+    handler.chmod(0o755)
+    with _core_pattern(f"|{handler} %P"):
+        yield lambda: [path.read_bytes() for path in folder.glob("core.*")]
+
+
+@pytest.fixture
+def core_socket():
+    """A socket that the kernel connects to for each crash (Linux 6.16): tells what came."""
+    path = f"/run/groundbox-test-{os.getpid()}.sock"
+    received = []
+
+    def listen():
+        while not received or received[-1] != b"end":
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as file:
+                received.append(file.read())
+
+    def end():
+        with socket.socket(socket.AF_UNIX) as last:
+            last.connect(path)
+            last.sendall(b"end")
+        thread.join()
+        return received
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        thread = threading.Thread(target=listen, daemon=True)
+        try:
+            with _core_pattern(f"@{path}"):
+                thread.start()
+                yield end
+        finally:
+            os.unlink(path)
+
+
+@contextlib.contextmanager
+def _core_pattern(pattern):
+    setting = Path("/proc/sys/kernel/core_pattern")
+    before = setting.read_text()
+    try:
+        setting.write_text(pattern)
+        if setting.read_text().strip() != pattern:
+            pytest.skip("this kernel takes no such core_pattern")
+        yield
+    finally:
+        setting.write_text(before)
+
+
+HOLDS_A_NONCE = "held = b'{nonce}' * 10000\n"
+
+
+@pytest.mark.alone
+@pytest.mark.needs_root(reason="to say what the kernel does with cores")
+@pytest.mark.layers(holds=[""], breaks=["rlimits"])
+def test_no_crash_starts_the_hosts_handler_of_cores(sandbox, prelude, core_handler, waive, breached):
+    """Where core_pattern is a pipe, RLIMIT_CORE=0 does not hold it off; with a pattern that is a file none of this shows."""
+    box = sandbox(waive=waive)
+
+    for crash in CRASHES.values():
+        box.run(prelude + crash, mode="script")
+
+    if breached:
+        assert until(lambda: len(core_handler()) == len(CRASHES))
+    else:
+        time.sleep(0.2)
+        assert core_handler() == []
+
+
+@pytest.mark.alone
+@pytest.mark.needs_root(reason="to say what the kernel does with cores")
+@pytest.mark.layers(holds=[""], breaks=["seccomp"])
+def test_a_guest_cannot_lower_its_limit_of_cores_to_none(sandbox, prelude, core_handler, waive, breached):
+    """None is what the kernel does not heed. What is left of the core then has registers only."""
+    box = sandbox(waive=waive)
+    lowering = [source for name, source in CRASHES.items() if "nothing" in name]
+
+    for crash in lowering:
+        box.run(prelude + f"held = {'x' * 1_000_000!r}\n" + crash, mode="script")
+
+    if breached:
+        assert until(lambda: len(core_handler()) == len(lowering))
+    else:
+        time.sleep(0.2)
+        assert core_handler() == []
+    assert max(map(len, core_handler()), default=0) < 100_000
+
+
+@pytest.mark.alone
+@pytest.mark.needs_root(reason="to say what the kernel does with cores")
+@pytest.mark.layers(holds=[""], breaks=["rlimits"])
+def test_no_memory_of_a_guest_goes_to_the_hosts_socket_of_cores(attack, core_socket, nonce, waive, breached):
+    attack(HOLDS_A_NONCE.format(nonce=nonce) + "os.abort()", mode="script", waive=waive)
+
+    found = sum(core.count(nonce.encode()) for core in core_socket())
+    assert (found >= 10_000) is breached
+    assert found < 10 or breached  # registers hold what was copied last
+
+
+@pytest.mark.alone
+@pytest.mark.needs_root(reason="to say what the kernel does with cores")
+@pytest.mark.layers(holds=[""], breaks=["rlimits seccomp"])
+def test_no_core_is_written_into_the_workdir(attack, waive, breached):
+    source = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (most := resource.getrlimit(4)[1], most)); os.abort()"
+
+    with _core_pattern("core"):
+        execution = attack(source, mode="script", waive=waive)
+
+    assert bool(execution.artifacts) is breached
 
 
 def test_the_host_stays_responsive_beside_a_busy_sandbox(sandbox):

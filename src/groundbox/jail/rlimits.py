@@ -5,8 +5,14 @@ Not covered: the sum over processes; that is `cgroup`'s.
 
 RLIMIT_DATA is set so that one process which allocates too much gets a MemoryError at the line that did it,
 instead of the kernel's kill. It counts what the template already holds, so that is added. See getrlimit(2).
+
+RLIMIT_CORE is 1, not 0: where the host's core_pattern is a pipe, the kernel starts the host's handler, as root and with
+the guest's memory on its input, whatever the limit is, but for this one value. Where it is a file, one byte is less
+than the smallest core, and none is written. The filter keeps a guest from setting it to 0. Where it is a socket
+(Linux 6.16), no limit is heeded, but the core would have registers only. See core(5).
 """
 
+import contextlib
 import resource
 import struct
 import time
@@ -14,6 +20,7 @@ from typing import Final
 
 from . import kernel
 
+_CORE_BYTES: Final = 1
 _OPEN_FILES: Final = 1024
 _LOCKED_BYTES: Final = 1 << 20
 _STACK_BYTES: Final = 8 << 20
@@ -25,13 +32,24 @@ _INFINITY: Final = (1 << 64) - 1
 
 def set_common() -> None:
     """The limits that are the same for every sandbox. Set in the template, and inherited."""
-    _both(resource.RLIMIT_CORE, 0)
+    _both(resource.RLIMIT_CORE, _CORE_BYTES)
     _both(resource.RLIMIT_MEMLOCK, _LOCKED_BYTES)
     _both(resource.RLIMIT_MSGQUEUE, _LOCKED_BYTES)
     _both(_SIGPENDING, _PENDING_SIGNALS)
     _both(resource.RLIMIT_RTPRIO, 0)
     _both(resource.RLIMIT_NICE, 0)
     _soft(resource.RLIMIT_STACK, _STACK_BYTES)
+
+
+def forbid_cores() -> None:
+    """Call it while there still is a privilege: a host may have set a hard limit of 0, which only that can raise.
+
+    No memory is in a core either, where one is made all the same: children inherit that, and /proc is only read by guests.
+    """
+    with contextlib.suppress(OSError):
+        _set(resource.RLIMIT_CORE, _CORE_BYTES, _CORE_BYTES)
+    with contextlib.suppress(OSError), open("/proc/self/coredump_filter", "w") as file:
+        file.write("0")
 
 
 def set_for_sandbox(*, disk_bytes: int | None, process_count: int | None, file_system_bound: bool) -> None:
