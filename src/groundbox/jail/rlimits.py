@@ -44,7 +44,7 @@ def set_common() -> None:
 def forbid_cores() -> None:
     """Call it while there still is a privilege: a host may have set a hard limit of 0, which only that can raise.
 
-    No memory is in a core either, where one is made all the same: children inherit that, and /proc is only read by guests.
+    Where a core is made all the same it has no memory: children inherit that, and guests cannot write to /proc.
     """
     with contextlib.suppress(OSError):
         _set(resource.RLIMIT_CORE, _CORE_BYTES, _CORE_BYTES)
