@@ -3,7 +3,11 @@
 #
 #   make setup            .venv with hashed requirements, groundbox editable, environment `default`
 #   make demo             examples/demo.py, results in demo-output/
-#   make test             all tests but the soak; ARGS='-k name -x' goes to pytest
+#   make quick            the tests that take less than 0.2 s each
+#   make test             all tests but the soak and three quarters of those marked slow, a process for each processor;
+#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/4 another quarter
+#   make test-all         the same with all that are slow
+#   make durations        run all tests one after another, and store which of them are slow in tests/durations.json
 #   make heartbeat        the longest gaps of the host's event loop beside attacks on it
 #   make lint             ruff, mypy, import-linter
 #   make format           ruff, in place
@@ -19,7 +23,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo test heartbeat adapters lint format bench wheels lock clean another-python
+.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -41,8 +45,23 @@ another-python:
 demo: setup
 	$(BIN)/python examples/demo.py demo-output
 
+WORKERS ?= auto
+PART    ?= 1/4
+PYTEST  := $(BIN)/python -m pytest -m 'not soak'
+# Whoever has ended with their share of the tests takes from the others'. Tests marked `alone` take turns (tests/tiers.py).
+SPREAD  := -n $(WORKERS) --maxprocesses 8 --dist worksteal
+
+quick: setup
+	$(PYTEST) $(SPREAD) --quick $(ARGS)
+
 test: setup
-	$(BIN)/python -m pytest -m 'not soak' $(ARGS)
+	$(PYTEST) $(SPREAD) --part $(PART) $(ARGS)
+
+test-all: setup
+	$(PYTEST) $(SPREAD) $(ARGS)
+
+durations: setup
+	$(PYTEST) --store-durations
 
 heartbeat: setup
 	$(BIN)/python -m pytest tests/escape/test_heartbeat.py $(ARGS)

@@ -3,8 +3,8 @@
 tests/durations.json has the seconds of each test that took SLOW_S or longer when `make durations` last ran;
 a test that is not in it counts as fast, and so does a new one.
 
---quick       leaves out what is in the file, and what is marked `big`.
---part K/N    runs the K-th of N parts of the tests marked `big` (slow, and rarely broken), and all others whole.
+--quick       leaves out what is in the file, and what is marked `slow`.
+--part K/N    runs the K-th of N parts of the tests marked `slow` (which rarely break, too), and all others whole.
               A test belongs to a part by a checksum of its name: it stays there when others come and go.
 
 Both say at the end what they left out, and the command that runs all of it.
@@ -28,7 +28,7 @@ SLOW_S = 0.2
 def add_options(parser):
     group = parser.getgroup("groundbox")
     group.addoption("--quick", action="store_true", help="only tests that took less than 0.2 s when last measured")
-    group.addoption("--part", metavar="K/N", type=_part, help="of tests marked `big`, only the K-th of N parts")
+    group.addoption("--part", metavar="K/N", type=_part, help="of tests marked `slow`, only the K-th of N parts")
     group.addoption("--store-durations", action="store_true", help="write tests/durations.json from this run")
 
 
@@ -40,12 +40,14 @@ def select(config, items):
     """
     if config.getoption("--quick"):
         slow = stored()
-        out = [item for item in items if item.nodeid in slow or _big(item)]
+        out = [item for item in items if item.nodeid in slow or _slow(item)]
         said = f"left out: {len(out)} slow tests; all of them: make test"
     elif config.getoption("--part"):
         part, parts = config.getoption("--part")
-        out = [item for item in items if _big(item) and part_of(item.nodeid, parts) != part]
-        said = f"left out: {len(out)} big tests, for this is part {part} of {parts} of them; all of them: make test-all"
+        out = [item for item in items if _slow(item) and part_of(item.nodeid, parts) != part]
+        said = (
+            f"left out: {len(out)} slow tests, for this is part {part} of {parts} of them; all of them: make test-all"
+        )
     else:
         return []
     gone = set(out)
@@ -85,8 +87,8 @@ def part_of(name, parts):
     return zlib.crc32(name.encode()) % parts + 1
 
 
-def _big(item):
-    return item.get_closest_marker("big") is not None
+def _slow(item):
+    return item.get_closest_marker("slow") is not None
 
 
 def _part(text):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 FOLDER = os.environ.get("GROUNDBOX_DATA", "")
 FILE = Path(FOLDER) / "pyedu-514.jsonl"
 PROGRAMS = 24

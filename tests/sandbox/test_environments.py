@@ -20,6 +20,8 @@ from groundbox.errors import EnvironmentFailed, InvalidArgument
 from groundbox.sandbox import environments
 from groundbox.sandbox.environments import build, interpreter, uv
 
+pytestmark = pytest.mark.slow
+
 LOCKS = build.LOCKS
 
 
@@ -563,7 +565,6 @@ def test_the_shipped_lock_has_a_hash_for_everything_asked_for_and_names_no_host(
     assert "--index" not in lock
 
 
-@pytest.mark.slow
 def test_a_package_from_the_configured_index(monkeypatch):
     monkeypatch.delenv("UV_OFFLINE")
     monkeypatch.delenv("UV_FIND_LINKS")
@@ -573,7 +574,6 @@ def test_a_package_from_the_configured_index(monkeypatch):
     assert _python(made, "import iniconfig; print(iniconfig.IniConfig.__name__)") == "IniConfig"
 
 
-@pytest.mark.slow
 def test_the_default_environment_is_as_it_was_built(monkeypatch):
     monkeypatch.delenv("GROUNDBOX_HOME")
     if not any(each.name == "default" for each in environments.all()):

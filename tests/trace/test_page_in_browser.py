@@ -7,6 +7,8 @@ import pytest
 from groundbox.testing.traces import CALL, body, read, written
 from groundbox.trace.html import html as page_of
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """\
 class Node:
     def __init__(self, value, after=None):

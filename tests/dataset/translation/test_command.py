@@ -13,6 +13,8 @@ from endpoint_fakes import Narrator, serving
 
 from groundbox.dataset.stages import write
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[3] / "examples" / "problems"
 KEY = "sk-of-the-test"
 LEAST = """\

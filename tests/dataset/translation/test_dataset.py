@@ -26,6 +26,8 @@ from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.verify import verify
 from groundbox.errors import InvalidArgument, SandboxLost
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[3] / "examples" / "problems"
 KILLED = Path(__file__).parents[1] / "killed_translation.py"
 FINAL = (*write.FILES, CARD)

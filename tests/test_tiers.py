@@ -1,0 +1,104 @@
+"""How the suite is cut and shared among processes (tests/tiers.py)."""
+
+import fcntl
+import importlib.util
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import tiers_for_tests as tiers
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """A folder with the conftest of these tests and one file of tests, and what pytest says of it."""
+    for name in ("conftest.py", "tiers.py"):
+        (tmp_path / name).write_text((HERE / name).read_text())
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n"
+        "def test_fast(): pass\n"
+        "def test_long(): pass\n"
+        "@pytest.mark.slow\n@pytest.mark.parametrize('n', range(20))\ndef test_marked(n): pass\n"
+        "@pytest.mark.alone\ndef test_alone(): pass\n"
+    )
+    (tmp_path / "durations.json").write_text('{"test_it.py::test_long": 3.0}\n')
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  alone\n")
+
+    def run(*options):
+        command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+
+    return run
+
+
+def test_every_slow_test_is_in_one_part_and_stays_there():
+    names = [f"tests/test_it.py::test_{n}" for n in range(1000)]
+
+    parts = [{name for name in names if tiers.part_of(name, 4) == part} for part in (1, 2, 3, 4)]
+
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert all(len(part) > 150 for part in parts)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two processes"])
+def test_quick_leaves_out_what_is_stored_or_marked_and_says_so(suite, workers):
+    said = suite("--quick", *workers)
+
+    assert "2 passed" in said
+    assert "left out: 21 slow tests; all of them: make test\n" in said
+
+
+def test_the_parts_of_the_slow_ones_add_up_to_all(suite):
+    said = [suite("--part", f"{part}/3") for part in (1, 2, 3)]
+
+    passed = [int(text.split(" passed")[0].split()[-1]) for text in said]
+    assert sum(passed) == 3 * 3 + 20
+    assert all("all of them: make test-all" in text for text in said)
+
+
+@pytest.mark.parametrize("part", ["5/4", "1"])
+def test_a_part_that_cannot_be_meant_is_refused(suite, part):
+    assert "3 passed" not in suite("--part", part)
+
+
+def test_one_that_is_alone_waits_for_the_others_and_they_for_it(tmp_path):
+    # A copy, since the locks are on its files, and those of this suite are held while its tests run.
+    for name in ("conftest.py", "tiers.py"):
+        (tmp_path / name).write_text((HERE / name).read_text())
+    spec = importlib.util.spec_from_file_location("tiers_copied", tmp_path / "tiers.py")
+    copied = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copied)
+    events = []
+
+    def one(*, alone):
+        with copied.turn(alone=alone):
+            events.append("alone" if alone else "shared")
+
+    with copied.turn(alone=False):
+        first = threading.Thread(target=one, kwargs={"alone": True})
+        first.start()
+        with open(tmp_path / "conftest.py", "rb") as door:
+            while _is_free(door):
+                time.sleep(0.01)
+        later = threading.Thread(target=one, kwargs={"alone": False})
+        later.start()
+        later.join(0.2)
+        assert events == []  # the later one does not overtake
+    first.join()
+    later.join()
+
+    assert events == ["alone", "shared"]
+
+
+def _is_free(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return True
