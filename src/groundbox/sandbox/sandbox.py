@@ -39,6 +39,7 @@ from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, restarted, trust_of, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Report
+from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
@@ -104,6 +105,7 @@ class AsyncSandbox:
         self._waive, self._hash_seed = frozenset(given.get("waive", ())), given.get("hash_seed")
         self._host_work = HostWork(given.get("databases", ()))
         self._inspect = given.get("inspect", True)
+        self._is_watched = True
         self._restart = _checked_restart(given.get("restart"))
         self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
@@ -305,9 +307,32 @@ class AsyncSandbox:
         if wall_s is not None:
             Limits(wall_s=wall_s)
             wall_s = wall_s if limits.wall_s is None else min(wall_s, limits.wall_s)
+        with watched(language, program) if self._is_watched else contextlib.nullcontext() as watch:
+            execution = await self._carried_out(
+                program, language, runtime, frame, wall_s, recorded, listener, restart=asked.restart, last=last
+            )
+            if watch is not None:
+                watch.end(execution)
+        return execution
+
+    async def _carried_out(
+        self,
+        program: languages.Program,
+        language: str,
+        runtime: languages.Runtime,
+        frame: dict[str, Any],
+        wall_s: float | None,
+        recorded: TraceOptions | None,
+        listener: Listener | None,
+        *,
+        restart: options.Restart | None,
+        last: bool,
+    ) -> Execution:
+        """One run, when its turn has come; all that it is given has been checked."""
+        limits = self.limits
         async with self._lock:
             self._check_open()
-            revived = await self._revived(asked.restart)
+            revived = await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
             loan = await self._borrow(profile, traced=recorded is not None)
             wall_s = limits.wall_s if wall_s is None else wall_s
@@ -376,7 +401,7 @@ class AsyncSandbox:
 
     def _viewer(self, profile: str, limits: Limits) -> AsyncSandbox:
         """A sandbox that sees no more than this one, from a template that runs already."""
-        return AsyncSandbox(
+        viewer = AsyncSandbox(
             limits=limits,
             environment=self._environment,
             backend=self._backend,
@@ -385,6 +410,8 @@ class AsyncSandbox:
             hash_seed=self._hash_seed,
             inspect=False,
         )
+        viewer._is_watched = False
+        return viewer
 
     async def _trace(
         self, memory: TraceMemory, program: languages.Program, report: Report, execution: Execution
