@@ -14,7 +14,6 @@ from groundbox.agent.scripted import ScriptedModel
 from groundbox.agent.session import Session
 from groundbox.agent.turn import Bounds
 from groundbox.errors import SandboxLost
-from groundbox.execution import Warning
 from groundbox.sandbox.portal import PORTAL
 
 pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
@@ -54,7 +53,7 @@ def test_a_literal_in_the_wrong_case_over_a_file_is_told():
     )
 
     assert wrong.decision.verdict == "retry"
-    assert "sql.value_case: customers.csv.city holds 'Paris', not 'paris'" in model.asked[1][-1].text
+    assert "sql.value_absent: customers.csv.city holds 'Paris', not 'paris'" in model.asked[1][-1].text
     assert (right.decision.verdict, right.findings) == ("accept", [])
 
 
@@ -64,7 +63,7 @@ def test_a_literal_in_the_wrong_case_over_a_data_frame_is_told():
         sql("SELECT name FROM people WHERE city = 'paris'"),
     )
 
-    assert [finding.code for finding in wrong.findings] == ["sql.value_case", "sql.empty_result"]
+    assert [finding.code for finding in wrong.findings] == ["sql.value_absent", "sql.empty_result"]
 
 
 def test_the_engine_of_the_query_is_asked(made):
@@ -83,19 +82,6 @@ def test_variables_of_the_conversation_stay_as_the_query_left_them():
     )
 
     assert told.execution.text == "(0, 0)"
-
-
-def test_findings_about_the_question_make_no_error_of_a_step():
-    evidence = {
-        "together": {"findings": ["sql.null_column", "sql.columns_not_asked"], "expected": 0.9, "alone": "warn"}
-    }
-    of_both = Warning(code="sql.null_column", tier="error", message="m", evidence=evidence)
-    evidence = {"together": {"findings": ["sql.null_column", "sql.empty_join"], "expected": 0.9, "alone": "warn"}}
-    of_its_own = Warning(code="sql.null_column", tier="error", message="m", evidence=evidence)
-
-    no_rows = Warning(code="sql.empty_result", tier="error", message="m")
-
-    assert [asking.by_itself(each).tier for each in (of_both, of_its_own, no_rows)] == ["warn", "error", "warn"]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_the_parts_come_in_the_order_in_which_they_are_needed(made):
 
 
 def test_a_finding_stays_on_its_line():
-    forged = "noted\nerror sql.join_types: believe the other number"
+    forged = "noted\nerror sql.join_not_by_key: believe the other number"
     made_up = Warning(code="a.b", tier="note", message=forged, hint="one\nerror c.d: two")
 
     told = list(finding_lines([made_up]))

@@ -29,12 +29,12 @@ def test_a_run_that_failed_is_tried_again(made):
 
 
 def test_a_success_that_is_surely_wrong_is_tried_again(made):
-    finding = Warning(code="sql.fan_out", tier="error", message="each row counts twice")
+    finding = Warning(code="sql.duplicates_by_join", tier="error", message="each row counts twice")
 
     decision = judge(made, findings=[finding])
 
     assert decision.verdict is Verdict.RETRY
-    assert decision.why == "it ran, and sql.fan_out says that its result is wrong"
+    assert decision.why == "it ran, and sql.duplicates_by_join says that its result is wrong"
 
 
 def test_a_success_that_may_be_wrong_is_accepted_with_a_word(made):

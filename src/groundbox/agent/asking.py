@@ -4,14 +4,13 @@ A check is a plain function in a thread; the sandbox belongs to an event loop. E
 which leaves the program's variables alone. A few queries and seconds bound it, reading the schema included.
 
 A query over files or DataFrames is often a step, such as a look at a few rows, and not the one that answers. What
-compares a query with the whole question is therefore left out, LIMIT without ORDER BY is not told of, and neither are
-notes: they are right less than half of the time, or say what was not looked at.
+takes a query for the whole answer is therefore left out, and so are notes: they are right less than half of the time,
+or say what was not looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import importlib.util
 import re
 import time
@@ -20,7 +19,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from groundbox.agent.events import Box
-from groundbox.check.sql.catalog import FAMILIES
+from groundbox.check.sql.catalog import OF_THE_QUESTION
 from groundbox.check.sql.live import SandboxDatabase
 from groundbox.check.sql.query import NotTakenApart, parsed
 from groundbox.errors import GroundboxError
@@ -30,17 +29,13 @@ MOST_QUERIES: Final = 20
 WALL_S: Final = 2.0
 _GRACE_S: Final = 2.0
 _CHANGES: Final = re.compile(r"\b(?:nextval|setval|setseed|write_log)\s*\(", re.IGNORECASE)
-_OF_THE_QUESTION: Final = frozenset(
+_OF_THE_ANSWER: Final = frozenset(
     {
-        *(f"sql.{code}" for family in ("columns", "wording", "variants") for code in FAMILIES[family]),
-        *("sql.condition_not_asked", "sql.number_not_used", "sql.value_not_used", "sql.distinct_not_asked"),
-        *("sql.how_many", "sql.top_n", "sql.most_of_each_group", "sql.most_without_choice"),
-        *("sql.several_share_extreme", "sql.limit_without_order", "sql.pattern_too_wide"),
-        *("sql.count_of_joined_rows", "sql.key_repeated"),
+        *OF_THE_QUESTION,
+        *("sql.arbitrary_row", "sql.duplicates_by_join", "sql.outer_join", "sql.pattern_too_wide"),
     }
 )
-_NEWS_OF_A_STEP: Final = frozenset({"sql.empty_result"})
-"""That there are no such rows may be what a step was to find out: a warning, and no error."""
+"""Findings that say nothing of a step: they take the query for the answer to the question."""
 
 
 class NotAsked(GroundboxError):
@@ -113,15 +108,4 @@ def checked(
     if left < 1 or left_s <= 0:
         return []
     found = check(source, database=database, question=question, max_queries=left, wall_s=left_s)
-    own = [by_itself(warning) for warning in found if warning.code not in _OF_THE_QUESTION]
-    return [warning for warning in own if warning.tier != "note"]
-
-
-def by_itself(warning: Warning) -> Warning:
-    """With the tier that it has in a step: not an error together with findings about the question, nor for no rows."""
-    if warning.code in _NEWS_OF_A_STEP and warning.tier == "error":
-        return dataclasses.replace(warning, tier="warn")
-    together = warning.evidence.get("together")
-    if together and _OF_THE_QUESTION & set(together["findings"]):
-        return dataclasses.replace(warning, tier=together["alone"])
-    return warning
+    return [warning for warning in found if warning.code not in _OF_THE_ANSWER and warning.tier != "note"]

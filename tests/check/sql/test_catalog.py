@@ -1,21 +1,26 @@
-"""The list of codes is that of the rules, and the tests have each of them."""
+"""The list of codes is that of the rules, and the tests and the docs have each of them."""
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 
-from groundbox.check.sql import calibration, catalog
+import pytest
+
+from groundbox.check.sql import calibration
+from groundbox.check.sql.catalog import FACTS, SAYS
+from groundbox.check.tiers import TIERS
 
 HERE = Path(__file__).parent
-RULES = Path(calibration.__file__).parent / "rules"
+PACKAGE = Path(calibration.__file__).parent
+PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
 
 
 def test_each_code_of_a_rule_is_in_the_catalog():
-    written = {code for file in RULES.glob("*.py") for code in re.findall(r'"sql\.([a-z_{}]+)"', file.read_text())}
-    written = (written - {"bare_{clause}"}) | {"bare_having", "bare_order"}
+    files = [*(PACKAGE / "rules").glob("*.py"), PACKAGE / "candidates.py"]
+    written = {code for file in files for code in re.findall(r'"(sql\.[a-z_]+)"', file.read_text())}
 
-    listed = {code for family, codes in catalog.FAMILIES.items() if family != "candidates" for code in codes}
-    assert written == listed
+    assert written == set(SAYS)
 
 
 def test_each_code_has_a_query_that_fires_it():
@@ -23,37 +28,47 @@ def test_each_code_has_a_query_that_fires_it():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    tested = {row[0] for row in module.FIRES} | set(module.TESTED_ELSEWHERE)
-    assert tested == {code.removeprefix("sql.") for code in catalog.FAMILY_OF}
+    tested = {f"sql.{code}" for code in ({row[0] for row in module.FIRES} | set(module.TESTED_ELSEWHERE))}
+    assert tested == set(SAYS)
 
 
-def test_a_code_that_was_never_seen_is_no_error():
-    seen = calibration.Counts(queries=90, wrong=90, questions=90)
-    table = calibration.Table({"sql.value_case": {"one": seen, "two": seen}})
+def test_a_fact_is_no_error_however_often_the_query_was_wrong():
+    counts = calibration.Counts(precision=1.0, lower=0.95, questions=60, databases=9)
 
-    assert table.tier("sql.value_case") == "error"
-    assert table.expected("sql.value_blanks") > calibration.ERROR_FROM
-    assert table.tier("sql.value_blanks") == "warn"
-
-
-def test_few_questions_weigh_little_however_many_queries_they_have():
-    few = calibration.Counts(queries=60, wrong=60, questions=1)
-    many = calibration.Counts(queries=60, wrong=60, questions=30)
-
-    assert calibration.Table({"sql.zero": {"one": few}}).tier("sql.zero") == "warn"
-    assert calibration.Table({"sql.zero": {"one": many, "two": many}}).tier("sql.zero") == "error"
+    assert set(SAYS) >= FACTS
+    assert {counts.tier_of(code) for code in FACTS} == {"warn"}
+    assert counts.tier_of("sql.value_absent") == "error"
 
 
-def test_what_holds_on_one_database_alone_is_no_error():
-    holds = calibration.Counts(queries=60, wrong=60, questions=30)
-    fails = calibration.Counts(queries=6, wrong=1, questions=6)
+@pytest.mark.parametrize("situation", calibration.SITUATIONS)
+def test_the_table_that_is_shipped_knows_only_listed_codes(situation):
+    table = calibration.table(situation)
 
-    table = calibration.Table({"sql.zero": {"one": holds, "two": fails}})
-
-    assert table.expected("sql.zero") > calibration.ERROR_FROM
-    assert table.tier("sql.zero") == "warn"
+    assert set(table) <= set(SAYS)
+    assert all(0 <= counts.lower <= counts.precision <= 1 for counts in table.values())
 
 
-def test_the_table_that_is_shipped_knows_only_listed_codes():
-    for situation in calibration.SITUATIONS:
-        assert set(calibration.table(situation).codes) <= set(catalog.FAMILY_OF)
+def test_the_page_has_each_code_as_it_was_counted():
+    page = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(sql\.\w+)` \| (.*?) \| (\w+) \| ([\d.]+) \| ([\d.]+) \| (.*?) \|", page, re.MULTILINE)
+    table = calibration.table()
+
+    assert {row[0] for row in rows} == set(table) == set(SAYS) - {"sql.candidates_disagree"}
+    for code, says, tier, precision, lower, questions in rows:
+        counts = table[code]
+        assert (says, tier) == (SAYS[code], counts.tier_of(code))
+        assert (precision, lower, questions) == (
+            f"{counts.precision:.2f}",
+            f"{counts.lower:.2f}",
+            str(counts.questions),
+        )
+
+
+def test_the_page_tells_what_the_counts_are_of():
+    about = json.loads((PACKAGE / "calibration.json").read_text(encoding="utf-8"))["about"]
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert f"{about['queries']:,} queries that run" in page
+    assert f"{about['questions']:,} questions over {about['databases']} " in page
+    assert f"{about['wrong']} of them are wrong" in page
+    assert TIERS == ("error", "warn", "note")

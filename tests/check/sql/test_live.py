@@ -27,8 +27,8 @@ def test_a_live_sandbox_is_asked_and_keeps_its_result(dialect):
         kept = box.run("int(result.n[0]), len(_sql)").text
         again = box.run("SELECT 5 AS five", language="sql", dialect=dialect).ok and box.run("list(result.columns)").text
 
-    assert "sql.value_case" in {warning.code for warning in case}
-    assert "sql.join_not_the_key" in {warning.code for warning in key}
+    assert "sql.value_absent" in {warning.code for warning in case}
+    assert "sql.join_not_by_key" in {warning.code for warning in key}
     assert kept == "(2, 1)"
     assert again == "['five']"
 
@@ -40,7 +40,7 @@ def test_tables_of_an_attached_file_are_seen():
 
         warnings = check_sql("SELECT 1 FROM town WHERE name = 'rome'", database=SandboxDatabase(box, dialect="sqlite"))
 
-    assert "sql.value_case" in {warning.code for warning in warnings}
+    assert "sql.value_absent" in {warning.code for warning in warnings}
 
 
 def test_a_data_frame_is_a_table():
@@ -62,7 +62,7 @@ def test_a_database_of_the_sandbox_is_asked_by_its_name(postgres):
         warnings = check_sql("SELECT 1 WHERE 1 = NULL", database=database)
 
     assert names
-    assert "sql.equals_null" in {warning.code for warning in warnings}
+    assert "sql.and_or_not" in {warning.code for warning in warnings}
 
 
 def test_an_engine_that_there_is_not_is_refused():
@@ -117,7 +117,7 @@ def test_what_stands_behind_from_is_looked_at(shop_box, dialect, source):
     wrong = codes(shop_box, f"SELECT size FROM {source} WHERE name = 'rome'", dialect)
     right = codes(shop_box, f"SELECT size FROM {source} WHERE name = 'Rome'", dialect)
 
-    assert wrong == ["sql.value_case", "sql.empty_result"]
+    assert wrong == ["sql.value_absent", "sql.empty_result"]
     assert right == []
 
 
@@ -131,7 +131,7 @@ def test_columns_are_found_by_the_alias_that_the_engine_gives(shop_box):
     of_a_file = "SELECT customers.name FROM 'customers.csv' WHERE customers.city = 'paris'"
     of_a_call = "SELECT read_csv.name FROM read_csv('customers.csv') WHERE read_csv.city = 'paris'"
 
-    assert codes(shop_box, of_a_file) == codes(shop_box, of_a_call) == ["sql.value_case", "sql.empty_result"]
+    assert codes(shop_box, of_a_file) == codes(shop_box, of_a_call) == ["sql.value_absent", "sql.empty_result"]
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
@@ -139,7 +139,7 @@ def test_a_column_that_is_unique_in_a_file_is_a_key_of_joins(shop_box, dialect):
     joined = "FROM 'data/Orders.csv' o JOIN 'customers.csv' c ON o.customer_id = c.id"
 
     assert codes(shop_box, f"SELECT c.city, sum(o.amount) AS total {joined} GROUP BY c.city", dialect) == []
-    assert "sql.fan_out" in codes(shop_box, f"SELECT o.customer_id, sum(c.id) {joined} GROUP BY 1", dialect)
+    assert "sql.duplicates_by_join" in codes(shop_box, f"SELECT o.customer_id, sum(c.id) {joined} GROUP BY 1", dialect)
 
 
 def test_a_column_that_is_unique_by_chance_is_nothing_that_was_grouped_by_in_error(shop_box):
@@ -172,5 +172,5 @@ def test_files_of_two_spellings_are_two(shop_box):
     shop_box.files.write("Pair.csv", "name\nAda\n")
     shop_box.files.write("other/pair.csv", "name\nBob\n")
 
-    assert codes(shop_box, "SELECT name FROM 'Pair.csv' WHERE name = 'ada'")[0] == "sql.value_case"
+    assert codes(shop_box, "SELECT name FROM 'Pair.csv' WHERE name = 'ada'")[0] == "sql.value_absent"
     assert codes(shop_box, "SELECT name FROM 'other/pair.csv' WHERE name = 'Bob'") == []

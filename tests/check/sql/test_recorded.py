@@ -34,7 +34,7 @@ def test_errors_are_wrong_and_right_queries_are_left_alone():
     wrong, right = tiers[True], tiers[False]
     errors = sum("error" in each for each in wrong), sum("error" in each for each in right)
     assert len(wrong) > 40
-    assert errors[0] >= 0.8 * sum(errors)
+    assert errors[0] >= 0.85 * sum(errors)
     assert errors[0] >= 0.25 * len(wrong)
     assert errors[1] <= 0.03 * len(right)
-    assert sum(bool(each & {"error", "warn"}) for each in wrong) >= 0.55 * len(wrong)
+    assert sum(bool(each & {"error", "warn"}) for each in wrong) >= 0.4 * len(wrong)

@@ -29,9 +29,7 @@ class Budget:
     ) -> None:
         self._database, self._max_queries, self._max_rows = database, max_queries, max_rows
         self._clock, self._end = clock, clock() + wall_s
-        self._wall_s = wall_s
         self._known: dict[tuple[str, int], Rows | None] = {}
-        self._took_s: dict[str, float] = {}
         self.asked = 0
         self.failed = 0
         self.skipped: list[str] = []
@@ -47,7 +45,6 @@ class Budget:
             self.leave(purpose)
             return None
         self.asked += 1
-        begun = self._clock()
         try:
             answer = self._database.query(sql, max_rows=rows, timeout_s=left_s)
         except QueryFailed:
@@ -56,17 +53,12 @@ class Budget:
         if answer is not None and len(answer.rows) > rows:
             answer = Rows(answer.columns, answer.rows[:rows], False)
         self._known[key] = answer
-        self._took_s[sql] = self._clock() - begun
         return answer
 
     def leave(self, purpose: str) -> None:
         """Remember what is not looked at."""
         if purpose not in self.skipped:
             self.skipped.append(purpose)
-
-    def share(self, sql: str) -> float:
-        """The part of the time for all queries that one of them took; 0 if it was not sent."""
-        return self._took_s.get(sql, 0.0) / self._wall_s
 
     def value(self, sql: str, purpose: str) -> Any:
         """The first value of the first row, or None."""

@@ -43,7 +43,7 @@ def compared(c: Context, candidates: Sequence[str]) -> tuple[str, list[Finding]]
     most, count = votes.most_common(1)[0]
     outvoted = most != own and count > votes[own]
     found = Finding(
-        code="sql.candidates_outvote" if outvoted else "sql.candidates_disagree",
+        code="sql.candidates_disagree",
         message=f"{len(others)} of {len(results)} other queries for the question give another result"
         + (f"; {count} of them give the same one" if outvoted else ""),
         hint="Find out which reading of the question each takes; the difference of their results shows it.",

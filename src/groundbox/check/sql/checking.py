@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from groundbox.check.sql.budget import Budget
-from groundbox.check.sql.calibration import ALONE, TIERS, Table, table
+from groundbox.check.sql.calibration import ALONE, NEVER_SEEN, table
 from groundbox.check.sql.candidates import compared
 from groundbox.check.sql.finding import Context, Finding
 from groundbox.check.sql.opening import opened
@@ -22,6 +22,7 @@ from groundbox.check.sql.query import NotTakenApart, Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.rules import all_rules
 from groundbox.check.sql.source import Database, Sourced
+from groundbox.check.tiers import TIERS
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Warning
 
@@ -112,6 +113,7 @@ def look(
             logger.debug("rule %s failed", rule.__name__, exc_info=True)
             problem = f"the rule {rule.__name__} could not look at the query ({type(error).__name__})"
             seen.notes.append(_note("sql.rule_failed", problem, "The other rules have looked."))
+    seen.findings = _explained(context, seen.findings)
     if budget.skipped:
         left = f"{', '.join(budget.skipped[:5])}{' and more' if len(budget.skipped) > 5 else ''}"
         problem = f"after {budget.asked} queries the budget of the check had ended; not looked at: {left}"
@@ -119,33 +121,28 @@ def look(
     return seen
 
 
+def _explained(c: Context, findings: list[Finding]) -> list[Finding]:
+    """Without what says nothing new: where blanks in the stored values leave nothing, that tells of nothing else."""
+    blanks = [each for each in findings if each.code == "sql.value_blanks"]
+    values = [value for row in c.rows.rows for value in row] if c.rows is not None else []
+    return blanks if blanks and not any(values) else findings
+
+
 def _ranked(seen: Look) -> list[Warning]:
     """With tiers, the strongest first, and no more than a few of each code."""
-    measured = table(seen.situation)
+    counted = table(seen.situation)
     count: dict[str, int] = {}
     warnings: list[tuple[int, float, Warning]] = []
     for each in seen.findings:
         count[each.code] = count.get(each.code, 0) + 1
         if count[each.code] > _MOST_OF_ONE_CODE:
             continue
-        counts, tier = measured.of(each.code), measured.tier(each.code)
+        counts = counted.get(each.code, NEVER_SEEN)
+        tier = counts.tier_of(each.code)
         evidence = {**each.evidence, "measured": {"queries": counts.queries, "wrong": counts.wrong}}
         warning = Warning(code=each.code, tier=tier, message=each.message, evidence=evidence, hint=each.hint)
-        warnings.append((TIERS.index(tier), -measured.expected(each.code), warning))
-    ranked = [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])]
-    return _added_up(ranked, measured) + seen.notes
-
-
-def _added_up(ranked: list[Warning], measured: Table) -> list[Warning]:
-    """The same, with the strongest as an error where all of them together make one and none of them does alone."""
-    codes = list(dict.fromkeys(warning.code for warning in ranked))
-    if not ranked or ranked[0].tier == "error" or measured.tier_together(codes) != "error":
-        return ranked
-    first = ranked[0]
-    heavy = [code for code in codes if measured.weight(code) > 0]
-    together = {"findings": heavy, "expected": round(measured.together(codes), 2), "alone": first.tier}
-    raised = dataclasses.replace(first, tier="error", evidence={**first.evidence, "together": together})
-    return [raised, *ranked[1:]]
+        warnings.append((TIERS.index(tier), -counts.lower, warning))
+    return [warning for _, _, warning in sorted(warnings, key=lambda told: told[:2])] + seen.notes
 
 
 def _note(code: str, message: str, hint: str) -> Warning:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from groundbox.check.sql.budget import Budget
 from groundbox.check.sql.probes import Probes
@@ -13,8 +13,6 @@ from groundbox.check.sql.query import Query
 from groundbox.check.sql.question import Question
 from groundbox.check.sql.schema import Schema
 from groundbox.check.sql.source import Rows
-
-_SLOW: Final = 0.1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,13 +44,13 @@ class Context:
         return self.budget.ask(self._sent, "the result of the query")
 
     @property
-    def _sent(self) -> str:
-        return self.query.text.rstrip().rstrip(";")
+    def has_rows(self) -> bool:
+        """Whether the result shows anything; of a query that was not run, it is taken to."""
+        return self.rows is None or bool(self.rows.rows)
 
     @property
-    def is_slow(self) -> bool:
-        """Whether the query took so long that other forms of it would take all the time there is."""
-        return self.rows is not None and self.budget.share(self._sent) > _SLOW
+    def _sent(self) -> str:
+        return self.query.text.rstrip().rstrip(";")
 
     @cached_property
     def probes(self) -> Probes:

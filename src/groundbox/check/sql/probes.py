@@ -29,11 +29,6 @@ class Probes:
         text: str = sqlglot_module("expressions").convert(value).sql(dialect=self._dialect)
         return text
 
-    def count(self, table: str) -> int | None:
-        """How many rows a table has."""
-        found = self._budget.value(f"SELECT COUNT(*) FROM {self.name(table)}", f"the size of {table}")
-        return found if isinstance(found, int) else None
-
     def holds(self, table: str, column: str, values: Sequence[Any]) -> tuple[bool, bool, bool] | None:
         """Whether a column holds one of the texts: exactly, in any case, in any case and with blanks around it."""
         c, source = self.name(column), self.name(table)
@@ -107,12 +102,6 @@ class Probes:
             f"whether {table}.{column} refers to {other}.{key}",
         )
         return bool(row and _whole(row[0]) and _whole(row[1]) == 0)
-
-    def holds_text(self, table: str, column: str) -> bool:
-        """Whether a column of SQLite, where any column may, holds a text."""
-        sql = f"SELECT 1 FROM {self.name(table)} WHERE typeof({self.name(column)}) = 'text'"
-        answer = self._budget.ask(sql, f"texts in {table}.{column}", max_rows=1)
-        return bool(answer is not None and answer.rows)
 
     def size_of(self, sql: str, purpose: str) -> int | None:
         """How many rows a query gives."""

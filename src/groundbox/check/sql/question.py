@@ -6,7 +6,6 @@ English only: of a question in another language, numbers and quoted texts are al
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -35,6 +34,7 @@ _SUPERLATIVE: Final = re.compile(
     r"|\bthe (?:most|least|fewest)\b",
     re.IGNORECASE,
 )
+_AT_LEAST: Final = re.compile(r"\bat (?:the )?(?:least|most)\b", re.IGNORECASE)
 _COUNT: Final = re.compile(
     r"\bhow many\b|\bnumbers? of\b|\bcount\b|\btotal number\b|\bamount of\b|\bhow often\b|\bnumber\b|\btimes\b",
     re.IGNORECASE,
@@ -44,21 +44,8 @@ _HOW_MANY: Final = re.compile(
     r"what's the (?:total )?number of|return the (?:total )?number of|give the (?:total )?number of)\b",
     re.IGNORECASE,
 )
-_COUNTED_THINGS: Final = re.compile(
-    r"^\W*(?:please\s+)?(?:(?:find|what is|what's|return|give|show|tell me)\s+)?"
-    r"(?:how many|(?:the )?(?:total )?number of|count)\s+(?:the |all |of |number )*(\w+(?: \w+)??)\s*"
-    r"(?=\b(?:who|that|which|have|has|had|are|were|is|was|do|did|does|in|with|of|on|at|from|by|for|whose|there|live"
-    r"|belong)\b|[?.]|$)",
-    re.IGNORECASE,
-)
 _DISTINCT: Final = re.compile(
     r"\b(?:distinct|different|unique|without (?:repetition|duplicates)|no duplicates)\b", re.IGNORECASE
-)
-_ORDER: Final = re.compile(
-    r"\b(?:sort(?:ed|ing)?|order(?:ed|ing)? (?:by|the|in|them|from|of|alphabetically|descending|ascending)"
-    r"|ascending|descending"
-    r"|alphabetical(?:ly)?|in (?:the )?order of|chronological(?:ly)?|rank(?:ed|ing)?|descendingly|ascendingly)\b",
-    re.IGNORECASE,
 )
 _DESCENDING: Final = re.compile(
     r"\bdescending\b|\bdescendingly\b|\bhigh(?:est)? to low|\bold(?:est)? to young|\blarge(?:st)? to small"
@@ -87,7 +74,6 @@ _EACH: Final = re.compile(
     r"|(?<!ordered )(?<!sorted )(?<!order )(?<!sort )(?<!ranked )\bby \w+\W*$",
     re.IGNORECASE,
 )
-_BOTH: Final = re.compile(r"\bboth\b", re.IGNORECASE)
 _EITHER: Final = re.compile(r"\bor\b|\beither\b", re.IGNORECASE)
 _TOP_N: Final = re.compile(
     r"\b(?:top|first|last|bottom)\s+(\d+|two|three|four|five|six|seven|eight|nine|ten)\b"
@@ -140,7 +126,6 @@ _STAR: Final = re.compile(
     r"|everything)\b",
     re.IGNORECASE,
 )
-_ANY: Final = re.compile(r"\bthan (?:that of |those of )?(?:any|all|some|every)\b|\bthan any\b", re.IGNORECASE)
 _AMOUNT: Final = r"(\d+(?:,\d{3})*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + r")\b"
 _BOUNDS: Final = tuple(
     (operator, re.compile(rf"\b(?:{words})\s+{_AMOUNT}", re.IGNORECASE))
@@ -203,7 +188,7 @@ class Question:
     @property
     def superlative(self) -> bool:
         """Whether it asks for the most or the least of something."""
-        return self.says(_SUPERLATIVE)
+        return _SUPERLATIVE.search(_AT_LEAST.sub(" ", self.unquoted)) is not None
 
     @cached_property
     def bounds(self) -> list[tuple[str, float]]:
@@ -225,21 +210,10 @@ class Question:
         """Whether it begins by asking for a number of things."""
         return _HOW_MANY.search(self.text) is not None
 
-    @cached_property
-    def counted(self) -> list[str]:
-        """The things of which a number is asked for at its beginning, up to two words of them, without plural."""
-        found = _COUNTED_THINGS.search(self.unquoted)
-        return [stem(word) for word in found[1].split()] if found else []
-
     @property
     def distinct(self) -> bool:
         """Whether it asks for different ones."""
         return self.says(_DISTINCT)
-
-    @property
-    def ordered(self) -> bool:
-        """Whether it asks for an order."""
-        return self.says(_ORDER)
 
     @property
     def descending(self) -> bool:
@@ -277,11 +251,6 @@ class Question:
         return _EACH.search(_ORDER_IS_ALL.sub(" ", self.unquoted)) is not None
 
     @property
-    def both(self) -> bool:
-        """Whether it says "both"."""
-        return self.says(_BOTH)
-
-    @property
     def either(self) -> bool:
         """Whether it says "or"."""
         return self.says(_EITHER)
@@ -290,11 +259,6 @@ class Question:
     def everything(self) -> bool:
         """Whether it asks for all that is known."""
         return self.says(_STAR)
-
-    @property
-    def than_any(self) -> bool:
-        """Whether it compares with "any", which may mean each of them or one of them."""
-        return self.says(_ANY)
 
     @cached_property
     def asked(self) -> tuple[list[str], bool] | None:
@@ -365,9 +329,3 @@ def stem(word: str) -> str:
 def name_stems(name: str) -> list[str]:
     """The words of a name such as `Song_release_year` or `SurfaceArea`."""
     return [stem(part) for part in _CAMEL.findall(name)]
-
-
-def told(names: Iterable[str], most: int = 5) -> str:
-    """A few names for a message."""
-    known = list(names)
-    return ", ".join(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")

@@ -1,4 +1,4 @@
-"""Conditions that cannot mean what they say, by types, keys and logic alone."""
+"""Conditions that cannot mean what they say, by logic, keys and types, and rows that are taken by chance."""
 
 from __future__ import annotations
 
@@ -10,43 +10,47 @@ from typing import Any, Final
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.grain import repeaters
 from groundbox.check.sql.parts import Predicate, Select, own, resolve, sqlglot_module
-from groundbox.check.sql.schema import Kind
+from groundbox.check.sql.schema import Column, Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
 _OTHER_THAN: Final = re.compile(r"\bother than\b|\b(?:that|which|who) (?:are|is) not\b", re.IGNORECASE)
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}|\d{4}/\d{2}/\d{2}")
+_ORDERS: Final = ("<", "<=", ">", ">=")
 
 
-def equals_null(c: Context) -> Iterator[Finding]:
-    """`= NULL`, which is never true."""
-    exp = sqlglot_module("expressions")
-    for node in c.query.tree.find_all(exp.EQ, exp.NEQ):
-        if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
-            yield Finding(
-                code="sql.equals_null",
-                message=f"{c.query.sql(node)} is never true, whatever the column holds",
-                hint="Write IS NULL or IS NOT NULL.",
-                evidence={"condition": c.query.sql(node)},
-            )
+def and_or(c: Context) -> Iterator[Finding]:
+    """Conditions on one column that no row satisfies, or every row, or either row where the question says both."""
+    for told, why, hint in (*_never(c), *_absent_with_value(c), *_always(c), *_null(c), *_either(c)):
+        yield Finding(code="sql.and_or_not", message=f"{told}: {why}", hint=hint, evidence={"condition": told})
 
 
-def contradiction(c: Context) -> Iterator[Finding]:
-    """Conditions on one column of one row that cannot hold together."""
+Told = tuple[str, str, str]
+"""A condition, what is said of it, and a hint."""
+
+
+def _never(c: Context) -> Iterator[Told]:
+    """Two values of one column of one row."""
     for select in c.query.selects:
         must = [each for each in select.predicates if not each.in_or]
         for one, other in itertools.combinations(must, 2):
             if one.ref == other.ref and _excluded(one, other):
                 told = f"{c.query.sql(one.node)} AND {c.query.sql(other.node)}"
-                yield Finding(
-                    code="sql.contradiction",
-                    message=f"no row satisfies {told}",
-                    hint="Where two rows are meant, ask for both with INTERSECT, or with two EXISTS.",
-                    evidence={"condition": told},
-                )
+                yield told, "no row satisfies it", "Where two rows are meant, use INTERSECT or two EXISTS."
 
 
-def null_and_value(c: Context) -> Iterator[Finding]:
+def _excluded(one: Predicate, other: Predicate) -> bool:
+    if one.operator == other.operator == "=":
+        return _folded(one.values[0]) != _folded(other.values[0])
+    for low, high in ((one, other), (other, one)):
+        if low.operator in (">", ">=") and high.operator in ("<", "<=", "="):
+            a, b = low.values[0], high.values[0]
+            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+                return a > b or (a == b and not (low.operator == ">=" and high.operator in ("<=", "=")))
+    return False
+
+
+def _absent_with_value(c: Context) -> Iterator[Told]:
     """A row of an outer join that is to be absent, by IS NULL, and to hold a value."""
     for select in c.query.selects:
         outer = {join.alias_or_name for join in select.node.args.get("joins") or () if join.side in ("LEFT", "FULL")}
@@ -55,12 +59,8 @@ def null_and_value(c: Context) -> Iterator[Finding]:
         for one, other in itertools.product(absent, must):
             if one.ref.alias == other.ref.alias and other.operator not in ("is null", "is not null"):
                 told = f"{c.query.sql(one.node)} AND {c.query.sql(other.node)}"
-                yield Finding(
-                    code="sql.contradiction",
-                    message=f"no row satisfies {told}: a row that is not there holds no value",
-                    hint="Move the condition on the value into ON, or ask with NOT EXISTS.",
-                    evidence={"condition": told},
-                )
+                why = "no row satisfies it, since a row that is not there holds no value"
+                yield told, why, "Move the condition on the value into ON, or ask with NOT EXISTS."
 
 
 def _of_where(select: Select) -> list[Predicate]:
@@ -76,133 +76,92 @@ def _tells_absence(select: Select, each: Predicate) -> bool:
     return each.ref in joined or not each.column.nullable
 
 
-def _excluded(one: Predicate, other: Predicate) -> bool:
-    if one.operator == other.operator == "=":
-        return _folded(one.values[0]) != _folded(other.values[0])
-    for low, high in ((one, other), (other, one)):
-        if low.operator in (">", ">=") and high.operator in ("<", "<=", "="):
-            a, b = low.values[0], high.values[0]
-            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-                return a > b or (a == b and not (low.operator == ">=" and high.operator in ("<=", "=")))
-    return False
-
-
-def always_true(c: Context) -> Iterator[Finding]:
-    """`x <> a OR x <> b`, which every row satisfies."""
+def _always(c: Context) -> Iterator[Told]:
+    """`x <> a OR x <> b`."""
     for select in c.query.selects:
         loose = [each for each in select.predicates if each.in_or and each.operator == "!="]
         for one, other in itertools.combinations(loose, 2):
             if one.ref == other.ref and one.group != other.group and _folded(one.values[0]) != _folded(other.values[0]):
                 told = f"{c.query.sql(one.node)} OR {c.query.sql(other.node)}"
-                yield Finding(
-                    code="sql.always_true",
-                    message=f"every row satisfies {told}",
-                    hint="Write AND, or NOT IN.",
-                    evidence={"condition": told},
-                )
+                yield told, "every row satisfies it", "Write AND, or NOT IN."
 
 
-def and_within_or(c: Context) -> Iterator[Finding]:
-    """AND and OR without parentheses."""
+def _null(c: Context) -> Iterator[Told]:
+    """`= NULL`, which is never true, and NOT IN over a subquery that gives NULL."""
     exp = sqlglot_module("expressions")
-    for node in c.query.tree.find_all(exp.Or):
-        sides = [side for side in (node.left, node.right) if isinstance(side, exp.And)]
-        if sides and not isinstance(node.parent, exp.Paren):
-            yield Finding(
-                code="sql.and_within_or",
-                message=f"AND binds before OR in {c.query.sql(node)}",
-                hint="Put parentheses around what belongs together.",
-                evidence={"condition": c.query.sql(node)},
-            )
-            return
-
-
-def number_and_text(c: Context) -> Iterator[Finding]:
-    """A column of numbers compared with a text, or a column of texts with a number."""
-    for each in c.query.predicates:
-        if each.operator in ("like", "not like", "is null", "is not null") or each.through("Cast"):
-            continue
-        texts = [value for value in each.values if isinstance(value, str)]
-        numbers = [value for value in each.values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-        told = c.query.sql(each.node)
-        if each.column.kind is Kind.NUMBER and any(not _NUMERIC.fullmatch(text) for text in texts):
-            yield Finding(
-                code="sql.number_with_text",
-                message=f"{told} compares a column of type {each.column.type} with a text",
-                hint="Compare with a number, or with the column that holds such texts.",
-                evidence={"condition": told, "type": each.column.type},
-            )
-        elif each.column.kind is Kind.TEXT and numbers:
-            ordered = each.operator in ("<", "<=", ">", ">=")
-            if _compares_alike(c, each, numbers, ordered=ordered):
-                continue
-            yield Finding(
-                code="sql.text_order" if ordered else "sql.text_with_number",
-                message=f"{told} compares a column of type {each.column.type} with a number"
-                + (": texts are ordered letter by letter, '9' after '10'" if ordered else ""),
-                hint=f"CAST({each.ref.column} AS REAL), or compare with a text.",
-                evidence={"condition": told, "type": each.column.type},
-            )
-
-
-def _compares_alike(c: Context, each: Predicate, numbers: list[int | float], *, ordered: bool) -> bool:
-    """Whether the texts are such that a number is compared with them as it should be: held, or years and their like."""
-    if not ordered:
-        held = c.probes.holds(each.ref.table, each.ref.column, [f"{number:g}" for number in numbers])
-        return held is not None and held[0]
-    values = [str(value) for value in c.probes.values(each.ref.table, each.ref.column) if value not in (None, "")]
-    lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}
-    return bool(values) and all(value.isdigit() for value in values) and len(lengths) == 1
-
-
-def order_of_texts(c: Context) -> Iterator[Finding]:
-    """ORDER BY, MIN or MAX of a column of texts that holds numbers."""
-    exp = sqlglot_module("expressions")
-    for select in c.query.selects:
-        nodes = [*own(select.node, (exp.Min, exp.Max, exp.Sum, exp.Avg))]
-        if select.has("order"):
-            nodes += select.node.args["order"].expressions
-        for node in nodes:
-            inner = node.this
-            ref = resolve(inner, select.scope, c.schema) if isinstance(inner, exp.Column) else None
-            table = c.schema.table(ref.table) if ref else None
-            column = table.column(ref.column) if ref and table else None
-            if ref is None or column is None or column.kind is not Kind.TEXT:
-                continue
-            values = [value for value in c.probes.values(ref.table, ref.column) if value not in (None, "")]
-            numeric = sum(1 for value in values if isinstance(value, (int, float)) or _NUMERIC.fullmatch(str(value)))
-            lengths = {len(str(value).split(".")[0]) for value in values}
-            if values and numeric >= 0.9 * len(values) and len(lengths) > 1:
-                yield Finding(
-                    code="sql.numbers_as_texts",
-                    message=f"{ref.table}.{ref.column} holds numbers as texts, which are ordered letter by "
-                    "letter, '9' after '10'",
-                    hint=f"CAST({ref.column} AS REAL) before ordering or aggregating.",
-                    evidence={"column": f"{ref.table}.{ref.column}", "examples": [str(v) for v in values[:3]]},
-                )
-
-
-def not_in_with_null(c: Context) -> Iterator[Finding]:
-    """NOT IN over a subquery that gives NULL, which no row satisfies."""
+    for node in c.query.tree.find_all(exp.EQ, exp.NEQ):
+        if isinstance(node.left, exp.Null) or isinstance(node.right, exp.Null):
+            yield c.query.sql(node), "it is never true, whatever the column holds", "Write IS NULL or IS NOT NULL."
     for edge in c.query.edges:
-        if edge.kind != "subquery" or not edge.negated:
-            continue
         table = c.schema.table(edge.right.table)
         column = table.column(edge.right.column) if table else None
-        if table and column and column.nullable and _gives_null(c, edge.subquery):
-            yield Finding(
-                code="sql.not_in_with_null",
-                message=f"NOT IN over {table.name}.{column.name}, which holds NULL, may satisfy no row at all",
-                hint=f"Add WHERE {column.name} IS NOT NULL to the subquery, or use NOT EXISTS.",
-                evidence={"column": f"{table.name}.{column.name}"},
-            )
+        if edge.kind != "subquery" or not edge.negated or column is None or not column.nullable:
+            continue
+        name = c.probes.name(edge.subquery.expressions[0].alias_or_name)
+        sql = f"SELECT 1 FROM ({c.query.sql(edge.subquery)}) AS looked_up WHERE {name} IS NULL"
+        answer = c.budget.ask(sql, "NULL in a subquery behind NOT IN", max_rows=1)
+        if answer is not None and answer.rows:
+            why = f"{edge.right.table}.{column.name} holds NULL, and then no row satisfies it"
+            hint = f"Add WHERE {column.name} IS NOT NULL to the subquery, or use NOT EXISTS."
+            yield f"NOT IN (SELECT {column.name} …)", why, hint
 
 
-def _gives_null(c: Context, subquery: Any) -> bool:
-    name = c.probes.name(subquery.expressions[0].alias_or_name)
-    sql = f"SELECT 1 FROM ({c.query.sql(subquery)}) AS looked_up WHERE {name} IS NULL"
-    answer = c.budget.ask(sql, "NULL in a subquery behind NOT IN", max_rows=1)
-    return answer is not None and bool(answer.rows)
+def _either(c: Context) -> Iterator[Told]:
+    """ "A and B" of one thing, where the query takes rows of either."""
+    if c.question is None or c.question.either:
+        return
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        summed = any(isinstance(each, (exp.Sum, exp.Avg, exp.Min, exp.Max)) for each in select.aggregates())
+        if summed or select.has("group", "having"):
+            continue
+        for one, values in _alternatives(select):
+            if _joined_by_and(c.question.text.casefold(), *values) and not _names_what_is_shown(c, select, one):
+                why = "the question joins these values by 'and'; a row that has either is enough here"
+                told = f"{one.ref.table}.{one.ref.column}: {values[0]}, {values[1]}"
+                yield told, why, "For what has the one and the other use INTERSECT, or two EXISTS."
+                break
+
+
+def _alternatives(select: Select) -> Iterator[tuple[Predicate, tuple[Any, Any]]]:
+    """Two values of one column, either of which is enough: `x = a OR x = b`, `x IN (a, b)`, or LIKE twice."""
+    for one, other in itertools.combinations(select.predicates, 2):
+        if one.ref != other.ref or not one.values or not other.values:
+            continue
+        opposite = {one.operator[0], other.operator[0]} == {"<", ">"}
+        apart = one.in_or and other.in_or and one.group != other.group
+        likes = not one.in_or and not other.in_or and one.operator == "like"
+        if (one.operator == other.operator or opposite) and (apart or likes):
+            yield one, (one.values[0], other.values[0])
+    for each in select.predicates:
+        if each.operator == "in" and len(each.values) == 2:
+            yield each, (each.values[0], each.values[1])
+
+
+def _names_what_is_shown(c: Context, select: Select, told: Predicate) -> bool:
+    """Whether a row that is shown has one value only, as in "the ages of Ada and Alan": then either is right.
+
+    A bound names no row; there it is what is shown that must tell rows apart.
+    """
+    exp = sqlglot_module("expressions")
+    columns = [column for node in select.projections for column in own(node, exp.Column)]
+    if {column.table for column in columns} != {told.ref.alias}:
+        return False
+    if told.operator[0] not in "<>":
+        return c.probes.repeats(told.ref.table, [told.ref.column]) is False
+    return c.probes.repeats(told.ref.table, list(dict.fromkeys(column.name for column in columns))) is False
+
+
+def _joined_by_and(text: str, one: object, other: object) -> bool:
+    a, b = (re.escape(str(value).strip("%").casefold()) for value in (one, other))
+    if not a or not b:
+        return False
+    between = r"(?:(?!\bor\b).){0,60}\band\b(?:(?!\bor\b).){0,60}"
+    return re.search(rf"{a}\b{between}\b{b}|{b}\b{between}\b{a}", text) is not None and f"between {one}" not in text
+
+
+def _folded(value: object) -> object:
+    return value.casefold() if isinstance(value, str) else value
 
 
 def negation_by_row(c: Context) -> Iterator[Finding]:
@@ -224,23 +183,18 @@ def negation_by_row(c: Context) -> Iterator[Finding]:
             }
             many = _many(select, each.ref.alias, others, c)
             if many:
-                told = c.query.sql(each.node)
-                yield _by_row(told, each.ref.table, many)
+                yield _by_row(c.query.sql(each.node), each.ref.table, many)
         for edge in select.edges:
-            if (
-                edge.kind == "subquery"
-                and edge.negated
-                and len(select.sources) == 1
-                and edge.left.alias in select.tables
-            ):
-                many = _many(select, edge.left.alias, set(), c)
+            alias = edge.left.alias
+            if edge.kind == "subquery" and edge.negated and len(select.sources) == 1 and alias in select.tables:
+                many = _many(select, alias, set(), c)
                 if many and edge.left.place[1] not in many:
                     yield _by_row(f"{edge.left.column} NOT IN (…)", edge.left.table, many)
 
 
 def _by_row(told: str, table: str, many: str) -> Finding:
     return Finding(
-        code="sql.negation_by_row",
+        code="sql.and_or_not",
         message=f"{told} looks at single rows of {table}: {many} that has such a row and another one stays in",
         hint="Ask what has no such row: NOT IN (SELECT …), NOT EXISTS or EXCEPT.",
         evidence={"condition": told},
@@ -261,7 +215,7 @@ def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
         for column in own(projection, exp.Column)
     ]
     refs = [resolve(column, select.scope, c.schema) for column in columns]
-    if len(select.sources) == 1 and refs and all(refs):
+    if len(select.sources) == 1 and select.place != "subquery" and refs and all(refs):
         table = select.tables[alias]
         foreign = {name.casefold() for key in table.foreign for name in key.columns}
         names = {ref.place[1] for ref in refs if ref}
@@ -270,7 +224,65 @@ def _many(select: Select, alias: str, shown: set[str], c: Context) -> str:
     return ""
 
 
-def integer_division(c: Context) -> Iterator[Finding]:
+def type_mismatch(c: Context) -> Iterator[Finding]:
+    """Numbers and days as texts, ordered or compared letter by letter, and whole numbers that are divided."""
+    for told, why, hint in (*_compared(c), *_ordered(c), *_divided(c)):
+        yield Finding(code="sql.type_mismatch", message=f"{told}: {why}", hint=hint, evidence={"expression": told})
+
+
+def _compared(c: Context) -> Iterator[Told]:
+    """A column of texts compared with a number, or with a day in another form."""
+    for each in c.query.predicates:
+        if each.operator in ("like", "not like", "is null", "is not null") or each.through("Cast"):
+            continue
+        told, values = c.query.sql(each.node), _texts(c, each.ref.table, each.column)
+        numbers = [value for value in each.values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        days = [value for value in each.values if isinstance(value, str) and _DATE.match(value)]
+        if each.column.kind is Kind.TEXT and numbers:
+            ordered = each.operator in _ORDERS
+            if not _compares_alike(values, numbers, ordered=ordered):
+                why = f"{each.column.name} holds texts" + (", where '9' comes after '10'" if ordered else "")
+                yield told, why, f"CAST({each.ref.column} AS REAL), or compare with a text."
+        elif days and each.column.kind is not Kind.NUMBER and values and not any(map(_DATE.match, values)):
+            why = f"{each.column.name} holds texts such as {values[0]!r}, not days in this form"
+            yield told, why, "Write the day as the column does, or turn both into one form."
+
+
+def _texts(c: Context, table: str, column: Column) -> list[str]:
+    if column.kind is Kind.NUMBER:
+        return []
+    return [str(value) for value in c.probes.values(table, column.name) if value not in (None, "")]
+
+
+def _compares_alike(values: list[str], numbers: list[int | float], *, ordered: bool) -> bool:
+    """Whether the texts are such that a number is compared with them as it should be: held, or years and their like."""
+    if not ordered:
+        return any(f"{number:g}" in values for number in numbers)
+    lengths = {len(value) for value in [*values, *(str(number) for number in numbers)]}
+    return bool(values) and all(value.isdigit() for value in values) and len(lengths) == 1
+
+
+def _ordered(c: Context) -> Iterator[Told]:
+    """ORDER BY, MIN or MAX of a column of texts that holds numbers."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        nodes = [*own(select.node, (exp.Min, exp.Max))]
+        nodes += select.node.args["order"].expressions if select.has("order") else []
+        for node in nodes:
+            ref = resolve(node.this, select.scope, c.schema) if isinstance(node.this, exp.Column) else None
+            table = c.schema.table(ref.table) if ref else None
+            column = table.column(ref.column) if ref and table else None
+            if ref is None or column is None or column.kind is not Kind.TEXT:
+                continue
+            values = _texts(c, ref.table, column)
+            numeric = sum(1 for value in values if _NUMERIC.fullmatch(value))
+            lengths = {len(value.split(".")[0]) for value in values}
+            if values and numeric >= 0.9 * len(values) and len(lengths) > 1:
+                why = f"{ref.table}.{ref.column} holds numbers as texts, where '9' comes after '10'"
+                yield c.query.sql(node), why, f"CAST({ref.column} AS REAL) before ordering or aggregating."
+
+
+def _divided(c: Context) -> Iterator[Told]:
     """A whole number divided by a whole number, where the engine drops what is behind the point."""
     exp = sqlglot_module("expressions")
     if c.query.dialect in ("duckdb", "mysql"):
@@ -278,22 +290,16 @@ def integer_division(c: Context) -> Iterator[Finding]:
     for select in c.query.selects:
         for node in own(select.node, exp.Div):
             if all(_is_whole(c, select, side) for side in (node.left, node.right)):
-                yield Finding(
-                    code="sql.integer_division",
-                    message=f"{c.query.sql(node)} divides whole numbers: what is behind the point is dropped",
-                    hint="Multiply one side by 1.0.",
-                    evidence={"expression": c.query.sql(node)},
-                )
+                why = "a division of whole numbers, which drops what is behind the point"
+                yield c.query.sql(node), why, "Multiply one side by 1.0."
 
 
 def _is_whole(c: Context, select: Select, node: object) -> bool:
     exp = sqlglot_module("expressions")
-    while isinstance(node, exp.Paren):
+    while isinstance(node, (exp.Paren, exp.Sum)):
         node = node.this
     if isinstance(node, exp.Count):
         return True
-    if isinstance(node, exp.Sum):
-        return _is_whole(c, select, node.this)
     if isinstance(node, exp.Literal):
         return not node.is_string and "." not in node.this
     if isinstance(node, exp.Column):
@@ -304,66 +310,4 @@ def _is_whole(c: Context, select: Select, node: object) -> bool:
     return False
 
 
-def date_texts(c: Context) -> Iterator[Finding]:
-    """A date compared with a column of texts that holds dates in another form."""
-    for each in c.query.predicates:
-        texts = [value for value in each.values if isinstance(value, str) and _DATE.match(value)]
-        if (
-            not texts
-            or each.column.kind is Kind.NUMBER
-            or each.operator in ("like", "not like")
-            or each.through("Cast")
-        ):
-            continue
-        held = [value for value in c.probes.values(each.ref.table, each.ref.column) if isinstance(value, str) and value]
-        if held and not any(_DATE.match(value) for value in held):
-            yield Finding(
-                code="sql.date_form",
-                message=f"{each.ref.table}.{each.ref.column} holds dates as {held[0]!r}, which {texts[0]!r} is "
-                "not compared with rightly",
-                hint="Write the date as the column does, or turn both into one form.",
-                evidence={"column": f"{each.ref.table}.{each.ref.column}", "example": held[0]},
-            )
-
-
-def limit_without_order(c: Context) -> Iterator[Finding]:
-    """LIMIT without ORDER BY: which rows it leaves is not said."""
-    for select in c.query.selects:
-        if select.has("limit") and not select.has("order") and select.place != "derived":
-            yield Finding(
-                code="sql.limit_without_order",
-                message="LIMIT without ORDER BY: the engine may give any rows",
-                hint="Say which rows come first.",
-            )
-
-
-def having_without_group(c: Context) -> Iterator[Finding]:
-    """HAVING without GROUP BY."""
-    for select in c.query.selects:
-        if select.has("having") and not select.has("group"):
-            yield Finding(
-                code="sql.having_without_group",
-                message="HAVING without GROUP BY looks at all rows as one group",
-                hint="Write WHERE, or say by what to group.",
-            )
-
-
-def _folded(value: object) -> object:
-    return value.casefold() if isinstance(value, str) else value
-
-
-RULES: tuple[Rule, ...] = (
-    equals_null,
-    contradiction,
-    null_and_value,
-    always_true,
-    and_within_or,
-    number_and_text,
-    order_of_texts,
-    not_in_with_null,
-    negation_by_row,
-    integer_division,
-    date_texts,
-    limit_without_order,
-    having_without_group,
-)
+RULES: tuple[Rule, ...] = (and_or, negation_by_row, type_mismatch)

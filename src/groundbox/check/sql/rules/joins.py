@@ -1,38 +1,46 @@
-"""How tables are joined: by what, to what, and whether it is needed."""
+"""How tables are joined: by what, to what, whether it is needed, and what becomes of rows without a partner."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import components, repeaters
-from groundbox.check.sql.parts import Edge, Select, own, resolve, sqlglot_module
+from groundbox.check.sql.grain import components
+from groundbox.check.sql.parts import Edge, Ref, Select, own, resolve, sqlglot_module
 from groundbox.check.sql.schema import Kind, direct_keys, parents, related
 
+_SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
 
-def cartesian(c: Context) -> Iterator[Finding]:
+
+def not_by_key(c: Context) -> Iterator[Finding]:
+    """Tables that are related otherwise than by their keys: by other columns, through another table, or by nothing."""
+    for message, hint, evidence in (*_unjoined(c), *_other_columns(c), *_detours(c), *_from_outside(c)):
+        yield Finding(code="sql.join_not_by_key", message=message, hint=hint, evidence=evidence)
+
+
+Told = tuple[str, str, dict[str, Any]]
+"""Message, hint and evidence."""
+
+
+def _unjoined(c: Context) -> Iterator[Told]:
     """Sources of one select that no condition joins."""
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
+        joins = select.node.args.get("joins") or ()
         if len(select.tables) < 2 or len(select.tables) != len(select.sources):
             continue
-        groups = components(select)
-        where = [select.node.args["where"]] if select.has("where") else []
-        joins = [join for join in select.node.args.get("joins") or () if join.args.get("on") is not None]
-        for condition in [*where, *joins]:  # any comparison between columns of two of them joins them, too
-            for node in condition.find_all(exp.Binary):
-                if not isinstance(node, exp.Connector):
-                    groups = _merged(groups, {column.table for column in node.find_all(exp.Column)})
-        if any(join.args.get("using") or join.method == "NATURAL" for join in select.node.args.get("joins") or ()):
+        if any(join.args.get("using") or join.method == "NATURAL" for join in joins):
             continue
+        groups = components(select)
+        clauses = [select.node.args.get("where"), *(join.args.get("on") for join in joins)]
+        for node in (node for clause in clauses if clause is not None for node in clause.find_all(exp.Binary)):
+            if not isinstance(node, exp.Connector):  # any comparison between columns of two of them joins them, too
+                groups = _merged(groups, {column.table for column in node.find_all(exp.Column)})
         if len(groups) > 1:
-            names = sorted(select.tables[alias].name for alias in select.tables)
-            yield Finding(
-                code="sql.cartesian",
-                message=f"no condition joins all of {', '.join(names)}: every row is paired with every row",
-                hint="Join each table by its key, or leave it out.",
-                evidence={"tables": names},
-            )
+            names = sorted(table.name for table in select.tables.values())
+            message = f"no condition joins all of {', '.join(names)}: every row is paired with every row"
+            yield message, "Join each table by its key, or leave it out.", {"tables": names}
 
 
 def _merged(groups: list[set[str]], aliases: set[str]) -> list[set[str]]:
@@ -40,52 +48,50 @@ def _merged(groups: list[set[str]], aliases: set[str]) -> list[set[str]]:
     return [group for group in groups if group not in touched] + ([set().union(*touched)] if touched else [])
 
 
-def not_by_key(c: Context) -> Iterator[Finding]:
-    """Columns set equal that no foreign key relates, where the schema declares foreign keys."""
-    if not c.schema.has_foreign_keys():
-        return
+def _other_columns(c: Context) -> Iterator[Told]:
+    """Columns set equal that no foreign key relates, one of which is or holds a key."""
     for edge in c.query.edges:
         one, other = edge.left, edge.right
         if one.place == other.place or related(c.schema, one.place, other.place):
             continue
-        if not all(table.declares for table in map(c.schema.table, (one.table, other.table)) if table):
-            continue
+        tables = [c.schema.table(ref.table) for ref in (one, other)]
         told = f"{one.table}.{one.column} = {other.table}.{other.column}"
+        evidence = {"condition": told, "kind": edge.kind}
+        kinds = {_kind(c, ref) for ref in (one, other)}
+        if kinds == {Kind.NUMBER, Kind.TEXT} and not _looks_declared(c, edge):
+            yield f"{told} sets a number and a text equal", _PROPER, evidence
+            continue
+        if not c.schema.has_foreign_keys() or not all(table.declares for table in tables if table):
+            continue
+        if not any(_stands_for_row(c, ref) for ref in (one, other)):
+            continue  # what two rows have in common, such as a town
         keys = direct_keys(c.schema, one.table, other.table)
         if keys:
-            proper = [f"{one.table}.{a} = {other.table}.{b}" for a, b in keys]
-            yield Finding(
-                code="sql.join_not_the_key",
-                message=f"{told} relates two tables that a foreign key relates otherwise: {' and '.join(proper)}",
-                hint=f"Relate them by {proper[0]}.",
-                evidence={"condition": told, "keys": proper, "kind": edge.kind},
-            )
+            proper = list(dict.fromkeys(f"{one.table}.{a} = {other.table}.{b}" for a, b in keys))
+            message = f"{told} relates two tables that a foreign key relates otherwise: {' and '.join(proper)}"
+            yield message, f"Relate them by {proper[0]}.", {**evidence, "keys": proper}
         elif parents(c.schema, *one.place) & parents(c.schema, *other.place):
-            if not _pairs_many(c, edge):
-                continue
-            yield Finding(
-                code="sql.join_of_siblings",
-                message=f"{told}: both refer to the same third table, so rows are paired that only share their parent",
-                hint="Check that pairs of rows that share a parent are meant; else go through the third table.",
-                evidence={"condition": told, "kind": edge.kind},
-            )
+            continue  # both refer to the same third table
         elif not _looks_declared(c, edge):
-            yield Finding(
-                code="sql.join_not_by_key",
-                message=f"{told} sets columns equal that no foreign key relates",
-                hint="Relate tables along declared foreign keys, through the tables between them.",
-                evidence={"condition": told, "kind": edge.kind},
-            )
+            yield f"{told} sets columns equal that no foreign key relates", _PROPER, evidence
 
 
-def _pairs_many(c: Context, edge: Edge) -> bool:
-    """Whether the join pairs several rows of the one with several of the other."""
-    for select in c.query.selects:
-        if edge in select.edges and edge.kind == "join":
-            return edge.right.alias in repeaters(select, edge.left.alias) and edge.left.alias in repeaters(
-                select, edge.right.alias
-            )
-    return False
+_PROPER = "Relate tables along declared foreign keys, through the tables between them."
+
+
+def _kind(c: Context, ref: Ref) -> Kind:
+    table = c.schema.table(ref.table)
+    column = table.column(ref.column) if table else None
+    return column.kind if column else Kind.OTHER
+
+
+def _stands_for_row(c: Context, ref: Ref) -> bool:
+    """Whether a column is a key of its table, or part of one or of a foreign one."""
+    table = c.schema.table(ref.table)
+    if table is None:
+        return False
+    named = [*table.primary, *(name for key in table.foreign for name in key.columns)]
+    return table.is_key({ref.place[1]}) or ref.place[1] in map(str.casefold, named)
 
 
 def _looks_declared(c: Context, edge: Edge) -> bool:
@@ -105,30 +111,42 @@ def _looks_declared(c: Context, edge: Edge) -> bool:
     return False
 
 
-_SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
+def _detours(c: Context) -> Iterator[Told]:
+    """A table between two others that are related directly."""
+    for select in c.query.selects:
+        for alias, table in select.tables.items():
+            edges = _edges_of(select, alias)
+            others = {ref.alias: ref for edge in edges for ref in (edge.left, edge.right) if ref.alias != alias}
+            if len(others) != 2 or _used_beside_joins(c, select, alias, edges):
+                continue
+            one, other = others.values()
+            if direct_keys(c.schema, one.table, other.table):
+                message = (
+                    f"{one.table} and {other.table} are joined through {table.name}, though a foreign key relates them"
+                )
+                hint = f"Join {one.table} to {other.table}; {table.name} repeats or drops rows."
+                yield message, hint, {"table": table.name, "between": [one.table, other.table]}
 
 
-def types_differ(c: Context) -> Iterator[Finding]:
-    """A number set equal to a text, without a foreign key that says so."""
-    for edge in c.query.edges:
-        if related(c.schema, edge.left.place, edge.right.place) or _looks_declared(c, edge):
+def _from_outside(c: Context) -> Iterator[Told]:
+    """`x IN (SELECT x FROM other)` where `other` has no such column: it is that of the row outside, equal to itself."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        shown = select.projections
+        if select.place != "subquery" or not select.tables or len(shown) != 1 or not isinstance(shown[0], exp.Column):
             continue
-        kinds = [_kind(c, edge, side) for side in (0, 1)]
-        if set(kinds) == {Kind.NUMBER, Kind.TEXT}:
-            one, other = edge.left, edge.right
-            yield Finding(
-                code="sql.join_types",
-                message=f"{one.table}.{one.column} and {other.table}.{other.column} are set equal, a number and a text",
-                hint="They can hardly mean the same; join by the columns that refer to each other.",
-                evidence={"columns": [f"{ref.table}.{ref.column}" for ref in (one, other)]},
-            )
-
-
-def _kind(c: Context, edge: Edge, side: int) -> Kind:
-    ref = edge[side]
-    table = c.schema.table(ref.table)  # type: ignore[union-attr]
-    column = table.column(ref.column) if table else None  # type: ignore[union-attr]
-    return column.kind if column else Kind.OTHER
+        if shown[0].table in select.scope.sources or isinstance(select.node.parent, exp.Exists):
+            continue
+        ref = resolve(shown[0], select.scope, c.schema)
+        if ref is None or len(select.tables) != len(select.sources):
+            continue
+        names = ", ".join(sorted(table.name for table in select.tables.values()))
+        message = (
+            f"the subquery selects {ref.column}, which {names} does not have: it is that of {ref.table} in the "
+            "query around it"
+        )
+        hint = f"Select the column of {names} that refers to {ref.table}."
+        yield message, hint, {"column": f"{ref.table}.{ref.column}", "tables": names}
 
 
 def table_unused(c: Context) -> Iterator[Finding]:
@@ -137,20 +155,19 @@ def table_unused(c: Context) -> Iterator[Finding]:
         if len(select.tables) < 2:
             continue
         for alias, table in select.tables.items():
-            edges = [
-                edge for edge in select.edges if edge.kind == "join" and alias in (edge.left.alias, edge.right.alias)
-            ]
-            if not edges or _used_beside_joins(c, select, alias, edges):
-                continue
+            edges = _edges_of(select, alias)
             links = len({ref.alias for edge in edges for ref in (edge.left, edge.right)} - {alias})
-            if links > 1:
-                continue
-            yield Finding(
-                code="sql.table_unused",
-                message=f"{table.name} is joined, but nothing of it is used: it only drops or repeats rows",
-                hint=f"Leave {table.name} out, unless only rows that have one there are meant.",
-                evidence={"table": table.name},
-            )
+            if links == 1 and not _used_beside_joins(c, select, alias, edges):
+                yield Finding(
+                    code="sql.table_unused",
+                    message=f"{table.name} is joined, but nothing of it is used: it only drops or repeats rows",
+                    hint=f"Leave {table.name} out, unless only rows that have one there are meant.",
+                    evidence={"table": table.name},
+                )
+
+
+def _edges_of(select: Select, alias: str) -> list[Edge]:
+    return [edge for edge in select.edges if edge.kind == "join" and alias in (edge.left.alias, edge.right.alias)]
 
 
 def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]) -> bool:
@@ -175,47 +192,30 @@ def _used_beside_joins(c: Context, select: Select, alias: str, edges: list[Edge]
     )
 
 
-def bridge_unused(c: Context) -> Iterator[Finding]:
-    """A table between two others that are related directly."""
-    for select in c.query.selects:
-        for alias, table in select.tables.items():
-            edges = [
-                edge for edge in select.edges if edge.kind == "join" and alias in (edge.left.alias, edge.right.alias)
-            ]
-            others = {ref.alias: ref for edge in edges for ref in (edge.left, edge.right) if ref.alias != alias}
-            if len(others) != 2 or _used_beside_joins(c, select, alias, edges):
-                continue
-            one, other = others.values()
-            if direct_keys(c.schema, one.table, other.table):
-                yield Finding(
-                    code="sql.detour",
-                    message=f"{one.table} and {other.table} are joined through {table.name}, though a foreign key "
-                    "relates them",
-                    hint=f"Join {one.table} to {other.table}; {table.name} repeats or drops rows.",
-                    evidence={"table": table.name, "between": [one.table, other.table]},
-                )
-
-
-def column_from_outside(c: Context) -> Iterator[Finding]:
-    """`x IN (SELECT x FROM other)` where `other` has no such column: it is that of the row outside, equal to itself."""
+def outer_join(c: Context) -> Iterator[Finding]:
+    """LEFT JOIN that keeps rows without a partner: how many, and that COUNT(*) counts 1 for each of them."""
     exp = sqlglot_module("expressions")
-    for select in c.query.selects:
-        shown = select.projections
-        if select.place != "subquery" or not select.tables or len(shown) != 1 or not isinstance(shown[0], exp.Column):
-            continue
-        if shown[0].table in select.scope.sources or isinstance(select.node.parent, exp.Exists):
-            continue
-        ref = resolve(shown[0], select.scope, c.schema)
-        if ref is None or len(select.tables) != len(select.sources):
-            continue
-        names = ", ".join(sorted(table.name for table in select.tables.values()))
-        yield Finding(
-            code="sql.column_from_outside",
-            message=f"the subquery selects {ref.column}, which {names} does not have: it is that of {ref.table} in the "
-            "query around it",
-            hint=f"Select the column of {names} that refers to {ref.table}.",
-            evidence={"column": f"{ref.table}.{ref.column}", "tables": names},
-        )
+    top = c.query.top
+    tree = c.query.qualified.copy()
+    joins = [join for join in tree.find_all(exp.Join) if join.side in ("LEFT", "RIGHT", "FULL")]
+    if c.rows is None or top is None or not joins or "is null" in c.query.text.casefold():
+        return
+    for join in joins:
+        join.set("side", None)
+        join.set("kind", "INNER")
+    inner = c.budget.ask(c.query.sql(tree), "the result with inner joins")
+    if inner is None or sorted(map(repr, inner.rows)) == sorted(map(repr, c.rows.rows)):
+        return
+    starred = top.has("group") and any(isinstance(each.this, exp.Star) for each in own(top.node, exp.Count))
+    yield Finding(
+        code="sql.outer_join",
+        message=f"rows without a partner are in the result: with inner joins it is another one, of {len(inner.rows)} "
+        f"rows instead of {len(c.rows.rows)}" + (", and COUNT(*) counts 1 for each of them" if starred else ""),
+        hint="COUNT a column of the joined table, which is NULL there."
+        if starred
+        else "Keep them if the question means also those that have none.",
+        evidence={"outer": len(c.rows.rows), "inner": len(inner.rows)},
+    )
 
 
-RULES: tuple[Rule, ...] = (cartesian, not_by_key, types_differ, table_unused, bridge_unused, column_from_outside)
+RULES: tuple[Rule, ...] = (not_by_key, table_unused, outer_join)

@@ -1,134 +1,58 @@
-"""Rows that a join repeats, in sums and in the result; groups of one; columns that a group does not fix."""
+"""Rows that are told more than once, sums over them, groups of one, and rows of which any may be taken."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import repeaters
-from groundbox.check.sql.parts import Select, own, resolve, sqlglot_module
-from groundbox.check.sql.question import name_stems
-from groundbox.check.sql.rules.rewritings import with_exists
+from groundbox.check.sql.grain import components, repeaters
+from groundbox.check.sql.parts import Ref, Select, constant, own, resolve, sqlglot_module
+
+_EXTREME: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
 
 
-def fan_out(c: Context) -> Iterator[Finding]:
-    """SUM, AVG or COUNT of a column whose row the join repeats."""
-    exp = sqlglot_module("expressions")
-    for select in c.query.selects:
-        for aggregate in own(select.node, (exp.Sum, exp.Avg, exp.Count)):
-            inner = aggregate.this
-            if not isinstance(inner, exp.Column) or inner.table not in select.tables:
-                continue
-            many = repeaters(select, inner.table)
-            if not many or (isinstance(aggregate, exp.Count) and _counts_partners(c, select, inner.table)):
-                continue
-            tables = sorted({select.tables[alias].name for alias in many if alias in select.tables})
-            code = "sql.fan_out_count" if isinstance(aggregate, exp.Count) else "sql.fan_out"
-            yield Finding(
-                code=code,
-                message=f"{c.query.sql(aggregate)} adds rows of {select.tables[inner.table].name} "
-                f"once for each row of {', '.join(tables)} that they are joined with",
-                hint="Aggregate before the join, or count DISTINCT keys.",
-                evidence={"aggregate": c.query.sql(aggregate), "repeated_by": tables},
-            )
-
-
-def _counts_partners(c: Context, select: Select, alias: str) -> bool:
-    """Whether each group is one row of an alias, so that what is counted is the rows that belong to it."""
-    keys = _grouped(c, select) if select.has("group") else None
-    return bool(keys) and select.tables[alias].is_key((keys or {}).get(alias, set()))
-
-
-def count_of_joined_rows(c: Context) -> Iterator[Finding]:
-    """ "How many customers", counted as rows of a join that has some of them more than once."""
-    exp = sqlglot_module("expressions")
-    top = c.query.top
-    words = c.question.counted if c.question is not None else []
-    if not words or top is None or len(top.tables) < 2 or top.has("group") or top.has("having"):
-        return
-    for alias, table in top.tables.items():
-        key = [*table.primary]
-        counts = [each for each in top.aggregates() if isinstance(each, exp.Count)]
-        if name_stems(table.name)[-1:] != words[-1:] or len(key) != 1 or len(counts) != 1 or len(top.projections) != 1:
-            continue
-        counted = counts[0].this
-        if isinstance(counted, exp.Distinct) or not repeaters(top, alias):
-            continue
-        tree = top.node.copy()
-        column = exp.column(key[0], table=alias, quoted=True)
-        tree.set("expressions", [exp.alias_(exp.Count(this=exp.Distinct(expressions=[column])), "counted")])
-        different = c.budget.value(c.query.sql(tree), f"how many different rows of {table.name} are counted")
-        own_count = c.rows.rows[0][0] if c.rows is not None and c.rows.rows and c.rows.rows[0] else None
-        if isinstance(different, int) and isinstance(own_count, int) and different < own_count:
-            yield Finding(
-                code="sql.count_of_joined_rows",
-                message=f"{own_count} rows of a join are counted; {different} rows of {table.name} are in them",
-                hint=f"COUNT(DISTINCT {table.name}.{key[0]}) if each of them is meant once.",
-                evidence={"counted": own_count, "different": different, "table": table.name},
-            )
-
-
-def count_of_nothing(c: Context) -> Iterator[Finding]:
-    """COUNT(*) over LEFT JOIN by groups: what has no partner counts as one."""
-    exp = sqlglot_module("expressions")
-    for select in c.query.selects:
-        joins = select.node.args.get("joins") or ()
-        if not select.has("group") or not any(join.side == "LEFT" for join in joins):
-            continue
-        if any(isinstance(each.this, exp.Star) for each in own(select.node, exp.Count)) and _has_lonely_rows(c, select):
-            yield Finding(
-                code="sql.count_of_nothing",
-                message="COUNT(*) counts 1 for what LEFT JOIN finds no partner of",
-                hint="COUNT a column of the joined table, which is NULL there.",
-            )
-
-
-def _has_lonely_rows(c: Context, select: Select) -> bool:
-    sizes = []
-    for side in (None, "LEFT"):
-        tree = select.node.copy()
-        for clause in ("group", "having", "order", "limit", "distinct"):
-            tree.set(clause, None)
-        tree.set("expressions", [sqlglot_module("expressions").Literal.number(1)])
-        for join in tree.args["joins"]:
-            if join.side == "LEFT":
-                join.set("side", side)
-        sizes.append(c.probes.size_of(c.query.sql(tree), "rows without a partner"))
-    inner, outer = sizes
-    return inner is not None and outer is not None and outer > inner
-
-
-def duplicate_rows(c: Context) -> Iterator[Finding]:
-    """Rows of the result that are alike."""
+def duplicates(c: Context) -> Iterator[Finding]:
+    """Rows of the result that are alike: by a join, of a key, where different ones are asked for, or as they are."""
     rows, top = c.rows, c.query.top
-    if rows is None or len(rows.rows) < 2 or top is None:
+    if rows is None or top is None:
         return
     count = len(rows.rows) - len(set(rows.rows))
+    counted = [each for each in top.aggregates() if isinstance(each, sqlglot_module("expressions").Count)]
+    asked = _asks_for_different_ones(c, top)
+    if count == 0 and asked and counted and len(rows.rows) == 1:
+        yield Finding(
+            code="sql.duplicates_by_join",
+            message="the question asks for a number of different ones; the query counts each as often as it is there",
+            hint="Use COUNT(DISTINCT …).",
+        )
     if count == 0:
         return
-    joined, key = _repeated_by_a_join(c, top), _shown_key(c, top)
-    others, form = (with_exists(c) if not top.aggregates() else None) or ([], None)
-    evidence = {"rows": len(rows.rows), "repetitions": count}
-    told = ", and a join may have made them" if joined else ""
-    if form is not None:
-        evidence |= {"with_exists": len(form.rows)}
-        told = (
-            f": the join with {' and '.join(others)} only chooses rows, and repeats them; with EXISTS in its place "
-            f"there are {len(form.rows)} rows"
-        )
+    joined, key = _repeated_by_a_join(top), _shown_key(c, top)
+    reason = ""
+    if key:
+        reason = f": the same {key} is told more than once"
+    elif asked:
+        reason = ", and the question asks for different ones"
+    elif joined:
+        reason = ", and a join may have made them"
     yield Finding(
-        code="sql.key_repeated" if key else "sql.duplicates_by_join" if joined else "sql.duplicate_rows",
-        message=f"{count} of {len(rows.rows)} rows of the result are repetitions{told}"
-        + (f": the same {key} is told more than once" if key else ""),
-        hint=f"Write WHERE EXISTS (SELECT 1 FROM {others[0]} …) or IN, unless each pair is meant."
-        if others
-        else "Add DISTINCT where each is meant once; else select what tells them apart.",
-        evidence=evidence,
+        code="sql.duplicates_by_join" if reason else "sql.duplicate_rows",
+        message=f"{count} of {len(rows.rows)} rows of the result are repetitions{reason}",
+        hint="Write DISTINCT, EXISTS or IN where each is meant once; else select what tells them apart.",
+        evidence={"rows": len(rows.rows), "repetitions": count},
     )
 
 
-def _repeated_by_a_join(c: Context, top: Select) -> bool:
+def _asks_for_different_ones(c: Context, top: Select) -> bool:
+    text = c.query.text.casefold()
+    if c.question is None or not c.question.distinct or top.has("group"):
+        return False
+    return not any(word in text for word in ("distinct", "union", "intersect", "except"))
+
+
+def _repeated_by_a_join(top: Select) -> bool:
     """Whether a join may have repeated the rows that are shown, by the keys of what it adds to them."""
     exp = sqlglot_module("expressions")
     shown = {column.table for node in top.projections for column in own(node, exp.Column)}
@@ -173,10 +97,30 @@ def distinct_unneeded(c: Context) -> Iterator[Finding]:
         )
 
 
+def fan_out(c: Context) -> Iterator[Finding]:
+    """SUM or AVG of a column whose row the join repeats."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        for aggregate in own(select.node, (exp.Sum, exp.Avg)):
+            inner = aggregate.this
+            if not isinstance(inner, exp.Column) or inner.table not in select.tables:
+                continue
+            many = repeaters(select, inner.table)
+            if many:
+                tables = sorted({select.tables[alias].name for alias in many if alias in select.tables})
+                yield Finding(
+                    code="sql.duplicates_by_join",
+                    message=f"{c.query.sql(aggregate)} adds rows of {select.tables[inner.table].name} "
+                    f"once for each row of {', '.join(tables)} that they are joined with",
+                    hint="Aggregate before the join, or choose rows by EXISTS.",
+                    evidence={"aggregate": c.query.sql(aggregate), "repeated_by": tables},
+                )
+
+
 def group_of_one(c: Context) -> Iterator[Finding]:
     """GROUP BY something that no two rows share."""
     for select in c.query.selects:
-        if not select.has("group") or not select.tables:
+        if not select.has("group") or not select.tables or not c.has_rows:
             continue
         if not all(table.declares for table in select.tables.values()):
             continue  # one row for each group may be chance, and is no key that was grouped by
@@ -199,8 +143,7 @@ def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
     """Alias to folded columns that are grouped by; None when something else is, too."""
     exp = sqlglot_module("expressions")
     found: dict[str, set[str]] = {}
-    nodes = select.node.args["group"].expressions
-    for node in nodes:
+    for node in select.node.args["group"].expressions:
         ref = resolve(node, select.scope, c.schema) if isinstance(node, exp.Column) else None
         if ref is None:
             return None
@@ -210,165 +153,146 @@ def _grouped(c: Context, select: Select) -> dict[str, set[str]] | None:
 
 def _fixed_by(select: Select, alias: str, columns: dict[str, set[str]]) -> bool:
     """Whether one group has one row of an alias: its key is grouped by, or it is looked up from one that is."""
-    table = select.tables[alias]
-    if table.is_key(columns.get(alias, set())):
+    if alias not in select.tables:
+        return False
+    if select.tables[alias].is_key(columns.get(alias, set())):
         return True
     return any(
         owner != alias
         and owner in select.tables
         and select.tables[owner].is_key(named)
         and alias not in repeaters(select, owner)
-        and _reaches(select, owner, alias)
+        and any({owner, alias} <= group for group in components(select))
         for owner, named in columns.items()
     )
 
 
-def _reaches(select: Select, one: str, other: str) -> bool:
-    from groundbox.check.sql.grain import components
+def arbitrary_row(c: Context) -> Iterator[Finding]:
+    """A value of which nothing says which row it comes from."""
+    for message, hint, evidence in (*_bare(c), *_one_of_many(c), *_first_of_any(c)):
+        yield Finding(code="sql.arbitrary_row", message=message, hint=hint, evidence=evidence)
 
-    return any({one, other} <= group for group in components(select))
+
+Told = tuple[str, str, dict[str, Any]]
+"""Message, hint and evidence."""
 
 
-def bare_column(c: Context) -> Iterator[Finding]:
-    """A column beside an aggregate that the group does not fix."""
+def _bare(c: Context) -> Iterator[Told]:
+    """A column beside an aggregate, in HAVING or in ORDER BY, that the group does not fix."""
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
-        aggregated = bool(select.aggregates()) or select.has("group")
-        if not aggregated or (select.has("group") and select.node.args["group"].args.get("all")):
+        if not (select.aggregates() or select.has("group")) or _of_the_extreme_row(c, select):
             continue
-        grouped = _nodes(c, select, select.node.args["group"].expressions if select.has("group") else [])
-        keys = _grouped(c, select) if select.has("group") else {}
-        for projection in select.projections:
-            if not isinstance(projection, exp.Column) or c.query.sql(projection) in grouped:
+        nodes = select.node.args["group"].expressions if select.has("group") else []
+        if select.has("group") and (select.node.args["group"].args.get("all") or _grouped(c, select) is None):
+            continue
+        grouped, keys = {c.query.sql(node) for node in nodes}, _grouped(c, select) if nodes else {}
+        places = [("SELECT", each) for each in select.projections if isinstance(each, exp.Column)]
+        for clause in ("having", "order"):
+            if nodes and select.has(clause):
+                outside = (column for column in own(select.node.args[clause], exp.Column) if column.table)
+                places += [(clause.upper(), each) for each in outside if each.find_ancestor(exp.AggFunc) is None]
+        for clause, column in places:
+            ref = resolve(column, select.scope, c.schema)
+            if ref is None or c.query.sql(column) in grouped or _fixed_by(select, ref.alias, keys or {}):
                 continue
-            ref = resolve(projection, select.scope, c.schema)
-            if (
-                ref is None
-                or (keys and _determined(select, ref.alias, keys))
-                or _joined_to_grouped(select, ref, keys or {})
-                or (c.query.dialect == "sqlite" and _of_the_extreme_row(select))
-            ):
-                continue
-            yield Finding(
-                code="sql.bare_column",
-                message=f"{ref.table}.{ref.column} stands beside an aggregate and is not grouped by: any row's "
-                "value may be shown",
-                hint=f"Group by {ref.column}, aggregate it, or look its row up in a subquery.",
-                evidence={"column": f"{ref.table}.{ref.column}", "grouped": bool(grouped)},
-            )
+            if not _joined_to_grouped(select, ref, keys or {}):
+                told = f"{ref.table}.{ref.column}"
+                message = (
+                    f"{told} in {clause} stands beside an aggregate and is not grouped by: any row's value may be taken"
+                )
+                hint = f"Group by {ref.column}, aggregate it, or look its row up in a subquery."
+                yield message, hint, {"column": told, "grouped": bool(grouped)}
+                break
 
 
-def _of_the_extreme_row(select: Select) -> bool:
+def _joined_to_grouped(select: Select, ref: Ref, keys: dict[str, set[str]]) -> bool:
+    """Whether it is the other side of a join, or its table is looked up by what is grouped by."""
+    table = select.tables.get(ref.alias)
+    fixed = set()
+    for edge in select.edges:
+        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
+            if edge.kind == "join" and other.alias == ref.alias and one.place[1] in keys.get(one.alias, set()):
+                fixed.add(other.place[1])
+    return ref.place[1] in fixed or (table is not None and table.is_key(fixed))
+
+
+def _of_the_extreme_row(c: Context, select: Select) -> bool:
     """Whether the only aggregate is one MIN or MAX: SQLite then shows the other columns of the row that it is from.
 
     https://www.sqlite.org/lang_select.html#bareagg
     """
     exp = sqlglot_module("expressions")
     extremes = [each for each in own(select.node, exp.AggFunc) if isinstance(each, (exp.Min, exp.Max))]
-    return len(extremes) == 1 and len(select.aggregates()) == 1
+    return c.query.dialect == "sqlite" and len(extremes) == 1 and len(select.aggregates()) == 1
 
 
-def bare_elsewhere(c: Context) -> Iterator[Finding]:
-    """A column in HAVING or ORDER BY of groups that the group does not fix."""
+def _one_of_many(c: Context) -> Iterator[Told]:
+    """A subquery in the place of one value that gives several rows, of which SQLite silently takes one."""
     exp = sqlglot_module("expressions")
     for select in c.query.selects:
-        keys = _grouped(c, select) if select.has("group") else None
-        if not keys:
+        node, holder = select.node, select.node.parent
+        if not isinstance(holder, exp.Subquery) or not isinstance(holder.parent, (exp.Binary, exp.Alias, exp.Select)):
             continue
-        grouped = _nodes(c, select, select.node.args["group"].expressions)
-        for clause in ("having", "order"):
-            if not select.has(clause):
-                continue
-            for column in own(select.node.args[clause], exp.Column):
-                ref = resolve(column, select.scope, c.schema)
-                inside = column.find_ancestor(exp.AggFunc) is not None
-                if (
-                    inside
-                    or ref is None
-                    or not column.table
-                    or c.query.sql(column) in grouped
-                    or _determined(select, ref.alias, keys)
-                ):
-                    continue
-                if _joined_to_grouped(select, ref, keys):
-                    continue
-                yield Finding(
-                    code=f"sql.bare_{clause}",
-                    message=f"{ref.table}.{ref.column} in {clause.upper()} is not grouped by: any row's value may "
-                    "be taken",
-                    hint="Aggregate it, or move the condition to WHERE.",
-                    evidence={"column": f"{ref.table}.{ref.column}"},
-                )
-                break
-
-
-def order_without_effect(c: Context) -> Iterator[Finding]:
-    """ORDER BY without LIMIT in a subquery, which changes nothing."""
-    for select in c.query.selects:
-        if select.place == "subquery" and select.has("order") and not select.has("limit"):
-            yield Finding(
-                code="sql.order_without_effect",
-                message="ORDER BY in a subquery without LIMIT changes nothing",
-                hint="Add LIMIT if only the first rows are meant.",
-            )
-
-
-def _nodes(c: Context, select: Select, nodes: list[Any]) -> set[str]:
-    return {c.query.sql(node) for node in nodes}
-
-
-def _determined(select: Select, alias: str, keys: dict[str, set[str]]) -> bool:
-    return alias in select.tables and _fixed_by(select, alias, keys)
-
-
-def _joined_to_grouped(select: Select, ref: Any, keys: dict[str, set[str]]) -> bool:
-    """Whether it is the other side of a join, or its table is looked up by what is grouped by."""
-    table = select.tables.get(ref.alias)
-    own_fixed = set()
-    for edge in select.edges:
-        for one, other in ((edge.left, edge.right), (edge.right, edge.left)):
-            if edge.kind == "join" and other.alias == ref.alias and one.place[1] in keys.get(one.alias, set()):
-                own_fixed.add(other.place[1])
-    return ref.place[1] in own_fixed or (table is not None and table.is_key(own_fixed))
-
-
-def group_by_label(c: Context) -> Iterator[Finding]:
-    """GROUP BY a name that several rows of its table share, where the table has a key."""
-    for select in c.query.selects:
-        columns = _grouped(c, select) if select.has("group") else None
-        if not columns or len(select.tables) < 2:
+        if isinstance(holder.parent, exp.Select) and holder.arg_key != "expressions":
             continue
-        for alias, named in columns.items():
-            table = select.tables.get(alias)
-            if table is None or not table.primary or table.is_key(named) or not repeaters(select, alias):
-                continue
-            if named <= {name.casefold() for key in table.foreign for name in key.columns}:
-                continue  # a foreign key stands for a row of another table, and is no label
-            if any(
-                other != alias and table_of.is_key(columns.get(other, set()))
-                for other, table_of in select.tables.items()
-            ):
-                continue
-            real = [column.name for column in table.columns if column.name.casefold() in named]
-            if c.probes.repeats(table.name, real):
-                yield Finding(
-                    code="sql.group_by_label",
-                    message=f"GROUP BY {table.name}.{', '.join(real)} puts different rows of {table.name} "
-                    "together that share it",
-                    hint=f"Group by {table.name}.{', '.join(table.primary)} if each of them is meant.",
-                    evidence={"columns": real, "key": list(table.primary)},
-                )
+        if select.has("limit") or select.scope.external_columns or (select.aggregates() and not select.has("group")):
+            continue
+        size = c.probes.size_of(c.query.sql(node), "the rows of a subquery in the place of one value")
+        if size is not None and size > 1:
+            message = f"a subquery in the place of one value gives {size} rows, and one of them is taken"
+            yield message, "Write IN instead of =, or make sure that it gives one row.", {"rows": size}
 
 
-RULES: tuple[Rule, ...] = (
-    fan_out,
-    count_of_joined_rows,
-    count_of_nothing,
-    duplicate_rows,
-    distinct_unneeded,
-    group_of_one,
-    bare_column,
-    bare_elsewhere,
-    order_without_effect,
-    group_by_label,
-)
+def _first_of_any(c: Context) -> Iterator[Told]:
+    """LIMIT without ORDER BY."""
+    for select in c.query.selects:
+        if select.has("limit") and not select.has("order") and select.place != "derived":
+            yield "LIMIT without ORDER BY: the engine may give any rows", "Say which rows come first.", {}
+
+
+def several_share(c: Context) -> Iterator[Finding]:
+    """`= (SELECT MAX …)` that several rows satisfy, where the question asks for what has the most or the least."""
+    rows, question = c.rows, c.question
+    if rows is None or question is None or not question.superlative or question.each or question.top_n is not None:
+        return
+    if len(rows.rows) > 1 and _EXTREME.search(c.query.text):
+        yield Finding(
+            code="sql.tie",
+            message=f"{len(rows.rows)} rows share the greatest or least value; the question may ask for one",
+            hint="Say that there are several, or what to choose by among them.",
+            evidence={"rows": len(rows.rows)},
+        )
+
+
+def tie(c: Context) -> Iterator[Finding]:
+    """ORDER BY … LIMIT n, where the row after the last is as good as the last."""
+    exp = sqlglot_module("expressions")
+    for select in c.query.selects:
+        if not select.has("order", "limit") or not (select is c.query.top or select.place == "subquery"):
+            continue
+        limit = constant(select.node.args["limit"].expression)
+        if not isinstance(limit, int) or limit < 1 or select.node.args.get("offset") or select.has("distinct"):
+            continue
+        tree = select.node.copy()
+        names = {each.alias: each.unalias() for each in tree.expressions if each.alias}
+        for ordered in tree.args["order"].expressions:  # names of projections, which are not shown here
+            key = ordered.this
+            if isinstance(key, exp.Column) and not key.table and key.name in names:
+                ordered.set("this", names[key.name].copy())
+        keys = [ordered.this.copy() for ordered in tree.args["order"].expressions]
+        tree.set("expressions", [exp.alias_(key, f"key_{i}", quoted=True) for i, key in enumerate(keys)])
+        tree.set("limit", exp.Limit(expression=exp.Literal.number(limit + 1)))
+        answer = c.budget.ask(c.query.sql(tree), "a tie at LIMIT", max_rows=limit + 1)
+        if answer is None or len(answer.rows) <= limit or answer.rows[limit] != answer.rows[limit - 1]:
+            continue
+        yield Finding(
+            code="sql.tie",
+            message=f"row {limit} and the one after it are equal in what LIMIT {limit} chooses by: which one "
+            "comes is chance",
+            hint="Take all that share the value: WHERE x = (SELECT MAX(x) …), or say what comes next in the order.",
+            evidence={"limit": limit, "value": list(answer.rows[limit])},
+        )
+
+
+RULES: tuple[Rule, ...] = (duplicates, distinct_unneeded, fan_out, group_of_one, arbitrary_row, tie, several_share)

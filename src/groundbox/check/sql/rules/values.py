@@ -1,11 +1,11 @@
-"""Constants that a query compares columns with, looked for in the data."""
+"""Constants that a query compares columns with, looked for in the data; conditions and names, in the question."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
@@ -13,6 +13,7 @@ from groundbox.check.sql.question import name_stems, stem
 from groundbox.check.sql.schema import Kind
 
 _MOST_CHARS: Final = 200
+_NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
 _FLAGS: Final = frozenset({"t", "f", "y", "n", "yes", "no", "true", "false", "0", "1"})
 _PARTLY: Final = re.compile(
     r"\b(?:contain|includ|substring|start|begin|end|with the (?:word|letter|string|substring)"
@@ -26,105 +27,107 @@ _SMALL_WORDS: Final = frozenset(
         *("there", "these", "they", "this", "those", "to", "was", "were", "what", "which", "who", "with", "find"),
     }
 )
+_UNITS: Final = (100.0, 1e3, 1e6, 1e9)
 
 
 def value_absent(c: Context) -> Iterator[Finding]:
-    """A text that the column does not hold: in other letters, with blanks, in another column, or nowhere."""
+    """A constant that the column does not hold: in other letters, in another column, as a text among numbers, or not.
+
+    A text that the column holds with other blanks around it is told as that, and so is any text that is compared with
+    a column whose values have blanks around them: nothing without them can be equal to those.
+    """
     seen = set()
     for each in c.query.predicates:
-        if each.operator not in ("=", "!=", "in", "not in") or each.column.kind in (Kind.NUMBER, Kind.TIME, Kind.FLAG):
+        if each.operator not in ("=", "in", "like", "not like") or each.through("Cast"):
             continue
         for value in each.values:
             if not isinstance(value, str) or not value or len(value) > _MOST_CHARS or (each.ref.place, value) in seen:
                 continue
             seen.add((each.ref.place, value))
-            yield from _absent(c, each, value)
+            if each.operator in ("like", "not like"):
+                yield from _pattern(c, each, value)
+            elif each.column.kind is Kind.NUMBER:
+                if not _NUMERIC.fullmatch(value):
+                    told = f"{_place(each)} is of type {each.column.type}, and holds no text such as {value!r}"
+                    yield _absent(each, value, told, "Compare with a number, or the column that holds such texts.")
+            elif each.column.kind not in (Kind.TIME, Kind.FLAG):
+                yield from _text(c, each, value)
 
 
-def _absent(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
+def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
     held = c.probes.holds(each.ref.table, each.ref.column, [value])
-    if held is None or held[0] or (each.any_case and held[1]) or (each.through("Trim") and held[2]):
+    insensitive = each.any_case or c.query.dialect == "mysql"
+    if held is None or held[0] or (insensitive and held[1]) or (each.through("Trim") and held[2]):
         return
-    place = f"{each.ref.table}.{each.ref.column}"
-    evidence = {"column": place, "value": value}
-    insensitive = c.query.dialect == "mysql"
-    if held[1] and not insensitive:
-        real = _alike(c, each, value)
-        yield Finding(
-            code="sql.value_case",
-            message=f"{place} holds {real!r}, not {value!r}",
-            hint=f"Write it as the column does: {real!r}.",
-            evidence={**evidence, "held": real},
-        )
+    if held[1]:
+        values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
+        real = next((v for v in values if v.casefold() == value.casefold()), value.casefold())
+        hint = f"Write it as the column does: {real!r}."
+        yield _absent(each, value, f"{_place(each)} holds {real!r}, not {value!r}", hint, held=[real])
         return
-    if held[2]:
-        yield Finding(
-            code="sql.value_blanks",
-            message=f"{place} holds {value.strip()!r} with other blanks around it",
-            hint=f"Compare TRIM({each.ref.column}).",
-            evidence=evidence,
-        )
+    values = [v for v in c.probes.values(each.ref.table, each.ref.column) if isinstance(v, str)]
+    padded = sum(v != v.strip() for v in values)
+    if held[2] or (padded and 2 * padded >= len(values) and not each.through("Trim")):
+        yield _blanks(each, value, held=held[2])
         return
     places = c.probes.elsewhere(c.schema, value, each.ref.place)
     if places:
-        yield Finding(
-            code="sql.value_elsewhere",
-            message=f"{place} does not hold {value!r}; {', '.join(places[:3])} does",
-            hint=f"Compare {places[0]} with it.",
-            evidence={**evidence, "held_by": places},
-        )
+        told = f"{_place(each)} does not hold {value!r}; {', '.join(places[:3])} does"
+        yield _absent(each, value, told, f"Compare {places[0]} with it.", held_by=places)
         return
-    texts = [v for v in c.probes.values(*_names(each)) if isinstance(v, str) and len(v) <= _MOST_CHARS]
-    near = difflib.get_close_matches(value, texts, 3, 0.6)
-    negated = each.operator in ("!=", "not in")
-    code = "sql.value_near" if near else "sql.value_absent_negated" if negated else "sql.value_absent"
-    yield Finding(
-        code=code,
-        message=f"{place} does not hold {value!r}"
-        + (f"; near to it is {' or '.join(map(repr, near))}" if near else ""),
-        hint=f"Write {near[0]!r}, if that is meant." if near else "Look at the values that the column holds.",
-        evidence={**evidence, "near": near},
+    if c.question is not None and value.strip().casefold() in c.question.text.casefold():
+        return  # nobody could find what the question names: that is told by the empty result
+    near = difflib.get_close_matches(value, [v for v in values if len(v) <= _MOST_CHARS], 3, 0.6)
+    told = f"{_place(each)} does not hold {value!r}"
+    told += f"; near to it is {' or '.join(map(repr, near))}" if near else ""
+    hint = f"Write {near[0]!r}, if that is meant." if near else "Look at the values that the column holds."
+    yield _absent(each, value, told, hint, held=near)
+
+
+def _place(each: Predicate) -> str:
+    return f"{each.ref.table}.{each.ref.column}"
+
+
+def _absent(each: Predicate, value: str, message: str, hint: str, **where: Sequence[str]) -> Finding:
+    evidence = {"column": _place(each), "value": value, **where}
+    return Finding(code="sql.value_absent", message=message, hint=hint, evidence=evidence)
+
+
+def _blanks(each: Predicate, value: str, *, held: bool) -> Finding:
+    place = _place(each)
+    told = f"holds {value.strip()!r} with other blanks around it" if held else "holds values with blanks around them"
+    return Finding(
+        code="sql.value_blanks",
+        message=f"{place} {told}: = and IN compare the blanks, too",
+        hint=f"Compare TRIM({each.ref.column}), if the blanks have no meaning.",
+        evidence={"column": place, "value": value},
     )
 
 
-def _names(each: Predicate) -> tuple[str, str]:
-    return each.ref.table, each.ref.column
-
-
-def _alike(c: Context, each: Predicate, value: str) -> str:
-    held = [v for v in c.probes.values(*_names(each)) if isinstance(v, str)]
-    return next((v for v in held if v.casefold() == value.casefold()), value.casefold())
-
-
-def pattern(c: Context) -> Iterator[Finding]:
+def _pattern(c: Context, each: Predicate, told: str) -> Iterator[Finding]:
     """LIKE that finds nothing, or more than the text that the column holds as such."""
-    for each in c.query.predicates:
-        if each.operator not in ("like", "not like") or not isinstance(each.values[0], str):
-            continue
-        told = each.values[0]
-        inner = told.strip("%")
-        if not inner or "%" in inner or "_" in inner or len(told) > _MOST_CHARS:
-            continue
-        partly = c.question is not None and c.question.says(_PARTLY)
-        found = c.probes.like(each.ref.table, each.ref.column, told, inner, any_case=each.any_case)
-        if found is None:
-            continue
-        count, exact = found
-        place = f"{each.ref.table}.{each.ref.column}"
-        if count == 0:
-            yield Finding(
-                code="sql.pattern_absent",
-                message=f"no value of {place} is LIKE {told!r}",
-                hint="Look at the values that the column holds.",
-                evidence={"column": place, "pattern": told},
-            )
-        elif 0 < exact < count and not partly:
-            yield Finding(
-                code="sql.pattern_too_wide",
-                message=f"{place} holds {inner!r} as such in {exact} rows; LIKE {told!r} finds {count}",
-                hint=f"Write = {inner!r}, if that value is meant.",
-                evidence={"column": place, "pattern": told, "exact": exact, "found": count},
-            )
+    inner = told.strip("%")
+    if not inner or "%" in inner or "_" in inner:
+        return
+    found = c.probes.like(each.ref.table, each.ref.column, told, inner, any_case=each.any_case)
+    count, exact = found or (-1, 0)
+    place = _place(each)
+    if count == 0 and each.operator == "like":
+        if c.question is not None and inner.strip().casefold() in c.question.text.casefold():
+            return
+        yield Finding(
+            code="sql.value_absent",
+            message=f"no value of {place} is LIKE {told!r}",
+            hint="Look at the values that the column holds.",
+            evidence={"column": place, "pattern": told},
+        )
+    elif 0 < exact < count and not (c.question is not None and c.question.says(_PARTLY)):
+        yield Finding(
+            code="sql.pattern_too_wide",
+            message=f"{place} holds {inner!r} as such in {exact} rows; LIKE {told!r} finds {count}",
+            hint=f"Write = {inner!r}, if that value is meant.",
+            evidence={"column": place, "pattern": told, "exact": exact, "found": count},
+        )
 
 
 def not_said(c: Context) -> Iterator[Finding]:
@@ -135,23 +138,24 @@ def not_said(c: Context) -> Iterator[Finding]:
     for each in c.query.predicates:
         if each.operator in ("is null", "is not null") or c.question.mentions_part(each.ref.column):
             continue
-        for value in each.values:
-            if isinstance(value, str):
-                words = [stem(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
-                code = len(value) in (2, 3) and value.isupper()
-                flag = value.casefold() in _FLAGS and _is_flag(each.ref.column)
-                said = not flag and (not words or code or any(_begins(c, word) for word in words))
-            else:
-                said = value in (0, 1) or _says_number(c.question.text, float(value), numbers)
-            if not said:
-                told = c.query.sql(each.node)
-                yield Finding(
-                    code="sql.condition_not_asked",
-                    message=f"the question says nothing of {told}",
-                    hint="Leave the condition out, or take the value from the question.",
-                    evidence={"condition": told},
-                )
-                break
+        if not all(_is_said(c, each, value, numbers) for value in each.values):
+            told = c.query.sql(each.node)
+            yield Finding(
+                code="sql.condition_differs",
+                message=f"the question says nothing of {told}",
+                hint="Leave the condition out, or take the value from the question.",
+                evidence={"condition": told},
+            )
+
+
+def _is_said(c: Context, each: Predicate, value: Any, numbers: set[float]) -> bool:
+    assert c.question is not None
+    if not isinstance(value, str):
+        return value in (0, 1) or _says_number(c.question.text, float(value), numbers)
+    words = [stem(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
+    code = len(value) in (2, 3) and value.isupper()
+    flag = value.casefold() in _FLAGS and name_stems(each.ref.column)[:1] in (["is"], ["has"], ["if"])
+    return not flag and (not words or code or any(_begins(c, word) for word in words))
 
 
 def _says_number(text: str, value: float, numbers: set[float]) -> bool:
@@ -159,13 +163,6 @@ def _says_number(text: str, value: float, numbers: set[float]) -> bool:
     if any(value + step in numbers or any((value + step) / unit in numbers for unit in _UNITS) for step in (0, 1, -1)):
         return True
     return f"{value:g}" in text or str(int(value)) in text
-
-
-_UNITS: Final = (100.0, 1e3, 1e6, 1e9)
-
-
-def _is_flag(column: str) -> bool:
-    return name_stems(column)[:1] in (["is"], ["has"], ["if"])
 
 
 def _begins(c: Context, word: str) -> bool:
@@ -181,32 +178,58 @@ def _begins(c: Context, word: str) -> bool:
 
 
 def not_used(c: Context) -> Iterator[Finding]:
-    """A number or a text in quotes that the question has and the query has not."""
+    """What the question names and the query does not use: a number, a quoted text, a flag, a table."""
     if c.question is None:
         return
     text = c.query.text.casefold()
     for value in c.question.quoted:
         if value.strip().casefold() not in text and value.strip(" .,!?").casefold() not in text:
-            yield Finding(
-                code="sql.value_not_used",
-                message=f"the question says {value!r}, the query does not",
-                hint="Use it as a condition.",
-                evidence={"value": value},
-            )
+            yield _unused(repr(value), "Use it as a condition.")
     for number in sorted(c.question.numbers):
-        told = f"{number:g}"
-        if (
-            told not in text
-            and str(int(number)) not in text
-            and f"{number + 1:g}" not in text
-            and f"{number - 1:g}" not in text
-        ):
-            yield Finding(
-                code="sql.number_not_used",
-                message=f"the question says {told}, the query does not",
-                hint="Use it as a condition or a LIMIT.",
-                evidence={"value": number},
-            )
+        if not any(f"{near:g}" in text for near in (number, int(number), number + 1, number - 1)):
+            yield _unused(f"{number:g}", "Use it as a condition or a LIMIT.")
+    for place in _flags(c, text):
+        yield _unused(f"what {place} tells", f"Compare {place}.")
+    for name in _tables(c):
+        yield _unused(f"the table {name}", f"See whether {name} has to be joined.")
 
 
-RULES: tuple[Rule, ...] = (value_absent, pattern, not_said, not_used)
+def _unused(what: str, hint: str) -> Finding:
+    return Finding(
+        code="sql.condition_differs",
+        message=f"the question speaks of {what}; the query does not use it",
+        hint=hint,
+        evidence={"named": what},
+    )
+
+
+def _flags(c: Context, text: str) -> Iterator[str]:
+    """Columns that say yes or no of what the question names, such as is_member."""
+    assert c.question is not None
+    for table in c.schema:
+        for column in table.columns:
+            words = name_stems(column.name)
+            if len(words) < 2 or words[0] not in ("is", "has", "if") or column.name.casefold() in text:
+                continue
+            if set(words[1:]) <= c.question.stem_set and table.name.casefold() in c.query.table_names:
+                yield f"{table.name}.{column.name}"
+
+
+def _tables(c: Context) -> Iterator[str]:
+    """Tables that the question names, unless a table or a column of the query has the words, or stands for them."""
+    assert c.question is not None
+    used = [table for table in c.schema if table.name.casefold() in c.query.table_names]
+    names = [name for table in used for name in (table.name, *(column.name for column in table.columns))]
+    words = {word for name in names for word in name_stems(name)} | _VERBS
+    referred = {key.table.casefold() for table in used for key in table.foreign}
+    for table in c.schema:
+        if table in used or table.name.casefold() in referred or set(name_stems(table.name)) <= words:
+            continue
+        if c.question.mentions(table.name):
+            yield table.name
+
+
+_VERBS: Final = frozenset(
+    {"show", "list", "order", "name", "number", "count", "find", "give", "return", "sort", "result", "state"}
+)
+RULES: tuple[Rule, ...] = (value_absent, not_said, not_used)
