@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import groundbox as gb
 from groundbox.check import check_determinism, check_python
+from groundbox.check.python.tiers import EVIDENCE
 
 
 class Recorded(NamedTuple):
@@ -86,12 +87,12 @@ def _report(name: str, programs: Iterator[Recorded], show: list[str], again: int
         warnings = [*execution.warnings, *check_python(program.source, execution)]
         if right <= again:
             warnings += check_determinism(program.source, **program.options)
-        silent += not [warning for warning in warnings if warning.tier != "note"]
+        silent += not [warning for warning in warnings if warning.code in EVIDENCE]
         counts.update({(warning.code, warning.tier) for warning in warnings})
         for warning in warnings:
             if warning.code in show or "all" in show:
                 print(f"--- {program.name} {warning.code}: {warning.message}\n{program.source}\n")
-    print(f"{name}: {total} programs, {right} of them run and answer as recorded, {silent} without error or warn")
+    print(f"{name}: {total} programs, {right} of them run and answer as recorded, {silent} without a counted finding")
     for (code, tier), count in sorted(counts.items()):
         print(f"  {code:32}{tier:6}{count:6}{count / right:8.2%}")
 

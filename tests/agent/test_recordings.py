@@ -47,7 +47,7 @@ def test_a_silent_error_is_caught_and_mended():
     _, observed, _ = replay("silent_error")
 
     assert [each.execution.ok for each in observed] == [True, True, True]
-    assert "warn pandas.merge_multiplied: line 3: " in observed[1].observation.text
+    assert "note pandas.merge_multiplied: line 3: " in observed[1].observation.text
     assert "pandas.merge_multiplied" not in observed[2].observation.text
     assert observed[1].execution.value["text/plain"] != observed[2].execution.value["text/plain"]
 

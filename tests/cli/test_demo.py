@@ -60,7 +60,7 @@ def test_one_conversation_mends_an_error_and_one_what_is_quietly_wrong(demo):
         observed[name] = [each["observation"] for each in events if each["event"] == "observed"]
         assert (events[-1]["ending"], events[-1]["unsupported"]) == ("answered", [])
     assert "did you mean `'revenue'`?" in observed["mended_error"][1]
-    assert "warn pandas.merge_multiplied: line 3: a join on 'customer' made 48 rows" in observed["silent_error"][1]
+    assert "note pandas.merge_multiplied: line 3: a join on 'customer' made 48 rows" in observed["silent_error"][1]
 
 
 def test_a_dataset_is_built_and_a_run_can_be_stepped_through(demo):

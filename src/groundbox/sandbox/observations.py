@@ -32,13 +32,13 @@ class Kind(NamedTuple):
 KINDS: Final[Mapping[str, Kind]] = {
     "merge_multiplied": Kind(
         "pandas.merge_multiplied",
-        "warn",
+        "note",
         "a join on {names} made {rows} rows of {left} and {right}: a key stands more than once where it was to be one",
         "Make the key unique on one side first (drop_duplicates, or a groupby), and say so with validate='m:1'.",
     ),
     "merge_empty": Kind(
         "pandas.merge_empty",
-        "warn",
+        "note",
         "a join on {names} of {left} rows with {right} rows matched nothing",
         "Compare the keys: blanks around them, upper and lower case, numbers held as text.",
     ),
@@ -56,25 +56,25 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "rows_dropped": Kind(
         "pandas.rows_dropped",
-        "warn",
+        "note",
         "dropna() left out {lost} of {rows} rows, for a blank in any column",
         "Name the columns that count: dropna(subset=[…]).",
     ),
     "values_lost": Kind(
         "pandas.values_lost",
-        "warn",
+        "note",
         "errors='coerce' made blanks of {lost} of {rows} values of {names}",
         "Look at those values; clean them first (thousands separators, currency signs, other date formats).",
     ),
     "groups_dropped": Kind(
         "pandas.groups_dropped",
-        "warn",
+        "note",
         "groupby on {names} left out {lost} of {rows} rows, whose key is blank",
         "Use dropna=False, or say that they were left out.",
     ),
     "concat_misaligned": Kind(
         "pandas.concat_misaligned",
-        "warn",
+        "note",
         "concat put blanks where labels differ: {names}",
         "Make the labels equal first (rename, or reset_index(drop=True) to put frames side by side).",
     ),
@@ -86,19 +86,19 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "astype_overflow": Kind(
         "pandas.astype_overflow",
-        "warn",
+        "note",
         "astype to a smaller type changed {lost} of {rows} values of {names}",
         "Use int64.",
     ),
     "text_summed": Kind(
         "pandas.text_summed",
-        "warn",
+        "note",
         "sum() of {names} put {rows} texts together, which are numbers",
         "Convert first: pd.to_numeric(column).",
     ),
     "text_ordered": Kind(
         "pandas.text_ordered",
-        "warn",
+        "note",
         "{names} holds numbers as text and was ordered as text, where '10' comes before '9'",
         "Convert first: pd.to_numeric(column).",
     ),

@@ -9,13 +9,12 @@ from typing import Any, Final
 from groundbox.check.python import rules_flow, rules_output, rules_pandas, rules_values
 from groundbox.check.python.program import MOST_SOURCE_CHARS, Finding, Program, parsed
 from groundbox.check.python.steps import MOST_STEPS, Exhausted, Steps
-from groundbox.check.python.tiers import tier_of
+from groundbox.check.python.tiers import gravity, tier_of
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 
 MOST_WARNINGS: Final = 50
 _MOST_OF_ONE: Final = 5
-_ORDER: Final = {"error": 0, "warn": 1, "note": 2}
 
 Rule = Callable[[Program], Iterator[Finding]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -64,7 +63,7 @@ def check_python(source: str, execution: Execution) -> list[Warning]:
     for finding in _findings(source, execution, Steps(MOST_STEPS)):
         found.setdefault((finding.code, finding.line), finding)
     warnings = [_warning(finding) for finding in found.values()]
-    return sorted(warnings, key=lambda warning: _ORDER[warning.tier])[:MOST_WARNINGS]
+    return sorted(warnings, key=lambda warning: gravity(warning.code))[:MOST_WARNINGS]
 
 
 def _findings(source: str, execution: Execution, steps: Steps) -> Iterator[Finding]:

@@ -1,24 +1,22 @@
-"""How sure each rule is, by what was counted, and the tier that follows.
+"""What was counted for each rule, and the tier that follows by the procedure of `groundbox.check.tiers`.
 
 The counts are those of the first look at programs that the rules had not seen: pairs of a wrong and a right program
 (tests/check/python, `after` and `late`; those in sight while the rules were made do not count), and recorded
 programs that answer as recorded (485 of pyedu-514, 400 of cruxeval-400, 164 of HumanEval; scripts/calibrate_checks.py).
 What was mended after a look does not change its counts, so rules may be better than they say.
 
-Half of the programs of the pairs are wrong, and we wrote them: in use the share of true alarms will be another one.
-No recorded program uses pandas, so the rules on pandas have no evidence but the pairs.
+A program counts as a question, and the pairs and the recorded programs as two databases. No rule was seen with ten
+programs, and nothing is known of programs from two sources more: so all are notes. Half of the programs of the pairs
+are wrong, and we wrote them; and no recorded program uses pandas.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-ERROR_FROM: Final = 0.7
-WARN_FROM: Final = 0.4
-"""Shares of true alarms, as for SQL: from the first, act on it; from the second, ask for a second formulation."""
-_TOLD_FOR_ERROR: Final = 3
-_TOLD_FOR_WARN: Final = 2
+from groundbox.check.tiers import TIERS, Measured, measured
 
 
 class Counts(NamedTuple):
@@ -37,16 +35,16 @@ class Counts(NamedTuple):
     recorded: int
 
     @property
-    def precision(self) -> float:
-        """The expected share of true alarms, by the rule of succession: with few counts, near one half."""
-        return (self.told + 1) / (self.told + self.alarms + self.recorded + 2)
+    def measured(self) -> Measured:
+        """What follows from them."""
+        return _measured(self)
 
-    @property
-    def tier(self) -> str:
-        """The tier that follows."""
-        if self.precision >= ERROR_FROM and self.told >= _TOLD_FOR_ERROR:
-            return "error"
-        return "warn" if self.precision >= WARN_FROM and self.told >= _TOLD_FOR_WARN else "note"
+
+@functools.cache
+def _measured(counts: Counts) -> Measured:
+    of_pairs = min(counts.told, counts.pairs)
+    pairs = [1.0] * of_pairs + [0.0] * counts.alarms
+    return measured({"pairs": pairs, "recorded": [1.0] * (counts.told - of_pairs) + [0.0] * counts.recorded})
 
 
 NOTHING: Final = Counts(0, 0, 0, 0)
@@ -80,4 +78,9 @@ EVIDENCE: Final[Mapping[str, Counts]] = {
 
 def tier_of(code: str) -> str:
     """The tier of a rule or an observer; a note for one without evidence."""
-    return EVIDENCE.get(code, NOTHING).tier
+    return EVIDENCE.get(code, NOTHING).measured.tier()
+
+
+def gravity(code: str) -> tuple[int, float]:
+    """What warnings are ordered by: the tier, then how often the rule was right at the least."""
+    return TIERS.index(tier_of(code)), -EVIDENCE.get(code, NOTHING).measured.lower
