@@ -44,6 +44,8 @@ _HOME = {
     "run_async": "sandbox.portal",
     "AsyncSandbox": "sandbox.sandbox",
     "TraceOptions": "trace.options",
+    "load_ipython_extension": "notebook",
+    "unload_ipython_extension": "notebook",
 }
 
 __all__ = [

@@ -21,6 +21,22 @@ _MOST_SHOWN: Final = 60
 _MOST_NAMED: Final = 3
 
 
+class _Shown:
+    """Values that notebooks show: Jupyter by their bundle, marimo by `_mime_`."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Markup in which nothing of the guest acts (groundbox/markup.py)."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _mime_(self) -> tuple[str, str]:
+        return "text/html", self._repr_html_()
+
+
 class Outcome(enum.StrEnum):
     """How a run ended."""
 
@@ -56,7 +72,7 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Display:
+class Display(_Shown):
     """One rich value that the program showed: a MIME bundle.
 
     Attributes:
@@ -98,9 +114,23 @@ class Display:
         text = [] if self.text is None else [_short(self.text)]
         return f"<Display {', '.join([*text, *(_name(mime) for mime in self.data if mime != 'text/plain')])}>"
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it: nothing of the guest's own markup acts there."""
+        from groundbox import markup
+
+        return markup.of_display(self)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """With the picture by itself, for what shows no HTML."""
+        from groundbox.markup import picture_of
+
+        picture = picture_of(self.data)
+        shown = _Shown._repr_mimebundle_(self)
+        return shown if picture is None else {**shown, picture[0]: picture[1]}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Artifact:
+class Artifact(_Shown):
     """A regular file that the run made or changed in the workdir.
 
     Attributes:
@@ -144,6 +174,12 @@ class Artifact:
         about = [_name(self.about)] if self.about else []
         return f"<Artifact {', '.join([repr(self.path), f'{self.size_bytes} bytes', self.media_type, *about])}>"
 
+    def _repr_html_(self) -> str:
+        """How notebooks show it: nothing of the guest's own markup acts there."""
+        from groundbox import markup
+
+        return markup.of_artifacts([self])
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has the bytes with it, or the reason why they could not be read when it was made."""
         from groundbox.errors import GuestFileError
@@ -172,7 +208,7 @@ def _copied(told: Mapping[str, Any], read: Callable[[], bytes]) -> Artifact:
     return Artifact(**told, _read=read)
 
 
-class Artifacts(Mapping[str, Artifact]):
+class Artifacts(_Shown, Mapping[str, Artifact]):
     """Artifacts by path, in the order of their paths."""
 
     def __init__(self, artifacts: Sequence[Artifact] = ()) -> None:
@@ -189,6 +225,12 @@ class Artifacts(Mapping[str, Artifact]):
 
     def __repr__(self) -> str:
         return f"Artifacts({list(self._by_path)})"
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it: nothing of the guest's own markup acts there."""
+        from groundbox import markup
+
+        return markup.of_artifacts(list(self.values()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,7 +335,7 @@ class OutputHandle(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False)
-class Execution:
+class Execution(_Shown):
     """The result of one run.
 
     It is true where the outcome is `ok`. It can be pickled and copied, and takes its files and its output along;
@@ -371,6 +413,12 @@ class Execution:
         parts += [_count(len(items), one) for items, one in ((self.displays, "display"), (self.warnings, "warning"))]
         parts += [_files(self.artifacts), f"{self.usage.wall_s:.3g} s"]
         return f"<Execution {self.outcome.value}: {', '.join(filter(None, parts))}>"
+
+    def _repr_html_(self) -> str:
+        """How notebooks show it: nothing of the guest's own markup acts there."""
+        from groundbox import markup
+
+        return markup.of_execution(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """`to_dict` as text, in ASCII."""
