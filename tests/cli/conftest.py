@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import pty
+import re
+import select
 import subprocess
 import sys
 import time
@@ -78,6 +81,73 @@ def nothing_left(scratch):
 
     yield check
     libc.prctl(SUBREAPER, 0, 0, 0, 0)
+
+
+class Terminal:
+    """A person at a terminal."""
+
+    def __init__(self, *arguments):
+        self._ours, its = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "groundbox", *arguments],
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            start_new_session=True,
+            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
+        )
+        os.close(its)
+        self.shown = ""
+
+    def send(self, text):
+        """Keys, or what a terminal makes of a paste."""
+        os.write(self._ours, text.encode())
+
+    def type(self, text, until):
+        """Type, and give back what is shown up to `until`.
+
+        A person looks at the prompt before pressing Ctrl-C; readline loses one that comes in the very moment
+        between showing the prompt and waiting for keys.
+        """
+        if text == "\x03":
+            time.sleep(0.5)
+        self.send(text)
+        return self.wait(until)
+
+    def wait(self, until):
+        """What is shown up to the pattern `until`."""
+        deadline = time.monotonic() + 30
+        while not (found := re.search(until, self.shown)):
+            assert time.monotonic() < deadline, f"{until!r} is not in {self.shown!r}"
+            if select.select([self._ours], [], [], 0.1)[0]:
+                self.shown += os.read(self._ours, 65536).decode().replace("\r\n", "\n")
+                self.shown = re.sub("\x1b\\[\\?2004[hl]\r?", "", self.shown)  # tells a terminal to mark pastes
+        before, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return before
+
+    def close(self):
+        """Wait for the end, by force if need be."""
+        try:
+            return self.process.wait(10)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self._ours)
+
+
+@pytest.fixture
+def terminal():
+    """Start `groundbox` on a terminal; what still runs at the end is ended."""
+    started = []
+
+    def start(*arguments):
+        started.append(Terminal(*arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
 
 
 def children():

@@ -1,29 +1,30 @@
 """`groundbox repl`: from a pipe, and typed on a terminal."""
 
 import json
-import os
-import pty
-import re
-import select
-import subprocess
-import sys
 import time
 
 import pytest
 
-from groundbox.cli.repl import cells, is_complete
+from groundbox.cli.cells import cells, is_complete
 
 
-def lines_of(text):
-    """A reader of lines as `cells` wants one."""
-    left = text.split("\n")
+class Lines:
+    """Lines as `cells` wants them.
 
-    def read_line(_):
-        if not left:
+    Attributes:
+        at_once: Whether each is there before the one ahead of it is answered, as in a paste.
+    """
+
+    def __init__(self, text, *, at_once=False):
+        self._left, self._at_once = text.split("\n"), at_once
+
+    def read(self, goes_on):
+        if not self._left:
             raise EOFError
-        return left.pop(0)
+        return self._left.pop(0)
 
-    return read_line
+    def peek(self):
+        return next(filter(str.strip, self._left), None) if self._at_once else None
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,33 @@ def lines_of(text):
     ],
 )
 def test_cells_end_where_the_prompt_of_python_would_end_them(text, found):
-    assert list(cells(lines_of(text), "python")) == found
+    assert list(cells(Lines(text), "python")) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("def f():\n    a = 1\n\n    return a\n\nf()", ["def f():\n    a = 1\n\n    return a\n", "f()"]),
+        ("class A:\n    a = 1\n\n\n    def b(self):\n\n        pass\n\nA", None),
+        ("if a:\n    b\n\nelse:\n    c\n\nd", ["if a:\n    b\n\nelse:\n    c\n", "d"]),
+        ("x = 1\n\nx", ["x = 1", "x"]),
+        ("for i in a:\n    i\n\n\nx", ["for i in a:\n    i\n", "x"]),
+    ],
+)
+def test_a_blank_line_within_a_paste_ends_nothing(text, found):
+    found = found or [text.removesuffix("\nA"), "A"]
+
+    assert list(cells(Lines(text, at_once=True), "python")) == found
+
+
+def test_a_cell_of_javascript_ends_when_its_brackets_are_closed():
+    text = "function f() { // {\n  return '}';\n\n}\n\nf()"
+
+    assert list(cells(Lines(text), "javascript")) == ["function f() { // {\n  return '}';\n\n}\n", "f()"]
 
 
 def test_cells_of_other_languages_end_with_a_blank_line():
-    assert list(cells(lines_of("SELECT 1\nFROM x\n\nSELECT 2"), "sql")) == ["SELECT 1\nFROM x\n", "SELECT 2"]
+    assert list(cells(Lines("SELECT 1\nFROM x\n\nSELECT 2"), "sql")) == ["SELECT 1\nFROM x\n", "SELECT 2"]
 
 
 @pytest.mark.parametrize("source", ["(" * 5000, "-" * 60_000 + "1", "\0", "x" * 100_000 + "\n"])
@@ -100,7 +123,7 @@ def test_limits_are_those_of_run(command):
     ran = command("repl", "--wall-s", "0.5", stdin=b"n = 7\nwhile True: pass\n\nn\n")
 
     assert ran.stdout == "7\n"
-    assert "Timeout: the program was stopped at wall_s=0.5\n" in ran.stderr
+    assert "Timeout: the program was stopped at --wall-s 0.5\n" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,55 +148,8 @@ def test_bad_usage_is_named(command, nothing_left, arguments, message):
     assert nothing_left(ran.pid) is True
 
 
-class Terminal:
-    """A person at a terminal."""
-
-    def __init__(self, *arguments):
-        self._ours, its = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "groundbox", *arguments],
-            stdin=its,
-            stdout=its,
-            stderr=its,
-            start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
-        )
-        os.close(its)
-        self.shown = ""
-
-    def type(self, text, until):
-        """Type, and give back what is shown up to `until`.
-
-        A person looks at the prompt before pressing Ctrl-C; readline loses one that comes in the very moment
-        between showing the prompt and waiting for keys.
-        """
-        if text == "\x03":
-            time.sleep(0.5)
-        os.write(self._ours, text.encode())
-        return self.wait(until)
-
-    def wait(self, until):
-        """What is shown up to the pattern `until`."""
-        deadline = time.monotonic() + 30
-        while not (found := re.search(until, self.shown)):
-            assert time.monotonic() < deadline, f"{until!r} is not in {self.shown!r}"
-            if select.select([self._ours], [], [], 0.1)[0]:
-                self.shown += os.read(self._ours, 65536).decode().replace("\r\n", "\n")
-        before, self.shown = self.shown[: found.end()], self.shown[found.end() :]
-        return before
-
-    def close(self):
-        """Wait for the end, by force if need be."""
-        try:
-            return self.process.wait(10)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            os.close(self._ours)
-
-
-def test_on_a_terminal_ctrl_c_interrupts_and_ctrl_d_ends():
-    terminal = Terminal("repl")
+def test_on_a_terminal_ctrl_c_interrupts_and_ctrl_d_ends(terminal):
+    terminal = terminal("repl")
     terminal.wait(">>> ")
     terminal.type("kept = 5\n", ">>> ")
     asked = terminal.type("for i in range(2):\n", r"\.\.\. ")
@@ -196,12 +172,12 @@ def test_on_a_terminal_ctrl_c_interrupts_and_ctrl_d_ends():
     assert code == 0
 
 
-def test_ctrl_c_twice_gives_a_cell_up():
-    terminal = Terminal("repl")
+def test_ctrl_c_twice_gives_a_cell_up(terminal):
+    terminal = terminal("repl")
     terminal.wait(">>> ")
     terminal.type("import signal, time; old = signal.signal(signal.SIGINT, signal.SIG_IGN)\n", ">>> ")
     terminal.type("open('f', 'w').write('x'); print('asleep', flush=True); time.sleep(60)\n", r"\nasleep\n")
-    os.write(terminal._ours, b"\x03")
+    terminal.send("\x03")
     time.sleep(0.3)
     terminal.type("\x03", "groundbox: given up; the process is gone, its files are kept\n>>> ")
     after = terminal.type("open('f').read()\n", r"'x'\n>>> ")

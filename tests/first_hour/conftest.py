@@ -10,3 +10,4 @@ _COMMANDS = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_COMMANDS)
 
 command, nothing_left, scratch = _COMMANDS.command, _COMMANDS.nothing_left, _COMMANDS.scratch
+terminal = _COMMANDS.terminal

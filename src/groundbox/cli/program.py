@@ -6,9 +6,9 @@ import dataclasses
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import click
 
@@ -83,6 +83,16 @@ def find(
         stdin=None if stdin is None else _bytes(stdin, "--stdin", MOST_STDIN_BYTES),
         filename=None if name in ("-", "-c") else os.path.basename(name),
     )
+
+
+takes_files: Final[Callable[..., Any]] = click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="HOST[:GUEST]",
+    help="A file or folder to copy into the workdir; repeatable.",
+)
+"""Gives a command `--file`; it receives what was written as `files`."""
 
 
 def hand_over(text: str, *, most_bytes: int | None) -> Handed:

@@ -66,8 +66,11 @@ def check_folder(path: Path) -> str:
     return ""
 
 
-def write(execution: Execution, path: Path) -> Written:
+def write(execution: Execution, path: Path, *, before: str = "") -> Written:
     """Write artifacts, displays and a rich value into the folder `path`, which is made.
+
+    Args:
+        before: Begins the names of displays and of the value, so that those of several runs do not meet.
 
     Raises:
         GroundboxError: The folder cannot be made or written.
@@ -78,14 +81,14 @@ def write(execution: Execution, path: Path) -> Written:
     except OSError as error:
         raise GroundboxError(f"--out: '{path}' cannot be made: {error.strerror}") from None
     try:
-        return _write(execution, folder)
+        return _write(execution, folder, before)
     except OSError as error:
         raise GroundboxError(f"--out: '{path}' cannot be written: {error.strerror}") from None
     finally:
         os.close(folder)
 
 
-def _write(execution: Execution, folder: int) -> Written:
+def _write(execution: Execution, folder: int, before: str) -> Written:
     done = Written([], [], [], {})
     taken = set(execution.artifacts)
     for path, artifact in execution.artifacts.items():
@@ -95,8 +98,8 @@ def _write(execution: Execution, folder: int) -> Written:
         except (GuestFileError, NotADirectoryError, IsADirectoryError) as problem:
             done.problems[path] = getattr(problem, "reason", None) or str(problem.args[-1])
     for number, display in enumerate(execution.displays, 1):
-        done.displays.append(_put_bundle(folder, f"display-{number}", display.data, taken))
-    done.value.extend(_put_bundle(folder, "value", execution.value or {}, taken, rich_only=True))
+        done.displays.append(_put_bundle(folder, f"{before}display-{number}", display.data, taken))
+    done.value.extend(_put_bundle(folder, f"{before}value", execution.value or {}, taken, rich_only=True))
     return done
 
 

@@ -16,7 +16,7 @@ from groundbox.cli import report
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
 from groundbox.cli.own import takes_own
-from groundbox.cli.program import Handed, Program
+from groundbox.cli.program import Handed, Program, takes_files
 from groundbox.cli.results import Written, check_folder, write
 from groundbox.cli.terminal import Screen, screens
 from groundbox.cli.wording import worded
@@ -40,13 +40,7 @@ WE_FAILED = 3
     "arguments and --stdin make a script of these. A command is what `bash -c` takes.",
 )
 @click.option("--stdin", metavar="F", help="Standard input of a script: a file, or - for our own.")
-@click.option(
-    "--file",
-    "files",
-    multiple=True,
-    metavar="HOST[:GUEST]",
-    help="A file or folder to copy into the workdir; repeatable.",
-)
+@takes_files
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays it made.")
 @click.option("--trace", type=Path, metavar="F", help="Record what it does, step by step, as JSON Lines.")
 @takes_own

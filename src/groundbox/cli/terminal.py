@@ -80,6 +80,10 @@ class Screen:
         """A piece of what the guest wrote, at once."""
         self._write(self._plain.feed(text) if self._plain else text)
 
+    def line_was_typed(self) -> None:
+        """A person has ended the line that the guest had begun."""
+        self._at_line_start = True
+
     def end_guest(self) -> None:
         """The guest writes no more: show what was held back, and end its last line."""
         if self._plain:

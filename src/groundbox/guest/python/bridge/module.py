@@ -71,6 +71,7 @@ class Bridge:
 
     def __init__(self, path: str) -> None:
         self._channel: Channel | None = None
+        self._hidden = False
         self._learning = threading.Lock()
         self._rows: dict[str, dict[str, Any]] | None = None
         remember_workdir(path)
@@ -79,9 +80,17 @@ class Bridge:
         self.aio = _Namespace(self, "", aio=True)
         self.module.__dict__["aio"] = self.aio
 
+    def hide(self) -> None:
+        """Serve calls as before, and be no module that programs can import: the name is theirs."""
+        self._hidden = True
+        for name in (NAME, self.aio.__name__):
+            sys.modules.pop(name, None)
+
     def attach(self, descriptor: int) -> None:
         """A run begins."""
         self._channel = Channel(descriptor)
+        if self._hidden:
+            return
         sys.modules[NAME], sys.modules[self.aio.__name__] = self.module, self.aio
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
