@@ -108,14 +108,17 @@ class Server:
         interpreter: Interpreter,
         send: Callable[[bytes], Awaitable[None]],
         worded: Callable[[Execution], Execution] = lambda execution: execution,
+        keep: Callable[[Execution], Awaitable[str]] | None = None,
     ) -> None:
         """Args:
         send: Writes one line.
         worded: Makes of a result one whose hints name settings as whoever reads them can set them.
+        keep: Told of each result; gives a sentence for the model, or "".
         """
         self._interpreter = interpreter
         self._send = send
         self._worded = worded
+        self._keep = keep
         self._running: dict[Any, asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
             "initialize": self._initialize,
@@ -235,6 +238,8 @@ class Server:
         for each in observation.pictures:
             data = base64.b64encode(each.data).decode("ascii")
             content.append({"type": "image", "data": data, "mimeType": each.media_type})
+        if self._keep is not None and (said := await self._keep(execution)):
+            content.append({"type": "text", "text": said})
         return {"content": content, "structuredContent": _structured(execution), "isError": not execution.ok}
 
     async def _write_file(self, path: str, content: str, encoding: str = "utf-8") -> dict[str, Any]:

@@ -5,31 +5,44 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from groundbox.cli import program as programs
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, check_host, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
+from groundbox.cli.program import Handed, takes_files
+from groundbox.cli.results import check_folder, write
+from groundbox.cli.terminal import one_line
 from groundbox.cli.wording import with_options, worded
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument
 from groundbox.execution import Execution
 
 
 @click.command()
+@takes_files
+@click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays that programs made.")
 @takes_sandbox
 @ends_tidily
-def mcp(asked: Asked) -> int:
+def mcp(files: tuple[str, ...], out: Path | None, asked: Asked) -> int:
     """Serves an agent's client over stdin and stdout: tools that run programs in one sandbox (MCP).
 
     For a client's configuration: command `groundbox`, arguments `mcp`. The sandbox lives as long as the client
-    keeps the connection; nothing else is written to stdout.
+    keeps the connection; nothing else is written to stdout. Files that are handed over lie in the workdir before
+    the first program runs.
     """
+    with naming_options():
+        handed = [programs.hand_over(each, most_bytes=asked.limits.disk_bytes) for each in files]
+    if out is not None and (problem := check_folder(out)):
+        raise programs.bad("--out", problem)
     check_host(asked)
-    asyncio.run(_serve(asked))
+    asyncio.run(_serve(asked, handed, out))
     return 0
 
 
-async def _serve(asked: Asked) -> None:
+async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None) -> None:
     from groundbox.agent.adapters.interpreter import Interpreter
     from groundbox.agent.mcp import MOST_LINE_BYTES, Server
 
@@ -39,21 +52,53 @@ async def _serve(asked: Asked) -> None:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     except ValueError:
         raise InvalidArgument("stdin", "must be a pipe or a terminal; a client starts this command by itself") from None
-    out = os.dup(sys.stdout.fileno())
+    answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not end up in the protocol
 
     writing = asyncio.Lock()
 
     async def send(line: bytes) -> None:
         async with writing:
-            await asyncio.to_thread(_write, out, line)
+            await asyncio.to_thread(_write, answers, line)
 
-    await Server(Interpreter(**vars(asked)), send, read_by_client).serve(lines)
+    interpreter = Interpreter(**vars(asked))
+    try:
+        for each in handed:
+            await interpreter.sandbox.files.put(each.host, each.guest)
+    except GuestFileError as error:
+        await interpreter.close()
+        raise programs.bad("--file", str(error)) from None
+    kept = None if out is None else _Keeper(out)
+    await Server(interpreter, send, read_by_client, kept).serve(lines)
 
 
 def read_by_client(execution: Execution) -> Execution:
     """The result for a model, which sets nothing itself: settings are options of this server."""
     return worded(execution, _of_the_server)
+
+
+class _Keeper:
+    """Writes what each run made into a folder; what could not be written is told on stderr."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._runs = 0
+
+    async def __call__(self, execution: Execution) -> str:
+        """A sentence for the model. It names no file: names are the guest's words."""
+        self._runs += 1
+        if not execution.displays and not execution.artifacts and execution.value is None:
+            return ""
+        try:
+            written = await asyncio.to_thread(write, execution, self._out, before=f"run-{self._runs}-")
+        except GroundboxError as error:
+            click.echo(f"groundbox: {error}", err=True)
+            return "The files of this run could not be kept for the user."
+        for path, why in written.problems.items():
+            click.echo(f"groundbox: {one_line(path)} is not written: {one_line(why)}", err=True)
+        count = sum(map(len, written.displays)) + len(written.value) + len(written.artifacts)
+        files = "1 file" if count == 1 else f"{count} files"
+        return f"{files} of this run {'is' if count == 1 else 'are'} kept for the user." if count else ""
 
 
 def _of_the_server(text: str) -> str:
