@@ -221,7 +221,7 @@ def test_a_bomb_stays_within_its_count(sandbox, prelude, bomb):
 
 @contextlib.contextmanager
 def _watching(box):
-    group = box._sandbox._loan.worker.cgroup
+    group = box.asynchronous._loan.worker.cgroup
     counts, stop = [], threading.Event()
 
     def watch():
@@ -294,7 +294,8 @@ def test_open_files_are_bounded(attack):
         "import resource; files = []\ntry:\n    while True: files.append(os.dup(1))\nexcept OSError: n = len(files)\nfor f in files: os.close(f)\nn"
     ).text
 
-    assert 900 < int(text) <= 1024
+    most = 1024 if os.geteuid() == 0 else 512  # an ordinary user's other programs have descriptors in messages, too
+    assert most - 124 < int(text) <= most
 
 
 CRASHES = {

@@ -157,7 +157,7 @@ def test_what_else_the_kernel_keeps_is_charged_to_the_group(sandbox, prelude, ch
 def _taken(box, source):
     """Run it; the bytes that the kernel took meanwhile and did not charge, and the result."""
     box.run("1")
-    group = box._sandbox._loan.worker.cgroup
+    group = box.asynchronous._loan.worker.cgroup
     assert until(_is_quiet)  # the kernel may still be freeing what the last sandbox had
     charged, before = group.memory_bytes(), _kernel_bytes()
     execution = box.run(source)

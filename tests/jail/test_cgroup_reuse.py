@@ -1,6 +1,7 @@
 """A control group that is used again must know nothing of whoever had it before."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -110,3 +111,30 @@ def test_who_had_a_group_before_learns_nothing_of_the_next(hierarchy: cgroup.Hie
         group.process_count()
     assert group.remove() is True
     assert again.process_count() == 0
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("emptied", [True, False], ids=["emptied: gone", "not emptied: stays"])
+def test_a_group_is_gone_from_the_kernel_when_its_pages_are(
+    hierarchy: cgroup.Hierarchy, tmp_path: pathlib.Path, emptied: bool
+) -> None:
+    """A removed group lives on, unseen, for as long as a page of a file is charged to it. 30 are many enough to see."""
+    groups = [cgroup.Cgroup(hierarchy, str(number)) for number in range(30)]
+    before = _memory_groups()
+    for number, group in enumerate(groups):
+        writes = f"open('{tmp_path}/{number}', 'wb').write(bytes(1 << 20))"
+        assert _run_in(group, writes).wait() == 0
+        assert group.holds_pages() is True
+
+    for group in groups:
+        if emptied:
+            group.let_go()
+        assert group.remove() is True
+
+    assert (before - _memory_groups() > 15) is emptied
+
+
+def _memory_groups() -> int:
+    """All that the kernel has, removed ones as well."""
+    with open("/proc/cgroups") as file:
+        return next(int(line.split()[2]) for line in file if line.startswith("memory"))

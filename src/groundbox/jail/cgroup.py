@@ -1,14 +1,16 @@
 """Control groups: bounds on what a whole process tree uses, and the only honest count of it.
 
 Covered: memory of all kinds (heap, shared mappings, tmpfs, pipe and socket buffers), processes and threads,
-and the processor time used. Not covered: how the processor is shared while everyone is busy. Version 1 counts
+and the processor time used. Where the `cpu` controller is there, a group has one share of the processors, however many
+processes and sessions it makes; without it each session has one, where the kernel groups by sessions. Version 1 counts
 the buffers of internet sockets apart from all else, so they have a bound of their own: an eighth of the memory on top.
 
 How it works: the host makes one group per sandbox, ahead of need, and hands the worker a descriptor of its
 `tasks` file (version 1) or `cgroup.procs` (version 2); the worker writes itself in as its first step, because
 moving another process costs a lock over all threads of the machine. The kernel checks the opener's rights,
 so the guest needs none. Groups live under `groundbox/<host process>`; those of a host process that is gone are
-removed by the next one. See cgroups(7).
+removed by the next one, which finds them by a list in the runtime folder, as the next one may be in another group
+than the last was: a login has one of its own. See cgroups(7).
 
 In version 1, where making and removing three folders costs more than the sandbox's other layers together, an empty
 group is used again (`renewed`): what it has counted is set back, and one that still holds memory is not taken.
@@ -21,6 +23,7 @@ import itertools
 import os
 import re
 import signal
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,9 +35,12 @@ _Result = TypeVar("_Result")
 
 ROOT_VARIABLE: Final = "GROUNDBOX_CGROUP"
 CONTROLLERS: Final = ("memory", "pids", "cpuacct")
+_WEIGHING: Final = "cpu"
+"""Used where it is there. All groups weigh the same, and those of all host processes together like one program."""
 _V2_CONTROLLERS: Final = ("memory", "pids")
 """Version 2 counts processor time without a controller."""
 _GROUP: Final = "groundbox"
+_LISTED: Final = "groups-"
 _NOWHERE: Final = "/proc/self/no-group"
 _ENGINES: Final = itertools.count(1)
 """A process may have an engine for each of its event loops; when one ends, the groups of the others stay."""
@@ -42,6 +48,7 @@ _NO_LIMIT: Final = {1: "-1", 2: "max"}
 _SOCKETS_SHARE: Final = 8
 _STILL_HELD_BYTES: Final = 1 << 20
 """What the kernel keeps in stock for a group, 256 KiB for each processor, and has not given back yet."""
+_PAGES: Final = ("inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable")
 _BOTH_WAYS: Final = frozenset({"memory.max_usage_in_bytes", "cpuacct.usage"})
 
 
@@ -60,6 +67,12 @@ class Hierarchy:
 
     version: int
     parents: dict[str, str]
+
+    def weighs(self) -> bool:
+        """Whether each group has one share of the processors."""
+        if self.version == 1:
+            return _WEIGHING in self.parents
+        return os.path.exists(f"{self.parents[_WEIGHING]}/cpu.weight")
 
     def folders(self) -> list[str]:
         """The distinct parent folders."""
@@ -199,6 +212,17 @@ class Cgroup:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def holds_pages(self) -> bool:
+        """Whether pages are charged to the group, such as those of the host's files that it was the first to read.
+
+        Removed with them, the group would live on in the kernel, unseen, for as long as anybody uses one of them.
+        """
+        return _holds_pages(self._folders["memory"])
+
+    def let_go(self) -> None:
+        """Have the kernel take back what is charged to the group. Without members only; takes a second per GiB."""
+        _let_go(self._folders["memory"])
+
     def remove(self) -> bool:
         """Remove the group; False when a member is still ending, then call again."""
         for folder in dict.fromkeys(self._folders.values()):
@@ -239,6 +263,24 @@ class Cgroup:
             os.close(file)
 
 
+def _holds_pages(folder: str) -> bool:
+    try:
+        with open(f"{folder}/memory.stat") as file:
+            counts = dict(line.split() for line in file)
+    except OSError:
+        return False
+    return any(int(counts.get(name, 0)) for name in _PAGES)
+
+
+def _let_go(folder: str) -> None:
+    """Version 1 empties a group; version 2 (since 5.19) takes back as much as it is told."""
+    if os.path.exists(f"{folder}/memory.force_empty"):
+        _write(f"{folder}/memory.force_empty", "0")
+    elif os.path.exists(f"{folder}/memory.reclaim"):
+        with open(f"{folder}/memory.current") as file, contextlib.suppress(BlockingIOError):  # it took what it could
+            _write(f"{folder}/memory.reclaim", file.read().strip())
+
+
 def _share(memory_bytes: int | None) -> str:
     """What the buffers of internet sockets may take; without a bound they could take all that the host's own have."""
     return _NO_LIMIT[1] if memory_bytes is None else str(memory_bytes // _SOCKETS_SHARE)
@@ -250,6 +292,7 @@ def own_hierarchy(found: Hierarchy) -> Hierarchy:
     name = f"{os.getpid()}-{start_time(os.getpid())}-{pid_namespace()}-{next(_ENGINES)}"
     parents = {controller: f"{parent}/{name}" for controller, parent in found.parents.items()}
     own = Hierarchy(found.version, parents)
+    _list(name, own.folders())
     for folder in own.folders():
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o755)
@@ -260,26 +303,76 @@ def own_hierarchy(found: Hierarchy) -> Hierarchy:
 
 def remove_abandoned(found: Hierarchy) -> list[str]:
     """End and remove what a host process left behind that was killed; returns the folders removed."""
-    removed = []
-    for parent in found.folders():
-        for name in sorted(os.listdir(parent)):
-            match = re.fullmatch(rf"(\d+)-(\d+)-{pid_namespace()}-\d+", name)
-            if match and str(start_time(int(match[1]))) != match[2] and _remove_tree(f"{parent}/{name}"):
-                removed.append(f"{parent}/{name}")
+    left = {f"{parent}/{name}" for parent in found.folders() for name in os.listdir(parent) if _is_abandoned(name)}
+    noted = {name: folders for name, folders in _listed().items() if _is_abandoned(name)}
+    left |= {folder for folders in noted.values() for folder in folders if os.path.isdir(folder)}
+    removed = [folder for folder in sorted(left) if _remove_tree(folder)]
+    for name, folders in noted.items():
+        if not any(os.path.isdir(folder) for folder in folders):
+            _unlist(name)
     return removed
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether groups of this name belong to a process of our pid namespace that is gone."""
+    match = re.fullmatch(rf"(\d+)-(\d+)-{pid_namespace()}-\d+", name)
+    return match is not None and str(start_time(int(match[1]))) != match[2]
+
+
+def _runtime_folder() -> str | None:
+    """A folder of this user alone; None where there is none. Not in TMPDIR, which differs from program to program."""
+    if os.geteuid() == 0:
+        folder = "/run/groundbox"
+    else:
+        above = os.environ.get("XDG_RUNTIME_DIR", "")
+        folder = f"{above}/groundbox" if os.path.isdir(above) else f"/tmp/groundbox-{os.geteuid()}"
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return folder if own else None
+
+
+def _list(name: str, folders: Sequence[str]) -> None:
+    """Note where the groups of this process are. Without the note they are found by their parent alone."""
+    runtime = _runtime_folder()
+    if runtime is not None:
+        with contextlib.suppress(OSError):
+            _write(f"{runtime}/{_LISTED}{name}", "".join(f"{folder}\n" for folder in folders))
+
+
+def _listed() -> dict[str, list[str]]:
+    """Names of host processes, gone or not, to the folders that they noted. Only what is named after them counts."""
+    runtime = _runtime_folder()
+    noted: dict[str, list[str]] = {}
+    for file_name in os.listdir(runtime) if runtime is not None else []:
+        name = file_name.removeprefix(_LISTED)
+        if name != file_name:
+            with contextlib.suppress(OSError), open(f"{runtime}/{file_name}") as file:
+                noted[name] = [line for line in file.read().splitlines() if os.path.basename(line) == name]
+    return noted
+
+
+def _unlist(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(f"{_runtime_folder()}/{_LISTED}{name}")
 
 
 def remove_own(own: Hierarchy) -> None:
     """End and remove what `own_hierarchy` made. A member that was just killed is waited for."""
     for folder in own.folders():
         _remove_tree(folder)
+    _unlist(os.path.basename(own.folders()[0]))
 
 
 def delegate(uid: int, gid: int) -> list[str]:
     """As root: make groups that an ordinary user may use, and return their folders. Idempotent."""
     mounts = _mounts()
     version = 1 if all(c in mounts for c in ("memory", "pids")) else 2
-    places = [mounts[c] for c in CONTROLLERS if c in mounts] if version == 1 else [mounts[""]]
+    places = [mounts[c] for c in (*CONTROLLERS, _WEIGHING) if c in mounts] if version == 1 else [mounts[""]]
     folders = []
     for mount, own in places:
         folder = f"{mount}{own.rstrip('/')}/{_GROUP}-{uid}"
@@ -292,7 +385,7 @@ def delegate(uid: int, gid: int) -> list[str]:
             _enable_controllers(os.path.dirname(folder))
             _enable_controllers(folder)
         folders.append(folder)
-    return folders
+    return list(dict.fromkeys(folders))
 
 
 def _find_v1(mounts: dict[str, tuple[str, str]]) -> Hierarchy:
@@ -302,6 +395,9 @@ def _find_v1(mounts: dict[str, tuple[str, str]]) -> Hierarchy:
             raise CgroupMissing(f"the {controller} controller is not mounted")
         mount, own = mounts[controller]
         parents[controller] = _usable_folder(mount, own, controller)
+    if _WEIGHING in mounts:
+        with contextlib.suppress(CgroupMissing):  # an older delegation did not hand it over
+            parents[_WEIGHING] = _usable_folder(*mounts[_WEIGHING], _WEIGHING)
     return Hierarchy(1, parents)
 
 
@@ -417,7 +513,7 @@ def _make_room(own: str, folder: str) -> None:
 
 
 def _enable_controllers(folder: str) -> None:
-    for controller in _V2_CONTROLLERS:
+    for controller in (*_V2_CONTROLLERS, _WEIGHING):
         with contextlib.suppress(OSError):
             _write(f"{folder}/cgroup.subtree_control", f"+{controller}")
 
@@ -452,8 +548,14 @@ def _remove_tree(folder: str) -> bool:
     for _ in range(100):
         groups: Sequence[str] = [path for path, _, _ in os.walk(folder, topdown=False)]
         for group in groups:
+            members: list[str] = []
             with contextlib.suppress(OSError), open(f"{group}/cgroup.procs") as file:
-                for pid in file.read().split():
+                members = file.read().split()
+            if not members and _holds_pages(group):
+                with contextlib.suppress(OSError):
+                    _let_go(group)
+            with contextlib.suppress(OSError):
+                for pid in members:
                     if pid != "0":  # a process of another pid namespace; to kill(2) it would mean our own group
                         os.kill(int(pid), signal.SIGKILL)
             with contextlib.suppress(OSError):

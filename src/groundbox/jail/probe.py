@@ -131,7 +131,8 @@ def _cgroups() -> Finding:
         found = cgroup.find()
     except OSError as error:
         return Finding("cgroup", False, str(error), mend_cgroup())
-    return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}")
+    shares = "" if found.weighs() else "; no cpu controller: sandboxes have no fixed share of the processors"
+    return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}{shares}")
 
 
 def _identity() -> Finding:

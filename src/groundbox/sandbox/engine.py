@@ -41,6 +41,7 @@ PROFILES: Final = {
 TRACER: Final = "groundbox.guest.trace.tracer"
 _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
 _CLOSING_S: Final = 10.0
+_SWEEP_S: Final = 0.25
 _FIRST_UID: Final = 0x70000000
 _LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES])
 _WAIVABLE: Final = frozenset(_LAYERS - enter.STRUCTURAL)
@@ -103,6 +104,10 @@ class Engine:
         self._cgroup_reason = ""
         self._leaving: list[cgroups.Cgroup] = []
         self._spare: list[cgroups.Cgroup] = []
+        self._emptied: weakref.WeakSet[cgroups.Cgroup] = weakref.WeakSet()
+        self._full: list[cgroups.Cgroup] = []
+        self._emptying: threading.Thread | None = None
+        self._sweeping = False
         self._ranges: list[UidRange] = []
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
@@ -306,6 +311,7 @@ class Engine:
     def _ended(self, worker: Worker) -> None:
         if worker.cgroup is not None:
             self._leaving.append(worker.cgroup)
+            self._sweep_soon()
         if worker.folder and worker.cgroup is not None:
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()
@@ -315,18 +321,55 @@ class Engine:
         if pool is not None:
             pool.worker_ended(worker)
 
+    def _sweep_soon(self) -> None:
+        """Sweep also where nobody asks for another worker."""
+        loop = self._loop()
+        if loop is not None and not self._sweeping and not loop.is_closed():
+            self._sweeping = True
+            loop.call_later(_SWEEP_S, self._sweep_later)
+
+    def _sweep_later(self) -> None:
+        self._sweeping = False
+        self._sweep()
+        if self._leaving or self._full:
+            self._sweep_soon()
+
     def _sweep(self) -> None:
         """Keep the groups of ended workers for the next ones, or remove them.
 
-        One whose last member is still ending waits for the next time.
+        One whose last member is still ending waits for the next time, and so does one that holds pages: having them
+        taken back may take a second, which is a thread's.
         """
         leaving, self._leaving = self._leaving, []
         for group in leaving:
-            renewed = group.renewed() if len(self._spare) < LARGEST else None
-            if renewed is not None:
-                self._spare.append(renewed)
-            elif not group.remove():
-                self._leaving.append(group)
+            try:
+                renewed = group.renewed() if len(self._spare) < LARGEST else None
+                if renewed is not None:
+                    self._spare.append(renewed)
+                elif group.process_count():
+                    self._leaving.append(group)
+                elif group not in self._emptied and group.holds_pages():
+                    self._empty(group)
+                elif not group.remove():
+                    self._leaving.append(group)
+            except FileNotFoundError:
+                continue  # somebody has removed it
+
+    def _empty(self, group: cgroups.Cgroup) -> None:
+        """Have a group's pages taken back, by a thread that takes one after the other, and look at it again then."""
+        self._full.append(group)
+        if self._emptying is None or not self._emptying.is_alive():
+            self._emptying = threading.Thread(target=self._empty_all, name="groundbox-groups", daemon=True)
+            self._emptying.start()
+
+    def _empty_all(self) -> None:
+        while self._full:
+            group = self._full[0]
+            with contextlib.suppress(OSError):
+                group.let_go()
+            self._emptied.add(group)
+            self._leaving.append(group)
+            self._full.pop(0)
 
 
 _USUAL: Final = Limits()
