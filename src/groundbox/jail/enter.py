@@ -227,7 +227,7 @@ WORKER: Final = (
     Step("parent", _own_process, ALL),
     Step("capabilities", _drop_capabilities, WALLED),
     Step("landlock", _landlock, WALLED),
-    Step("rlimits", _limits, ALL),  # after Landlock, which needs a descriptor more than a template of many workers has
+    Step("rlimits", _limits, ALL),
     Step("descriptors", _descriptors, ALL),
     Step("seccomp", _seccomp, WALLED),
 )

@@ -22,6 +22,9 @@ from . import kernel
 
 _CORE_BYTES: Final = 1
 _OPEN_FILES: Final = 1024
+_OPEN_FILES_OF_A_SHARED_USER: Final = 512
+"""As many descriptors may be in messages under way, too, counted for the user of the host. An ordinary user's other
+programs, whose limit is 1024 or more, are then not refused theirs (ETOOMANYREFS of unix(7))."""
 _LOCKED_BYTES: Final = 1 << 20
 _STACK_BYTES: Final = 8 << 20
 _SIGPENDING: Final = 11
@@ -60,11 +63,19 @@ def set_for_sandbox(*, disk_bytes: int | None, process_count: int | None, file_s
             who fills the disk with it hears that the disk is full, as with many files, and not that it is too large.
         process_count: Only where no pids cgroup stands; the kernel counts all processes of the user id.
     """
-    _both(resource.RLIMIT_NOFILE, _OPEN_FILES)
     if disk_bytes is not None:
         _both(resource.RLIMIT_FSIZE, disk_bytes + (resource.getpagesize() if file_system_bound else 0))
     if process_count is not None:
         _both(resource.RLIMIT_NPROC, process_count)
+
+
+def set_open_files(*, own_user: bool) -> None:
+    """The last limit of a sandbox, after the worker has sent descriptors to the host: it bounds that, too.
+
+    Args:
+        own_user: Whether the sandbox has a user id of the host to itself.
+    """
+    _both(resource.RLIMIT_NOFILE, _OPEN_FILES if own_user else _OPEN_FILES_OF_A_SHARED_USER)
 
 
 def set_for_run(*, cpu_s: float | None, memory_bytes: int | None, held_bytes: int) -> None:

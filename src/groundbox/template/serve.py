@@ -275,6 +275,8 @@ class _Server:
         if entry.listener is not None:
             handed.append(entry.listener.fileno())  # type: ignore[attr-defined]
         worker.ready(handed)
+        if "rlimits" not in self._plan.waive:
+            rlimits.set_open_files(own_user=self._plan.uid_base is not None)
         if order["resident"]:
             worker.start_resident(order["resident"])
         for descriptor in handed:
