@@ -30,6 +30,7 @@ MODERN: Final = ("2026-07-28",)
 SESSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_READ_BYTES: Final = 8 * 1024 * 1024
+_MOST_HTML_CHARS: Final = 200_000
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
 _UNSUPPORTED_VERSION: Final = -32022
 _META: Final = "io.modelcontextprotocol"
@@ -319,9 +320,22 @@ def _text(text: str, *, failed: bool = False) -> dict[str, Any]:
 
 
 def _structured(execution: Execution) -> dict[str, Any]:
-    """The JSON form. Pictures are in the content and not twice."""
+    """The JSON form. Pictures are in the content and not twice; pages such as plotly's, of megabytes, are left out."""
     result = execution.to_dict()
-    result["displays"] = [
-        {kind: value for kind, value in display.items() if kind not in BINARY_MEDIA} for display in result["displays"]
-    ]
+    result["displays"] = [_without_pictures_and_pages(display) for display in result["displays"]]
+    if isinstance(result["value"], dict):
+        result["value"] = _without_pages(result["value"])
     return result
+
+
+def _without_pictures_and_pages(display: Mapping[str, Any]) -> dict[str, Any]:
+    return _without_pages({kind: value for kind, value in display.items() if kind not in BINARY_MEDIA})
+
+
+def _without_pages(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """The bundle without HTML that is longer than any reader of JSON wants; its text says so."""
+    page = bundle.get("text/html")
+    if not isinstance(page, str) or len(page) <= _MOST_HTML_CHARS:
+        return dict(bundle)
+    kept = {kind: value for kind, value in bundle.items() if kind != "text/html"}
+    return {**kept, "text/plain": f"{kept.get('text/plain', '')}\n(a page of {len(page)} characters left out)"}

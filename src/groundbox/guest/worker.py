@@ -24,6 +24,7 @@ from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
 from .outside import Outside
+from .python import machine
 from .python.imports import profile_for
 from .python.scripts import run_script
 from .python.tracing import Tracing
@@ -120,6 +121,7 @@ class Worker:
             self._commands.spares.drop()
         limits = order["limits"]
         self._set_limits(limits["cpu_s"], limits["private_bytes"])
+        machine.limit(limits.get("memory_bytes"))
         for stream in (sys.__stdout__, sys.__stderr__):
             if stream is not None and stream.line_buffering != order["stream"]:
                 stream.reconfigure(line_buffering=order["stream"])

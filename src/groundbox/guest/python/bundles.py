@@ -10,7 +10,6 @@ import base64
 import binascii
 import functools
 import importlib
-import importlib.util
 import io
 import itertools
 import json
@@ -18,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from . import figures, tables
+from . import charts, figures, tables
 
 ITEM_BYTES: Final = 8 * 1024 * 1024
 """Each form of a value longer than this is replaced by a note in `text/plain` that says its size."""
@@ -283,13 +282,17 @@ def _plotly_forms(value: Any) -> Iterator[_Form]:
     yield _Form("text/plain", _plotly_text(value), "the figure")
     data = json.loads(value.to_json())
     yield _Form("application/vnd.plotly.v1+json", {"data": data["data"], "layout": data["layout"]}, "the figure")
-    if importlib.util.find_spec("kaleido") is None:
-        return
+    yield _Form("text/html", charts.page(value), "the figure")
+    if charts.can_draw():
+        yield _Form("image/png", _plotly_picture(value), "kaleido")
+
+
+def _plotly_picture(figure: Any) -> bytes:
+    width, height = figure.layout.width, figure.layout.height
     try:
-        picture = value.to_image("png")
-    except Exception:  # kaleido needs a browser, which an environment need not have
-        return
-    yield _Form("image/png", picture, "kaleido")
+        return charts.picture(figure, "png", width=width or 700, height=height or 500)
+    except charts.ChartError as why:
+        raise _Unfit(f"image/png left out: {why}") from None
 
 
 def _plotly_text(figure: Any) -> str:

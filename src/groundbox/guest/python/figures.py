@@ -5,7 +5,11 @@ Nothing here imports matplotlib: a program that did not import it pays a diction
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib.util
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,6 +19,31 @@ from .after_import import after_import
 Emit = Callable[[Any], None]
 
 _BACKEND: Final = f"module://{__package__}.headless"
+_FONT: Final = "WenQuanYi Micro Hei"
+_FONT_PACKAGE: Final = "paperang_p2_fonts_cjk"
+_CALLED: Final = (
+    "AppleGothic",
+    "Arial Unicode MS",
+    "Hiragino Sans",
+    "IPAexGothic",
+    "Malgun Gothic",
+    "Microsoft YaHei",
+    "MS Gothic",
+    "NanumGothic",
+    "Noto Sans CJK JP",
+    "Noto Sans CJK KR",
+    "Noto Sans CJK SC",
+    "Noto Sans CJK TC",
+    "Noto Sans SC",
+    "PingFang SC",
+    "SimHei",
+    "SimSun",
+    "Source Han Sans SC",
+    "STHeiti",
+    "WenQuanYi Zen Hei",
+    "Yu Gothic",
+)
+"""Fonts that programs ask for when their labels are Chinese, Japanese or Korean; one font stands for all."""
 _emit: Emit | None = None
 
 
@@ -23,6 +52,7 @@ def install(emit: Emit) -> None:
     global _emit
     _emit = emit
     after_import("matplotlib", _choose_backend)
+    after_import("matplotlib.font_manager", _add_font)
 
 
 def show(figure: Any) -> None:
@@ -73,6 +103,35 @@ def after_fork() -> None:
         clear = getattr(getattr(manager, "_get_font", None), "cache_clear", None)
         if clear is not None:
             clear()
+
+
+def _add_font(font_manager: Any) -> None:
+    """Draw what a figure's own font does not have, which is Chinese, Japanese and Korean, with one that has it.
+
+    A font that is not there is told in a warning and drawn as boxes otherwise. What the manager finds for a text is
+    a list, of which later fonts fill the gaps of earlier ones; styles and themes set the list anew, so that
+    the font is appended to each answer, not to a setting.
+    """
+    spec = importlib.util.find_spec(_FONT_PACKAGE)
+    folder = os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+    path = f"{folder}/fonts/wqy-microhei.ttc"
+    manager = font_manager.fontManager
+    find = getattr(manager, "_find_fonts_by_props", None)
+    if find is None or hasattr(find, "__wrapped__") or not os.path.isfile(path):
+        return
+    known = {entry.name for entry in manager.ttflist}
+    if _FONT not in known:
+        manager.addfont(path)
+    own = next(entry for entry in manager.ttflist if entry.name == _FONT)
+    manager.ttflist += [dataclasses.replace(own, name=name) for name in _CALLED if name not in known]
+    last = manager.findfont(_FONT)
+
+    @functools.wraps(find)
+    def with_last(*args: Any, **options: Any) -> Any:
+        found = find(*args, **options)
+        return found if last in found else [*found, last]
+
+    manager._find_fonts_by_props = with_last
 
 
 def _choose_backend(matplotlib: Any) -> None:

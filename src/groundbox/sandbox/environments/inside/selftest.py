@@ -3,16 +3,19 @@
 Run as `python -I -B selftest.py RESULTS IMPORT[|IMPORT]…`; of alternatives, one has to work.
 Writes one JSON line to RESULTS before each test (`{"test": NAME}`)
 and one after it (`{"test": NAME, "failed": null or WHY}`), so that a crash has a name too.
-Also fills the folder $MPLCONFIGDIR with matplotlib's list of fonts, which takes seconds to make.
+Also fills the folder $MPLCONFIGDIR with matplotlib's list of fonts, which takes seconds to make,
+and `plotly` beside it with plotly.js, once as pages hold it and once as kaleido's browser reads it.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import importlib
 import importlib.util
 import io
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -81,7 +84,32 @@ def _fpdf() -> None:
     assert bytes(document.output()).startswith(b"%PDF"), "the document is no PDF"
 
 
-WORK = {"matplotlib": _matplotlib, "pandas": _pandas, "duckdb": _duckdb, "fpdf": _fpdf}
+_MISSING_IN_CHROMIUM_88 = """
+Object.hasOwn ||= (object, key) => Object.prototype.hasOwnProperty.call(object, key);
+for (const kind of [Array, String, Object.getPrototypeOf(Uint8Array)])
+  kind.prototype.at ||= function (index) {
+    const whole = Math.trunc(index) || 0;
+    return this[whole < 0 ? this.length + whole : whole];
+  };
+"""
+"""What plotly.js 4 calls and the browser of kaleido 0.2.1 does not have."""
+
+
+def _plotly() -> None:
+    figure = importlib.import_module("plotly.graph_objects").Figure(data=[{"type": "bar", "y": [1, 2]}])
+    assert json.loads(figure.to_json())["data"][0]["type"] == "bar", "the figure lost its trace"
+    library = importlib.import_module("plotly.offline").get_plotlyjs()
+    folder = os.path.join(os.path.dirname(os.environ["MPLCONFIGDIR"]), "plotly")
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    for name, data in (
+        ("plotly.min.js.gz", gzip.compress(library.encode(), 9, mtime=0)),
+        ("kaleido-plotly.js", (_MISSING_IN_CHROMIUM_88 + library).encode()),
+    ):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+
+
+WORK = {"matplotlib": _matplotlib, "plotly": _plotly, "pandas": _pandas, "duckdb": _duckdb, "fpdf": _fpdf}
 
 
 if __name__ == "__main__":
