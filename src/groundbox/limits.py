@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import os
 from typing import Final
 
 from groundbox.errors import InvalidArgument
@@ -12,6 +14,16 @@ from groundbox.suggestions import named_only
 KiB: Final = 1024
 MiB: Final = 1024 * KiB
 GiB: Final = 1024 * MiB
+
+
+@functools.cache
+def usual_memory_bytes() -> int:
+    """A quarter of this machine's memory in whole MiB, at least 512 MiB and at most 2 GiB.
+
+    2 GiB hold a CSV file of 200 MB, the table that pandas makes of it (700 MB at its peak), and copies of that.
+    """
+    quarter = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    return min(max(quarter // MiB * MiB, 512 * MiB), 2 * GiB)
 
 
 @named_only
@@ -27,11 +39,13 @@ class Limits:
             Reached: the run ends with outcome `timeout`.
         cpu_s: Seconds of processor time that all processes of the sandbox use during one run.
             Reached: outcome `timeout`.
-        memory_bytes: Memory of the whole process tree, files in the workdir included.
+        memory_bytes: Memory of the whole process tree, files in the workdir, /tmp and /dev/shm included.
+            By default a quarter of this machine's, at least 512 MiB and at most 2 GiB.
             A single allocation beyond it raises MemoryError in Python;
             the kernel ends the tree otherwise. Outcome `memory`.
         process_count: Processes and threads alive at once. Reached: `fork` fails in the guest.
-        disk_bytes: Bytes in the workdir, /tmp and /dev/shm together. Reached: "no space left".
+        disk_bytes: Bytes in the workdir, /tmp and /dev/shm together, by default half of what `memory_bytes` is
+            by default. Reached: "no space left".
         file_count: Files and folders in them. Reached: "no space left".
         output_bytes: Bytes kept of each of stdout and stderr, half as head and half as tail.
             Reached: the middle is dropped and counted; the program runs on.
@@ -39,9 +53,9 @@ class Limits:
 
     wall_s: float | None = 30.0
     cpu_s: float | None = 30.0
-    memory_bytes: int | None = 512 * MiB
-    process_count: int | None = 64
-    disk_bytes: int | None = 256 * MiB
+    memory_bytes: int | None = dataclasses.field(default_factory=usual_memory_bytes)
+    process_count: int | None = 128
+    disk_bytes: int | None = dataclasses.field(default_factory=lambda: usual_memory_bytes() // 2)
     file_count: int | None = 4096
     output_bytes: int | None = 1 * MiB
 

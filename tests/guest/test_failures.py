@@ -148,8 +148,8 @@ def test_memory_that_is_not_there_is_an_error(run_cells):
     assert (ran.results[0]["error"]["type"], ran.results[0]["error"]["hints"]) == (
         "MemoryError",
         [
-            "The memory limit is reached (limits.memory_bytes): read in chunks, "
-            "load fewer columns, use smaller types, or `del` what is no longer needed."
+            "The memory limit is reached (limits.memory_bytes): read in chunks, load fewer columns, "
+            "use smaller types, or `del` what is no longer needed. Files in the workdir and /tmp count, too."
         ],
     )
 

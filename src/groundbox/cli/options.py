@@ -138,7 +138,15 @@ def naming_options(own: Iterable[str] = ()) -> Iterator[None]:
 def _limit(limit: str, amounts: Amounts) -> Callable[..., Any]:
     default = getattr(Limits(), limit) / amounts.unit
     kind = Amount(limit, amounts.unit)
-    return click.option(amounts.flag, limit, type=kind, default=f"{default:g}", show_default=True, help=amounts.words)
+    shown = _MACHINES_OWN.get(limit, True)
+    return click.option(amounts.flag, limit, type=kind, default=f"{default:g}", show_default=shown, help=amounts.words)
+
+
+_MACHINES_OWN: Final = {
+    "memory_bytes": "a quarter of the machine's, 512 to 2048",
+    "disk_bytes": "an eighth of the machine's memory, 256 to 1024",
+}
+"""Defaults that differ from machine to machine, in words."""
 
 
 _OPTIONS: Final = (

@@ -117,6 +117,9 @@ def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Seque
     )
 
 
+_WHAT_COUNTS: Final = "Files in the workdir, /tmp and /dev/shm lie in memory and count, too: delete what is done with."
+
+
 def restarted(why: str, files_lost: Sequence[str], *, variables: bool) -> Warning:
     """What a run tells that began afresh because the process before it was gone.
 
@@ -185,7 +188,7 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
         return Failure(
             type="OutOfMemory",
             message=f"the kernel ended the program at memory_bytes={limits.memory_bytes}",
-            hints=("Work on the data in pieces, or run with a larger memory_bytes.",),
+            hints=(_WHAT_COUNTS, "Work on the data in pieces, or run with a larger memory_bytes."),
         )
     if outcome is Outcome.SIGNAL:
         _, number = _exit(report.done, report.ended)

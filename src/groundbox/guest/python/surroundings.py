@@ -58,8 +58,8 @@ def process_limit(fault: Fault) -> list[str]:
 def memory_limit(fault: Fault) -> list[str]:
     """MemoryError."""
     return [
-        "The memory limit is reached (limits.memory_bytes): read in chunks, "
-        "load fewer columns, use smaller types, or `del` what is no longer needed."
+        "The memory limit is reached (limits.memory_bytes): read in chunks, load fewer columns, "
+        "use smaller types, or `del` what is no longer needed. Files in the workdir and /tmp count, too."
     ]
 
 
