@@ -110,20 +110,41 @@ _NEEDS: Final = re.compile(
 )
 """How libraries say that they lack one that they can do without."""
 _PACKAGE_OF_IMPORT: Final = {
+    "Bio": "biopython",
+    "Crypto": "pycryptodome",
+    "Levenshtein": "levenshtein",
+    "OpenSSL": "pyopenssl",
+    "PIL": "pillow",
+    "attr": "attrs",
     "bs4": "beautifulsoup4",
+    "community": "python-louvain",
     "cv2": "opencv-python",
     "dateutil": "python-dateutil",
+    "dns": "dnspython",
     "docx": "python-docx",
     "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
     "fitz": "pymupdf",
     "fpdf": "fpdf2",
-    "PIL": "pillow",
+    "git": "gitpython",
+    "imblearn": "imbalanced-learn",
+    "jose": "python-jose",
+    "jwt": "pyjwt",
+    "mpl_toolkits": "matplotlib",
+    "mysql": "mysql-connector-python",
+    "odf": "odfpy",
     "pptx": "python-pptx",
+    "psycopg2": "psycopg2-binary",
+    "pywt": "pywavelets",
+    "ruamel": "ruamel.yaml",
     "serial": "pyserial",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
-    "tables": "pytables",
+    "slugify": "python-slugify",
+    "umap": "umap-learn",
+    "vaderSentiment": "vadersentiment",
     "yaml": "pyyaml",
+    "zmq": "pyzmq",
 }
 
 
@@ -189,7 +210,8 @@ def missing_module(fault: Fault) -> list[str]:
     environments = fault.scene.environment_packages.get(top, ())
     if environments:
         return [f"`{top}` is in the environment {either(list(environments))}: run the program with that one."]
-    return [*_other_spelling(top), f"`{top}` {_not_installed(top)}."]
+    spelled = _other_spelling(top)
+    return [*spelled, f"`{top}` {_not_installed(top)}.", *([] if spelled else [_how_to_bring(top)])]
 
 
 def missing_dependency(fault: Fault) -> list[str]:
@@ -225,6 +247,12 @@ def _not_installed(module: str) -> str:
     package = _PACKAGE_OF_IMPORT.get(module)
     called = f" (the package is called `{package}`)" if package else ""
     return f"is not installed in this environment{called}"
+
+
+def _how_to_bring(module: str) -> str:
+    package = _PACKAGE_OF_IMPORT.get(module, module)
+    command = f"groundbox environment create NAME --from default --requirement {package}"
+    return f"`{command}`, outside of the sandbox, makes an environment that has it."
 
 
 def missing_member(fault: Fault) -> list[str]:
