@@ -218,7 +218,7 @@ def names(monkeypatch):
 @pytest.mark.parametrize("did", CASES)
 def test_a_hint_is_true_and_helps_when(names, did):
     case = CASES[did]
-    limits = gb.Limits(memory_bytes=1024 * gb.MiB)
+    limits = gb.Limits(memory_bytes=1024 * gb.MiB, disk_bytes=256 * gb.MiB)
 
     execution = gb.run(case.source, network=case.network, limits=limits, profile="science")
 
