@@ -227,3 +227,21 @@ def test_a_hint_is_true_and_helps_when(names, did):
     assert [text for text in case.says if text not in hints] == [], hints
     assert [text for text in case.never if text in hints] == [], hints
     assert case.says or not hints
+
+
+def test_a_program_that_takes_a_refusal_for_an_answer_is_told(names):
+    source = (
+        "import requests\n"
+        "for host in ('other.test', 'inner.test', 'other.test:8080'): requests.get(f'http://{host}/').status_code"
+    )
+
+    with gb.Sandbox(network=SOME) as box:
+        first, second = box.run(source), box.run("1")
+
+    (warning,) = first.warnings
+    assert (first.ok, warning.code, list(second.warnings)) == (True, "run.host_refused", [])
+    assert warning.message == (
+        "the sandbox's proxy refused 'other.test:80' (not among the allowed hosts), "
+        "'inner.test:80' (allowed, and its address is not public), 'other.test:8080' (not among the allowed hosts)"
+    )
+    assert warning.hint == 'To allow it: Network(allow=["other.test"]).'

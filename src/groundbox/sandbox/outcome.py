@@ -11,11 +11,20 @@ from typing import Final
 from groundbox.execution import Failure, Outcome, Warning
 from groundbox.limits import Limits
 from groundbox.sandbox import environments, observations, wire
+from groundbox.sandbox.egress.refusal import Refusal
 from groundbox.sandbox.report import Ended, Report
 
 _MOST_TYPE: Final = 200
 _MOST_NAMED: Final = 20
 _MOST_PATH: Final = 120
+_MOST_HOSTS: Final = 5
+_REFUSED: Final = {
+    "not-allowed": "not among the allowed hosts",
+    "not-public": "allowed, and its address is not public",
+    "unresolved": "its name has no address",
+    "address": "an address, where a name is wanted",
+}
+"""Why the proxy refuses, by `Refusal.reason`."""
 _MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")
 
 
@@ -98,6 +107,28 @@ def _left_outside(report: Report) -> Sequence[Warning]:
             message=f"{', '.join(shown)} {lies} outside the working directory, whose files alone are kept as results",
             evidence={"paths": shown},
             hint=f"Write to the working directory, by a relative path such as {posixpath.basename(paths[0])[:60]!r}.",
+        ),
+    )
+
+
+def refused_hosts(refusals: Sequence[Refusal]) -> tuple[Warning, ...]:
+    """Hosts that the program did not reach although it ended well: what it took for their answer is the proxy's."""
+    first = refusals[0]
+    named = [(f"{each.host}:{each.port}", _REFUSED.get(each.reason, each.reason)) for each in refusals[:_MOST_HOSTS]]
+    hosts = [f"{name!r} ({why})" for name, why in named]
+    more = f" and {len(refusals) - _MOST_HOSTS} more" if len(refusals) > _MOST_HOSTS else ""
+    entry = first.host if first.port in (80, 443) else f"{first.host}:{first.port}"
+    cure = {
+        "not-allowed": f'To allow it: Network(allow=["{entry}"]).',
+        "not-public": 'For your own network, never this machine: Network(private_ranges=["10.0.0.0/8"]).',
+    }
+    return (
+        Warning(
+            code="run.host_refused",
+            tier="note",
+            message=f"the sandbox's proxy refused {', '.join(hosts)}{more}",
+            evidence={"hosts": [each.host for each in refusals[:_MOST_HOSTS]]},
+            hint=cure.get(first.reason, ""),
         ),
     )
 

@@ -20,6 +20,7 @@ from groundbox.execution import (
     Event,
     Execution,
     Isolation,
+    Outcome,
     Usage,
     Warning,
 )
@@ -31,12 +32,13 @@ from groundbox.sandbox import languages, options
 from groundbox.sandbox.ahead import HostWork
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
+from groundbox.sandbox.egress.refusal import Refusal
 from groundbox.sandbox.feed import Feed
 from groundbox.sandbox.files import MOST_BYTES, AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.orders import finished, ordered
-from groundbox.sandbox.outcome import failure_of, judge, restarted, trust_of, warnings_of, why_lost
+from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Report
 from groundbox.sandbox.telemetry import watched
@@ -110,6 +112,7 @@ class AsyncSandbox:
         self._bridge = _bridge(tools) if tools else None
         self._loan: engines.Loan | None = None
         self._proxy: EgressProxy | None = None
+        self._refused: dict[Refusal, int] = {}
         self._lock = asyncio.Lock()
         self._closed = False
         self._lost: str | None = None
@@ -475,7 +478,7 @@ class AsyncSandbox:
             error=failure_of(report, outcome, self.limits, wall_s),
             displays=[Display(data=data) for data in report.displays],
             artifacts=Artifacts(collected.artifacts),
-            warnings=warnings_of(report, outcome, self.limits),
+            warnings=(*warnings_of(report, outcome, self.limits), *self._refusals(outcome)),
             usage=Usage(
                 wall_s=report.wall_s,
                 cpu_s=report.cpu_s,
@@ -488,6 +491,15 @@ class AsyncSandbox:
             trust=trust_of(report, clean=clean),
             outputs={"stdout": report.stdout, "stderr": report.stderr},
         )
+
+    def _refusals(self, outcome: Outcome) -> tuple[Warning, ...]:
+        """What the proxy refused during a run that ended well. A failed one has its hints."""
+        if self._proxy is None:
+            return ()
+        counts = {dataclasses.replace(each, count=0): each.count for each in self._proxy.refusals}
+        new = [each for each, count in counts.items() if count > self._refused.get(each, 0)]
+        self._refused = counts
+        return refused_hosts(new) if new and outcome is Outcome.OK else ()
 
     async def _borrow(self, profile: str, *, traced: bool = False) -> engines.Loan:
         self._check_open()
@@ -509,6 +521,7 @@ class AsyncSandbox:
                     self._loan.worker.listener, self.network, address_allowed=permits(self.network)
                 )
                 self._loan.worker.listener = None
+                self._refused.clear()
                 await self._proxy.start()
         elif self._loan.worker.ended is not None:
             self._lost = self._loan.worker.failure or "it ended between two runs"
