@@ -111,6 +111,17 @@ def test_no_mount_of_a_guest_is_seen_by_the_host(sandbox):
         assert file.read() == before
 
 
+def test_no_name_of_a_control_group_of_the_host_is_seen(sandbox, prelude):
+    """Names of groups tell process ids of the host. That the sandbox has groups is seen on the host."""
+    box = sandbox()
+
+    lines = box.run(prelude + "print(slurp('/proc/self/cgroup').decode())").stdout.split()
+
+    assert box.asynchronous._loan.worker.cgroup.process_count() == 1
+    assert lines
+    assert [line for line in lines if line.split(":", 2)[2] != "/"] == []
+
+
 PROBE = """
 import signal, sys
 # Each call is made by a child of its own, every argument -1: of those that get past the filter

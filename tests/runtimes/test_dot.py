@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from groundbox import AsyncSandbox, InvalidArgument, Limits, Outcome, Sandbox
+from groundbox import AsyncSandbox, InvalidArgument, Limits, MiB, Outcome, Sandbox
 from groundbox.runtimes import dot as runtime
 from groundbox.runtimes.graph_facts import MEDIA_TYPE
 from groundbox.sandbox import languages, worker
@@ -341,3 +341,17 @@ def test_what_a_thread_takes_to_look_counts_as_reading(monkeypatch):
     assert [display.text for display in execution.displays] == ["seen"]
     assert max(spent) >= 0.2
     assert len(read_on) < 100
+
+
+@pytest.mark.parametrize("format_", ["png", "pdf"])
+def test_a_picture_over_the_size_of_any_is_left_out_with_the_reason(format_):
+    """One line of DOT makes pictures of many megabytes."""
+    fits = "A" * (4 * MiB * 4 // 3)
+
+    media_type = runtime.FORMATS[format_]
+
+    assert runtime.screen({media_type: fits}) == {media_type: fits}
+    assert runtime.screen({media_type: fits + "AAAA", "image/svg+xml": "<a/>"}) == {
+        "text/plain": f"no SVG is shown: what came is no SVG\nno {format_.upper()} is shown: "
+        "it has 4194306 bytes, more than 4194304"
+    }

@@ -103,6 +103,8 @@ WALLED: Final = frozenset({NAMESPACES, LANDLOCK})
 def _join_cgroups(entry: Entry) -> None:
     for descriptor in entry.join:
         kernel.write(descriptor, b"0")
+    if entry.plan.backend == NAMESPACES and entry.join:
+        namespaces.unshare(namespaces.NEWCGROUP)  # its root is the group joined: names of groups tell of the host
 
 
 def _mount_box(entry: Entry) -> None:

@@ -17,7 +17,7 @@ from groundbox.execution import Execution, Failure, Outcome, Warning
 from groundbox.runtimes import graph_facts
 from groundbox.runtimes.files import check_filename
 from groundbox.runtimes.graph import MOST_EDGES, DotError, TooLarge, parse
-from groundbox.runtimes.svg import NotSvg, harmless
+from groundbox.runtimes.svg import MOST_BYTES, NotSvg, harmless
 from groundbox.sandbox.languages import Needs, Program, SelfTest
 
 MODES: Final = ("script",)
@@ -61,14 +61,18 @@ def order(program: Program) -> dict[str, Any]:
 
 
 def screen(data: dict[str, Any]) -> dict[str, Any]:
-    """A display whose SVG can be shown; without it, and with the reason, where there is none."""
-    if _SVG not in data:
-        return data
-    try:
-        return {**data, _SVG: harmless(str(data[_SVG]))}
-    except NotSvg as reason:
-        others = {name: content for name, content in data.items() if name != _SVG}
-        return {**others, "text/plain": f"no SVG is shown: {reason}"}
+    """A display whose pictures can be shown; without one, and with the reason, where it is too large or no SVG."""
+    shown, reasons = dict(data), []
+    for format_, media_type in FORMATS.items():
+        try:
+            if media_type == _SVG and media_type in data:
+                shown[media_type] = harmless(str(data[media_type]))
+            elif (size := len(str(data.get(media_type, ""))) * 3 // 4) > MOST_BYTES:
+                raise NotSvg(f"it has {size} bytes, more than {MOST_BYTES}")
+        except NotSvg as reason:
+            del shown[media_type]
+            reasons.append(f"no {format_.upper()} is shown: {reason}")
+    return {**shown, "text/plain": "\n".join(reasons)} if reasons else shown
 
 
 class Studied(NamedTuple):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 
 import pytest
 
+from groundbox.trace import schema
 from groundbox.trace.narration.narration import ClaimKind, Witness
 from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.proof.prover import prove
@@ -255,3 +257,18 @@ def test_a_called_function_of_a_library_is_not_said_to_go_on(recorded):
 
     assert told.endswith("The record holds nothing of main, which is no code of the program.")
     assert list(prove(told, trace).verdicts) == []
+
+
+@pytest.mark.parametrize("call", [None, "fails"])
+def test_an_exception_that_the_record_leaves_out_is_told_as_such(recorded, call):
+    """A trace is its program's claim: frames may be left by an exception that never came up in it."""
+    source = "def fails(values):\n    total = 0\n    return values[total + 9]\n"
+    whole = recorded(source, call, [1]) if call else recorded(f"{source}fails([1])\n")
+    records = [record for record in whole.records if not isinstance(record, schema.Raise)]
+    without = dataclasses.replace(whole, records=records, _cache={})
+
+    told = narrate(without)
+
+    assert told.text.endswith(f"So {call or 'the program'} ends with an exception of which the record holds nothing.")
+    if call:
+        assert narrate(without, style="backward").text

@@ -37,11 +37,15 @@ def answer_of(trace: Trace) -> Sentence:
 
 def _raised(trace: Trace, root: Activation, who: str) -> Sentence:
     state = trace.state_at(root.last)
-    ref = max(
-        ref for ref, record in enumerate(trace.records) if isinstance(record, schema.Raise) and record.f == root.frame
+    raised = (
+        (ref, record)
+        for ref, record in enumerate(trace.records)
+        if isinstance(record, schema.Raise) and record.f == root.frame
     )
-    record = trace.records[ref]
-    assert isinstance(record, schema.Raise)
+    ref, record = max(raised, default=(root.last, None), key=lambda each: each[0])
+    if record is None:  # a trace is its program's claim, and may leave that out
+        told = claim(ClaimKind.ANSWER, [ref], root.frame, who, "")
+        return Sentence(text=f"So {who} ends with an exception of which the record holds nothing.", claims=(told,))
     value = f"{record.type}({', '.join(state.text(argument, MAX_ANSWER) for argument in record.args)})"
     return Sentence(text=f"So {who} raises {value}.", claims=(claim(ClaimKind.ANSWER, [ref], root.frame, who, value),))
 
