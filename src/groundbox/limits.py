@@ -35,7 +35,7 @@ class Limits:
     0 and negative numbers are refused.
 
     Attributes:
-        wall_s: Seconds on the host's monotonic clock from the start of a run to its end; not those for starting a worker.
+        wall_s: Seconds on the host's monotonic clock from the start of a run to its end, without a worker's own start.
             Reached: the run ends with outcome `timeout`.
         cpu_s: Seconds of processor time that all processes of the sandbox use during one run.
             Reached: outcome `timeout`.

@@ -1,6 +1,7 @@
 """Folders on disk of workers that have no tmpfs, and their removal."""
 
 import os
+import time
 
 import pytest
 
@@ -56,3 +57,25 @@ def test_folders_of_another_containers_processes_are_left_alone(made):
     private.remove_abandoned()
 
     assert os.path.exists(others)
+
+
+def test_folders_that_are_kept_go_after_a_week_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    week_s = 7 * 24 * 3600
+    for name, age_s in {"kept-old": week_s + 60, "kept-new": week_s - 60, "other-old": week_s + 60}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
+        os.utime(tmp_path / name, times=(time.time() - age_s,) * 2)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "kept-link").symlink_to("elsewhere")
+
+    made = private.make_kept("kept-")
+
+    assert os.path.isdir(made)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "kept-new",
+        "other-old",
+        "elsewhere",
+        "kept-link",
+        os.path.basename(made),
+    }

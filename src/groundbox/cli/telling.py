@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from groundbox.agent.transcript import difference
 from groundbox.cli.results import Written, write
 from groundbox.cli.terminal import one_line, screens
 from groundbox.errors import GroundboxError
+from groundbox.sandbox import private
 
 _MOST_LINES: Final = 24
 
@@ -77,7 +77,7 @@ class Telling:
         if self._out is None:
             if self._as_json:
                 return
-            self._out = Path(tempfile.mkdtemp(prefix="groundbox-ask-"))
+            self._out = Path(private.make_kept("groundbox-ask-"))
         folder = self._out / f"run-{event.run}"
         try:
             written = write(event.execution, folder)

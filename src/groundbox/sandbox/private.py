@@ -6,17 +6,20 @@ means something only within its pid namespace, and containers may share a folder
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 import subprocess
 import tempfile
+import time
 from typing import Final
 
 from groundbox.jail.cgroup import pid_namespace, start_time
 
 _NAME: Final = re.compile(r"groundbox-(\d+)-(\d+)-(\d+)-\w+")
 _REMOVE: Final = ("rm", "-rf", "--one-file-system", "--")
+_KEPT_S: Final = 7 * 24 * 3600
 _REMOVING: Final[list[subprocess.Popen[bytes]]] = []
 
 
@@ -38,6 +41,22 @@ def remove_abandoned() -> None:
         found = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
             remove(entry.path)
+
+
+def make_kept(prefix: str) -> str:
+    """A new folder of this user alone for files that a person may want to look at. Those older than a week are removed.
+
+    Whoever made them may have been killed; nothing else would ever remove them then.
+    """
+    parent = tempfile.gettempdir()
+    for entry in os.scandir(parent):
+        if entry.name.startswith(prefix):
+            with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+                found = entry.stat(follow_symlinks=False)
+                own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+                if own and time.time() - found.st_mtime > _KEPT_S:
+                    remove(entry.path)
+    return tempfile.mkdtemp(prefix=prefix)
 
 
 def remove(folder: str) -> None:
