@@ -55,6 +55,8 @@ class Failure:
     Everything here comes from the guest and is a claim; the outcome is not.
 
     Attributes:
+        type: Of the exception, such as `KeyError`; for limits and signals a word of ours, such as `Timeout`.
+        message: What it said, without the type.
         line: Line of the program's own source, counted from 1, or None when no line of it failed.
         column: Column on that line, counted from 1, where the language tells it.
         traceback: Frames of the program only; the number of library frames left out is stated.
@@ -135,6 +137,7 @@ class Artifact(_Shown):
 
     Attributes:
         path: Relative to the workdir, with `/` between the parts.
+        size_bytes: Of the file right after the run.
         media_type: By the content where that says it, by the name otherwise.
         sha256: Of the bytes as they were right after the run.
         facts: What it is, such as `pages` of a PDF, `sheets` of a workbook, `rows` and `columns` of a table, `width`
@@ -238,7 +241,11 @@ class Warning:
     """Evidence that a run that succeeded may still be wrong.
 
     Attributes:
+        code: The rule's name, such as `sql.fan_out` (docs/checks.md).
         tier: `error`, `warn` or `note`, by the precision measured for the rule.
+        message: What was seen, in a sentence.
+        evidence: The facts that it was seen by, as plain data.
+        hint: What to look at or to change; "" without one.
     """
 
     code: str
@@ -273,6 +280,8 @@ class Isolation:
     """Which layers of the wall stood during the run.
 
     Attributes:
+        backend: `namespaces`, `landlock` or `bare`.
+        layers: Layers that stood, by the names that `groundbox doctor` prints.
         missing: Layers that did not stand: what the caller waived by name, and `cgroup` where the host has none
             and the backend is one that runs without.
     """
@@ -287,10 +296,14 @@ class ToolCall:
     """One call of a tool of the host, as results tell it (docs/tools.md).
 
     Attributes:
+        tool: Its name.
         arguments: The first characters of its redacted arguments, as JSON.
         outcome: `ok`, or why there is no result: `error`, `invalid`, `denied`, `unknown`, `quota`, `timeout`, …
         result: The first characters of its redacted result or of what the guest was told went wrong.
         wall_s: From its arrival until it was answered.
+        sent_bytes: Size of its arguments as they came.
+        received_bytes: Size of what the guest was answered.
+        replayed: Whether the answer came from a log and nothing was called.
     """
 
     tool: str
@@ -310,6 +323,10 @@ class ToolCalls:
     Attributes:
         total: All calls that arrived; of those that are in no entry of `calls`, `dropped` tells the number.
         outcomes: Outcome to how many calls had it.
+        calls: The first and the last of them.
+        dropped: How many are in no entry of `calls`.
+        sent_bytes: Size of the arguments of all calls.
+        received_bytes: Size of all answers.
         waited_s: How long the host worked for them, in which time the run's wall clock may have stood still.
         sandbox: Which rows of a log are of the sandbox that ran this.
     """
@@ -342,13 +359,23 @@ class Execution(_Shown):
     `to_dict` and `to_json` are what is sent elsewhere, and pydantic and FastAPI send the same (docs/results.md).
 
     Attributes:
+        execution_id: 32 hexadecimal digits, unlike those of any other run; logs and traces name the run by it.
+        language: Of the program, such as `python`.
+        outcome: How it ended. What the kernel and the host's clock say of that comes before what the guest says.
         exit_code: Set when the program ended by itself; for a cell 0 or 1.
         exit_signal: Set when a signal ended it. Never set together with `exit_code`.
         stdout: Decoded as UTF-8 with U+FFFD for what is not; head and tail when cut.
+        stderr: The same of the other stream.
         dropped_bytes: Bytes cut out of the middle of `stdout` and `stderr`, and counts of
             `displays` and `artifacts` that were over the caps. 0 means nothing is missing.
         value: MIME bundle of the cell's last expression, or None. Not always a dict: each form of a result of SQL
             is made when it is looked at.
+        error: What it failed with; None exactly when the outcome is `ok`.
+        displays: What it showed, in order.
+        artifacts: Files that it made or changed in the workdir, by path.
+        warnings: Evidence that a run that succeeded may still be wrong, and facts that its caller should know.
+        usage: Time and memory.
+        isolation: The wall that stood.
         outputs: `stdout` and `stderr` whole, to page through or search, as long as this result lives.
         state: `kept` when the sandbox's process lives on with its variables; `lost` when it is gone, and what earlier
             runs left in it; `ended` when it is gone and there was no earlier run, as after `groundbox.run`.
@@ -468,6 +495,9 @@ class Event:
 
     Attributes:
         kind: `stdout`, `stderr`, `display` or `end`; the other fields are set accordingly.
+        text: Of `stdout` and `stderr`: what came, which need not end with a line.
+        display: Of `display`: what was shown.
+        execution: Of `end`: the result.
     """
 
     kind: str

@@ -1,5 +1,6 @@
 """Editors, type checkers and people who guess: signatures are real, and a wrong argument names the right one."""
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import groundbox as gb
+from groundbox import execution
 from groundbox.errors import InvalidArgument, UnknownArgument
 from groundbox.sandbox import options
 
@@ -85,9 +87,9 @@ def test_a_default_that_is_shown_can_be_given():
     of_languages = options.LANGUAGE
     given = {each.name: each.default for each in shown if each.default is not each.empty}
 
-    execution = gb.run("6 * 7", **{name: value for name, value in given.items() if name not in of_languages})
+    result = gb.run("6 * 7", **{name: value for name, value in given.items() if name not in of_languages})
 
-    assert execution.text == "42"
+    assert result.text == "42"
 
 
 @pytest.mark.parametrize(
@@ -105,6 +107,17 @@ def test_every_argument_of_a_sandbox_and_of_a_run_is_explained():
     explained = inspect.getdoc(gb.AsyncSandbox.__init__) + inspect.getdoc(gb.AsyncSandbox.run)
 
     assert [name for name in sorted(options.SANDBOX | options.RUN) if f"\n    {name}: " not in explained] == []
+
+
+VALUES = [gb.Execution, gb.Artifact, gb.Display, gb.Event, gb.Limits, gb.Network, gb.TraceOptions]
+PARTS = [execution.Failure, execution.Warning, execution.Usage, execution.Isolation, execution.ToolCalls]
+
+
+@pytest.mark.parametrize("kind", [*VALUES, *PARTS, execution.ToolCall])
+def test_every_field_of_a_value_is_explained(kind):
+    names = [each.name for each in dataclasses.fields(kind) if not each.name.startswith("_")]
+
+    assert [name for name in names if f"\n    {name}: " not in inspect.getdoc(kind)] == []
 
 
 def test_dir_lists_what_is_there():
@@ -217,10 +230,10 @@ def test_limits_without_a_name_are_told_how_to_be_named():
 
 
 def test_groundbox_run_may_be_given_more_time_than_is_usual():
-    execution = gb.run("import resource; resource.getrlimit(resource.RLIMIT_CPU)[0]", wall_s=120)
+    result = gb.run("import resource; resource.getrlimit(resource.RLIMIT_CPU)[0]", wall_s=120)
 
-    assert execution.ok
-    assert int(execution.text) >= 120
+    assert result.ok
+    assert int(result.text) >= 120
 
 
 def test_no_file_of_the_package_hides_its_types():

@@ -1,5 +1,6 @@
 """Results travel: they are kept, sent, compared and acted on far from the sandbox that they came from."""
 
+import asyncio
 import concurrent.futures
 import copy
 import json
@@ -79,6 +80,20 @@ def test_a_stream_starts_afresh_too():
 
     assert (last.text, last.warnings[0].code) == ("42", "session.restarted")
     assert "variables" not in last.warnings[0].message
+
+
+def test_after_a_run_that_its_caller_gave_up_the_next_one_starts_afresh_too():
+    async def work():
+        async with gb.AsyncSandbox(profile="bare", restart="auto") as box:
+            await box.run("kept = 1")
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(box.run("while True: pass"), 0.5)
+            return await box.run("'kept' in dir()")
+
+    again = asyncio.run(work())
+
+    assert (again.text, again.warnings[0].code) == ("False", "session.restarted")
+    assert "its run was cancelled" in again.warnings[0].message
 
 
 @pytest.fixture(scope="module")
