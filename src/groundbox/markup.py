@@ -27,6 +27,8 @@ MOST_HTML_CHARS: Final = 300_000
 MOST_PICTURE_BYTES: Final = 8 * 1024 * 1024
 MOST_BYTES: Final = 24 * 1024 * 1024
 """Of all pictures of one result: a notebook keeps what it shows in its file."""
+MOST_SHOWN_CHARS: Final = 2_000_000
+"""Of all displays of one result that are no pictures."""
 _MOST_DEPTH: Final = 64
 _MOST_SPAN: Final = 1000
 _MOST_FILES: Final = 50
@@ -62,7 +64,7 @@ def of_execution(execution: Execution, *, streamed: bool = False) -> str:
     parts = [f'<div style="{_QUIET}">{_text(_summary(execution))}</div>']
     if not streamed:
         parts += [_pre(text, error=name == "stderr") for name, text in _streams(execution) if text]
-        parts += [_bundle(each.data, each.preview, room) for each in execution.displays]
+        parts += _displays(execution.displays, room)
     if execution.value is not None:
         parts.append(_bundle(execution.value, None, room))
     parts += [*_failure(execution), *_warnings(execution), *_files(list(execution.artifacts.values()), room)]
@@ -167,6 +169,18 @@ class _Room:
     def png(self, data: bytes, about: str) -> str:
         """The same, of bytes."""
         return self.image("image/png", base64.b64encode(data).decode(), about)
+
+
+def _displays(displays: Sequence[Display], room: _Room) -> Iterator[str]:
+    """One after another, until the notebook's file would grow too large."""
+    left = MOST_SHOWN_CHARS
+    for number, display in enumerate(displays):
+        if left <= 0:
+            yield f'<div style="{_QUIET}">{len(displays) - number} more displays are in the result</div>'
+            return
+        shown = _bundle(display.data, display.preview, room)
+        left -= 0 if "<img" in shown else len(shown)
+        yield shown
 
 
 def _bundle(data: Mapping[str, Any], preview: bytes | None, room: _Room) -> str:

@@ -169,6 +169,9 @@ def test_what_is_too_large_for_a_notebook_says_so():
     large = base64.b64encode(bytes(9 * 1024 * 1024)).decode()
 
     assert "too large to be shown" in Display(data={"image/png": large})._repr_html_()
+    many = gb.run("for _ in range(999): display('x' * 60_000)")._repr_html_()
+    assert len(many) < 2_100_000
+    assert "more displays are in the result" in many
     assert "30000 characters not shown" in gb.run("print('x' * 49999)")._repr_html_()
 
 
