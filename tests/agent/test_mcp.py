@@ -159,6 +159,8 @@ def test_a_restart_forgets_variables_and_keeps_files(peer):
 
 
 def test_a_program_that_ends_the_process_does_not_stand_in_the_way(peer):
+    peer.run("x = 1")
+
     assert "its variables with it" in peer.run("import os; os._exit(3)")
     assert parts(peer.run("1 + 1")) == {"value": "2"}
 
