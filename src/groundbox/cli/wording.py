@@ -57,10 +57,9 @@ def with_options(text: str) -> str:
 
 def worded(execution: Execution, words: Callable[[str], str] = with_options) -> Execution:
     """The same result for a reader who sets things by options."""
-    warnings = [
-        dataclasses.replace(each, message=words(each.message), hint=words(each.hint) if each.hint else each.hint)
-        for each in execution.warnings
-    ]
+    warnings = tuple(
+        dataclasses.replace(each, message=words(each.message), hint=words(each.hint)) for each in execution.warnings
+    )
     error = None if execution.error is None else _worded_failure(execution.error, words)
     return dataclasses.replace(execution, error=error, warnings=warnings)
 
