@@ -127,6 +127,7 @@ def test_the_root_holds_only_what_is_named(attack):
         "lib32",
         "lib64",
         "libx32",
+        "mnt",
         "proc",
         "sbin",
         "tmp",
@@ -160,3 +161,9 @@ def test_the_root_holds_only_what_is_named(attack):
     others, public = eval(execution.text)
     assert others == []
     assert set(public) <= set(etc)
+
+
+def test_what_is_called_mnt_holds_the_workdir_alone(attack):
+    execution = attack("os.listdir('/mnt'), os.readlink('/mnt/data'), attempt(os.mkdir, '/mnt/other')")
+
+    assert execution.text in (f"(['data'], '../box/work', '{refusal}')" for refusal in ("EROFS", "EACCES"))
