@@ -39,6 +39,7 @@ PAGE = ROOT / "docs/checks.md"
 BARS = (0.65, 0.7, 0.75, 0.8, 0.85)
 LEAST_PRECISION = 0.85
 PROCESSES = 2
+REFERENCE = "the reference"
 Flagged = Sequence[tuple["Seen", bool]]
 
 
@@ -86,7 +87,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--write", action="store_true", help="write the tiers and the tables of the docs")
     options = parser.parse_args()
-    seen = looked_at(options.folder)
+    everything = looked_at(options.folder)
+    seen = [each for each in everything if each.system != REFERENCE]
     without = {db: counted_by_situation([each for each in seen if each.db != db]) for db in names(seen)}
     alone = [each for each in seen if not each.other]
     tables = {
@@ -99,13 +101,15 @@ def main() -> None:
     for name, lines in tables.items():
         print(f"<!-- {name} -->", *lines, f"<!-- end of {name} -->\n", sep="\n")
     print(f"{len(alone)} queries, {sum(each.is_wrong for each in alone)} wrong, {len(names(alone))} databases")
+    references = [tier(each, without[each.db]) for each in everything if each.system == REFERENCE]
+    print(f"{references.count('error')} of {len(references)} references have an error, by counts from other databases")
     if options.write:
         TABLE.write_text(as_json(seen), encoding="utf-8")
         PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
 def looked_at(folder: Path) -> list[Seen]:
-    """Every query that runs, alone and with each other system's query for the same question."""
+    """Every query that runs, alone and with each other system's query for the same question; and each reference."""
     records = [json.loads(line) for line in (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     by_db = defaultdict(list)
     for record in records:
@@ -121,6 +125,9 @@ def _looked_at_one(asked: tuple[Path, list[dict[str, Any]]]) -> list[Seen]:
     seen = []
     with FileDatabase(path, "sqlite") as database:
         source = Remembering(database)
+        for reference in {record["id"]: record for record in records}.values():
+            found = next(_situations({**reference, "predicted": reference["gold"]}, (), source))
+            seen.append(Seen(reference["db"], reference["id"], REFERENCE, "", False, *found[1:]))
         for record in (record for record in records if record["result"] != "error"):
             others = [each for each in records if each["id"] == record["id"] and each["system"] != record["system"]]
             for other, situation, codes in _situations(record, others, source):

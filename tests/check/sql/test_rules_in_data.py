@@ -185,6 +185,22 @@ def test_what_the_question_names_and_nobody_could_find_is_told_by_the_empty_resu
     assert found(shop, sql, "Who lives in Spain's capital?") >= {"sql.empty_result", "sql.value_absent"}
 
 
+def test_a_text_that_a_column_of_numbers_holds_is_there(tmp_path):
+    made(
+        tmp_path / "cars.db",
+        "CREATE TABLE car (name TEXT, power INTEGER); INSERT INTO car VALUES ('a', 90), ('b', 'null');",
+    )
+
+    with FileDatabase(tmp_path / "cars.db", "sqlite") as database:
+        held, absent = (
+            [warning.code for warning in check_sql(f"SELECT name FROM car WHERE power = '{text}'", database=database)]
+            for text in ("null", "none")
+        )
+
+    assert held == []
+    assert absent == ["sql.value_absent", "sql.empty_result"]
+
+
 @pytest.mark.parametrize(
     "question", ["What are the names and ages of customers?", "Which city has the most customers?", None]
 )

@@ -47,11 +47,17 @@ def value_absent(c: Context) -> Iterator[Finding]:
             if each.operator in ("like", "not like"):
                 yield from _pattern(c, each, value)
             elif each.column.kind is Kind.NUMBER:
-                if not _NUMERIC.fullmatch(value):
+                if not _NUMERIC.fullmatch(value) and not _is_among_numbers(c, each, value):
                     told = f"{_place(each)} is of type {each.column.type}, and holds no text such as {value!r}"
                     yield _absent(each, value, told, "Compare with a number, or the column that holds such texts.")
             elif each.column.kind not in (Kind.TIME, Kind.FLAG):
                 yield from _text(c, each, value)
+
+
+def _is_among_numbers(c: Context, each: Predicate, value: str) -> bool:
+    """Whether a column of numbers holds a text, as SQLite lets it."""
+    held = c.probes.holds(each.ref.table, each.ref.column, [value]) if c.query.dialect == "sqlite" else None
+    return held is not None and held[0]
 
 
 def _text(c: Context, each: Predicate, value: str) -> Iterator[Finding]:
