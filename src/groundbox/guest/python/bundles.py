@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from . import charts, figures, tables
+from . import figures, tables
 
 ITEM_BYTES: Final = 8 * 1024 * 1024
 """Each form of a value longer than this is replaced by a note in `text/plain` that says its size."""
@@ -282,12 +282,16 @@ def _plotly_forms(value: Any) -> Iterator[_Form]:
     yield _Form("text/plain", _plotly_text(value), "the figure")
     data = json.loads(value.to_json())
     yield _Form("application/vnd.plotly.v1+json", {"data": data["data"], "layout": data["layout"]}, "the figure")
+    from . import charts  # with it come hashlib and libcrypto, which every fork of a small template would copy
+
     yield _Form("text/html", charts.page(value), "the figure")
     if charts.can_draw():
         yield _Form("image/png", _plotly_picture(value), "kaleido")
 
 
 def _plotly_picture(figure: Any) -> bytes:
+    from . import charts
+
     width, height = figure.layout.width, figure.layout.height
     try:
         return charts.picture(figure, "png", width=width or 700, height=height or 500)

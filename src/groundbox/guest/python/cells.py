@@ -19,7 +19,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from . import charts, figures, interpreters, machine, viewers
+from . import figures, interpreters, machine, viewers
 from .bundles import Bundler
 from .calls import Program, with_data
 from .commands import with_pip_magic
@@ -72,7 +72,6 @@ class CellRunner:
         teach_inspect(self._sources)
         figures.install(self._show_figure)
         viewers.install(self._emit)
-        charts.install()
         machine.install()
         interpreters.install()
         self._start_namespace()
@@ -281,7 +280,7 @@ class CellRunner:
             self._fire("post_execute")
         except BaseException:
             pass  # the cell's own outcome stands
-        charts.end_browser()
+        viewers.end()
         flush_output()
 
     def _emit(self, event: dict[str, Any]) -> None:

@@ -30,8 +30,6 @@ import time
 import types
 from typing import Any, Final, NoReturn
 
-from .after_import import after_import
-
 START_S: Final = 20.0
 """Seconds for one picture, the browser's start with it; then it is ended, and the figure has none."""
 
@@ -128,11 +126,6 @@ class _Browser:
 
 
 _browser: _Browser | None = None
-
-
-def install() -> None:
-    """Let `Figure.to_image` and `write_image` draw here when plotly is imported."""
-    after_import("plotly.io._kaleido", _adapt)
 
 
 def end_browser() -> None:
@@ -263,8 +256,12 @@ def _font_folder() -> str | None:
     return os.path.dirname(spec.origin) if spec and spec.origin else None
 
 
-def _adapt(module: Any) -> None:
-    """Stand in for the kaleido that plotly calls: version 1, which wants Chrome."""
+def adapt(module: Any) -> None:
+    """Let `Figure.to_image` and `write_image` draw here: plotly calls version 1 of kaleido, which wants Chrome.
+
+    Args:
+        module: `plotly.io._kaleido`.
+    """
     if not can_draw():
         return
     errors = types.ModuleType("kaleido.errors")

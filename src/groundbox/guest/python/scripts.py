@@ -24,7 +24,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import charts, figures, interpreters, machine, viewers
+from . import figures, interpreters, machine, viewers
 from .bundles import Bundler
 from .display import display_event
 from .failure import failure_of
@@ -82,7 +82,7 @@ class _Script:
         self._show_figures()
         _guarded("threading", threading._shutdown)  # type: ignore[attr-defined]
         _guarded("atexit", atexit._run_exitfuncs)
-        _guarded("the browser of plotly's pictures", charts.end_browser)
+        _guarded("the browser of plotly's pictures", viewers.end)
         if self._tracing is not None:
             self._tracing.end()
         self._drop_globals()
@@ -117,7 +117,6 @@ class _Script:
         sys.modules["__main__"] = self._module
         figures.install(self._show_figure)
         viewers.install(self._send)
-        charts.install()
         machine.install()
         interpreters.install()
 

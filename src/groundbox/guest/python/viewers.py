@@ -6,8 +6,9 @@ matplotlib is in `figures`; these are plotly and Pillow.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .after_import import after_import
 from .bundles import Bundler
@@ -39,4 +40,20 @@ def install(emit: Emit) -> None:
         image_show.register(Displays(), 0)
 
     after_import("plotly.io._renderers", adapt_plotly)
+    after_import("plotly.io._kaleido", _adapt_kaleido)
     after_import("PIL.ImageShow", adapt_pillow)
+
+
+def end() -> None:
+    """End what was started to draw pictures; called when a run ends."""
+    charts = sys.modules.get(_CHARTS)
+    if charts is not None:
+        charts.end_browser()
+
+
+_CHARTS: Final = f"{__package__}.charts"
+
+
+def _adapt_kaleido(module: Any) -> None:
+    charts: Any = importlib.import_module(_CHARTS)
+    charts.adapt(module)
