@@ -134,6 +134,26 @@ def test_a_group_is_gone_from_the_kernel_when_its_pages_are(
     assert (before - _memory_groups() > 15) is emptied
 
 
+def test_names_that_a_guest_looked_up_in_vain_are_not_kept(hierarchy: cgroup.Hierarchy, tmp_path: pathlib.Path) -> None:
+    """The kernel keeps each until memory is short, also when who looked is gone."""
+    group = cgroup.Cgroup(hierarchy, "1")
+    before = _names_in_vain()
+    looks = f"import os\nfor n in range(40_000): os.path.exists(f'{tmp_path}/{{n}}')"
+
+    assert _run_in(group, looks).wait() == 0
+    kept = _names_in_vain() - before
+    held = group.holds_pages()
+    group.let_go()
+
+    assert (kept > 30_000, held) == (True, True)
+    assert _names_in_vain() - before < 10_000
+
+
+def _names_in_vain() -> int:
+    """Of the whole host: proc_sys_fs(5)."""
+    return int(pathlib.Path("/proc/sys/fs/dentry-state").read_text().split()[4])
+
+
 def _memory_groups() -> int:
     """All that the kernel has, removed ones as well."""
     with open("/proc/cgroups") as file:

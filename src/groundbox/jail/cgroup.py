@@ -215,9 +215,10 @@ class Cgroup:
     def holds_pages(self) -> bool:
         """Whether pages are charged to the group, such as those of the host's files that it was the first to read.
 
-        Removed with them, the group would live on in the kernel, unseen, for as long as anybody uses one of them.
+        Removed with them, the group would live on in the kernel, unseen, for as long as anybody uses one of them. What
+        the kernel itself keeps (names that were looked up and are not there, in large numbers) would be left, too.
         """
-        return _holds_pages(self._folders["memory"])
+        return self.memory_bytes() > _STILL_HELD_BYTES or _holds_pages(self._folders["memory"])
 
     def let_go(self) -> None:
         """Have the kernel take back what is charged to the group. Without members only; takes a second per GiB."""

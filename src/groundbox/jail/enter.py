@@ -303,7 +303,7 @@ def standing_layers(plan: Plan, *, cgroup: bool = True) -> list[str]:
     names += [step.layer for step in WORKER if plan.backend in step.backends]
     absent = set(plan.waive) | STRUCTURAL | (set() if cgroup else {"cgroup"})
     if "seccomp" in plan.waive:
-        absent.add("locks")  # it is the filter that asks their keeper
+        absent.add("locks")  # it is the filter that asks their warden
     if plan.uid_base is None:
         absent.add("uid")  # an ordinary user has no other id to give
     return [name for name in dict.fromkeys(names) if name not in absent]

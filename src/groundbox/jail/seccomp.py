@@ -16,7 +16,7 @@ Reserved huge pages are refused as if there were none: no memory group counts th
 What the kernel keeps for a guest and counts for no group is refused, too, or asked about. Programs of socket filters
 are compiled into memory that the whole host shares; sockets of UDP keep what nobody reads in a supply that the
 whole host shares; of all other options of sockets only those are known that keep nothing. Byte-range locks are
-needed (by SQLite, above all), so that the *wide* filter asks a keeper for each, who bounds them (template/locks.py);
+needed (by SQLite, above all), so that the *wide* filter asks a warden for each, who bounds them (template/locks.py);
 locks of open files, which nobody can count, are answered as by a kernel that has none.
 
 Writing back is answered as done: what a guest can write to is in memory, and for a file that it can only read

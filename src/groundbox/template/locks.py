@@ -1,4 +1,4 @@
-"""The keeper of byte-range locks: no sandbox of a template holds more than a bounded number of them.
+"""The warden of byte-range locks: no sandbox of a template holds more than a bounded number of them.
 
 Covered: locks by fcntl(2) on whatever descriptor, of every process of every sandbox of the template that started it.
 Not covered: `flock`, of which there is one for each open file at most; the locks of open files (F_OFD_SETLK), which no
@@ -46,22 +46,22 @@ _NO_SUCH_CALL: Final = (errno.ENOENT, errno.EINTR)
 
 
 def start(listener: int) -> int:
-    """Fork the keeper, and return its process id. Takes `listener` over: the caller's copy is closed."""
+    """Fork the warden, and return its process id. Takes `listener` over: the caller's copy is closed."""
     template = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _be_keeper(listener, template)
+        _be_warden(listener, template)
     os.close(listener)
     return pid
 
 
-def _be_keeper(listener: int, template: int) -> NoReturn:
+def _be_warden(listener: int, template: int) -> NoReturn:
     try:
         credentials.die_with_parent()
         if os.getppid() == template:
             os.closerange(3, listener)
             os.closerange(listener + 1, 1 << 16)
-            Keeper(listener).serve()
+            Warden(listener).serve()
     finally:
         os._exit(1)
 
@@ -75,7 +75,7 @@ class _Sandbox:
         self.name, self.left, self.counted_at = name, _FIRST, 0.0
 
 
-class Keeper:
+class Warden:
     """Answers for the calls of all sandboxes, one after the other.
 
     Which sandbox a process is of is looked up once and kept until the next count: ids of processes are given again, and

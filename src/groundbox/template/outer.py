@@ -51,7 +51,7 @@ def seal(plan: enter.Plan) -> int | None:
     """Last part of the outer jail, after the imports: what would have hindered them, or what they might undo.
 
     Returns:
-        The descriptor of the keeper of locks (`locks.start`), without whom no byte-range lock can be set from here on.
+        The descriptor of the warden of locks (`locks.start`), without whom no byte-range lock can be set from here on.
     """
     if plan.backend == enter.NAMESPACES and "user_ns" not in plan.waive:
         with _layer("user_ns"):  # without one of our own this would be a setting of the host

@@ -48,9 +48,9 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     _refuse_threads()
     listener = outer.seal(plan)
     memory.settle()
-    keeper = None if listener is None else locks.start(listener)
+    warden = None if listener is None else locks.start(listener)
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
-    server = _Server(control, plan, cells, keeper)
+    server = _Server(control, plan, cells, warden)
     layout.start_afresh()
     server.serve()
     server.end()
@@ -118,15 +118,15 @@ def _refuse_threads() -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner, keeper: int | None) -> None:
+    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner, warden: int | None) -> None:
         self._control = control
         self._plan = plan
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self._keeper = -1 if keeper is None else os.pidfd_open(keeper)
-        if self._keeper >= 0:
-            self._poll.register(self._keeper, select.POLLIN)
+        self._warden = -1 if warden is None else os.pidfd_open(warden)
+        if self._warden >= 0:
+            self._poll.register(self._warden, select.POLLIN)
         self._workers: dict[int, tuple[int, int, int | None]] = {}
         self._networks = None if plan.waive or plan.backend != enter.NAMESPACES else Networks()
         self._spawned = 0
@@ -134,14 +134,14 @@ class _Server:
         self._held_bytes = rlimits.data_bytes()
 
     def serve(self) -> None:
-        """Until the host is gone, or the keeper of locks is, without whom workers would wait for each lock."""
+        """Until the host is gone, or the warden of locks is, without whom workers would wait for each lock."""
         control = self._control.fileno()
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor == control:
                     if not self._receive():
                         return
-                elif descriptor == self._keeper:
+                elif descriptor == self._warden:
                     return
                 else:
                     self._reap(descriptor)
