@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, BinaryIO, Final, cast
 
 import click
 
@@ -30,7 +30,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.results import check_folder
 from groundbox.cli.telling import Telling
-from groundbox.errors import GuestFileError
+from groundbox.errors import GroundboxError, GuestFileError
 
 _NO_ANSWER: Final = 1
 _WE_FAILED: Final = 3
@@ -101,14 +101,13 @@ def ask(
     return 0 if ended.ending is Ending.ANSWERED else _NO_ANSWER
 
 
-async def _converse(events: AsyncGenerator[Event, None], telling: Telling, kept: IO[str] | None) -> Ended:
+async def _converse(events: AsyncGenerator[Event, None], telling: Telling, kept: _Transcript | None) -> Ended:
     last: Event | None = None
     async with contextlib.aclosing(events):
         async for event in events:
             last = event
             if kept is not None:
-                kept.write(json.dumps(transcript.line(event)) + "\n")
-                kept.flush()
+                kept.add(transcript.line(event))
             telling.event(event)
     assert isinstance(last, Ended)
     return last
@@ -136,16 +135,39 @@ def _problem(option: str, path: Path) -> str:
     return "" if path.parent.is_dir() else f"there is no folder {path.parent}"
 
 
+class _Transcript:
+    """The conversation in a file, line by line as it goes; a line is there whole or not at all."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path, self._file = path, file
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Write one line.
+
+        Raises:
+            GroundboxError: It cannot be written; the lines before it are kept.
+        """
+        whole, left = self._file.tell(), memoryview(json.dumps(line).encode() + b"\n")
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(whole)
+            raise GroundboxError(f"--save: '{self._path}' cannot be written: {error.strerror}") from None
+
+
 @contextlib.contextmanager
-def _saving(path: Path | None, first: Mapping[str, Any]) -> Any:
-    """The transcript, written line by line as the conversation goes."""
+def _saving(path: Path | None, first: Mapping[str, Any]) -> Iterator[_Transcript | None]:
+    """The transcript with its first line, or None."""
     if path is None:
         yield None
         return
     try:
-        file = path.open("w", encoding="utf-8")
+        file = cast("BinaryIO", path.open("wb", buffering=0))
     except OSError as error:
         raise programs.bad("--save", f"{path} cannot be written: {error.strerror}") from None
     with file:
-        file.write(json.dumps(first) + "\n")
-        yield file
+        kept = _Transcript(path, file)
+        kept.add(first)
+        yield kept

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import errno
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from groundbox.cli.ending import ends_tidily
+from groundbox.cli.ending import Ended, ends_tidily
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
@@ -29,11 +32,11 @@ from groundbox.dataset.stages.split import Shares
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.options import TranslateOptions
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.trace.options import TraceOptions
 
 DIFFERS = 1
-_GO_ON = "What was answered is kept in {}; the same command goes on from there."
+_GO_ON = "What was done is kept in {}; the same command goes on from there."
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
 _USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
@@ -102,7 +105,9 @@ def build(
     if not problems and not more:
         raise click.UsageError("name at least one file with --problems")
     options = _options((*problems, *more), given)
-    report = asyncio.run(make(options, out, _tools(workers, options.trace, tokenizer)))
+    tools = _tools(workers, options.trace, tokenizer)
+    with _can_go_on(out, tools.progress):
+        report = asyncio.run(make(options, out, tools))
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -169,14 +174,11 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
     tools = _tools(workers, options_of(folder), None)
     try:
-        report = asyncio.run(translate_dataset(folder, out, options, tools, connect))
+        with _can_go_on(out, tools.progress):
+            report = asyncio.run(translate_dataset(folder, out, options, tools, connect))
     except EndpointFailed as error:
         tools.progress.end()
         raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
-    except KeyboardInterrupt:
-        tools.progress.end()
-        click.echo(f"groundbox: stopped. {_GO_ON.format(out)}", err=True)
-        raise
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -210,6 +212,23 @@ def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
         words = ", ".join(f"{count} {name}" for name, count in summary.items())
         click.echo(f"groundbox: {words} verified, {len(found.differences)} differences", err=True)
     return DIFFERS if found.differences else 0
+
+
+@contextlib.contextmanager
+def _can_go_on(out: Path, progress: Progress) -> Iterator[None]:
+    """Say that nothing is lost, where work on `out` is stopped or the disk is full."""
+    try:
+        yield
+    except (KeyboardInterrupt, Ended) as stop:
+        progress.end()
+        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
+        end.tell(_GO_ON.format(out))
+        raise end from None
+    except OSError as error:
+        progress.end()
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {_GO_ON.format(out)}") from None
 
 
 def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:

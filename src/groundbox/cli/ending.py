@@ -1,4 +1,4 @@
-"""How a command ends when someone else ends it: the sandbox is taken down first.
+"""How a command ends when someone else ends it: the sandbox is taken down first, and one line says so.
 
 SIGTERM and SIGHUP would end Python at once and leave control groups behind until the next start.
 A reader of our output that has gone (`| head -1`) is our failure to deliver, not the guest's:
@@ -7,15 +7,32 @@ click would end with 1, which says that the guest failed.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
 WE_FAILED: Final = 3
+
+
+class Ended(SystemExit):
+    """The command was ended by a signal; exits with 128 and its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = signal.Signals(number)
+        self._told = False
+
+    def tell(self, more: str = "") -> None:
+        """Say on stderr, once, what ended the command."""
+        if not self._told:
+            word = "interrupted" if self.number is signal.SIGINT else f"ended by {self.number.name}"
+            say(f"{word}. {more}" if more else word)
+        self._told = True
 
 
 def ends_tidily(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,18 +40,42 @@ def ends_tidily(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def call(**given: Any) -> Any:
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, _leave)
-        try:
+        with tidy_end():
             return command(**given)
-        except BrokenPipeError:
-            # Whatever is still buffered would fail once more when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(WE_FAILED)
 
     return call
 
 
+@contextlib.contextmanager
+def tidy_end() -> Iterator[None]:
+    """Leave by 128 + N on signal N after a line about it, and by 3 when our reader has gone."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
+    try:
+        yield
+    except KeyboardInterrupt:
+        end = Ended(signal.SIGINT)
+        end.tell()
+        raise end from None
+    except Ended as end:
+        end.tell()
+        raise
+    except BrokenPipeError:
+        give_up_output()
+        sys.exit(WE_FAILED)
+
+
+def give_up_output() -> None:
+    """Send what is still buffered nowhere; it would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(words: str) -> None:
+    """A line on stderr, if anybody reads that."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"groundbox: {words}", file=sys.stderr, flush=True)
+
+
 def _leave(number: int, _: FrameType | None) -> None:
-    sys.exit(128 + number)
+    raise Ended(number)

@@ -15,7 +15,7 @@ import click
 
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, takes_sandbox
-from groundbox.errors import GroundboxError
+from groundbox.cli.results import write_file
 
 _path = click.Path(path_type=Path, dir_okay=False)
 _samples = click.option("--samples", required=True, type=_path, metavar="FILE", help="Lines of JSON, plain or .gz.")
@@ -105,11 +105,7 @@ def _at_once(workers: int | None) -> int:
 def _write(out: Path | None, rows: Sequence[dict[str, Any]]) -> None:
     if out is None:
         return
-    try:
-        with open(out, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    except OSError as error:
-        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}") from None
+    write_file(out, "".join(json.dumps(row) + "\n" for row in rows).encode(), "--out")
 
 
 def _tell(report: dict[str, Any], *, as_json: bool) -> None:

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
+from groundbox.cli.ending import give_up_output, say, tidy_end
 from groundbox.errors import GroundboxError, InvalidArgument
 
 # In the order of the help. A command's module and its object bear the command's name.
@@ -36,6 +38,7 @@ COMMANDS: Final = (
 BAD_USAGE: Final = 2
 WE_FAILED: Final = 3
 INTERRUPTED: Final = 130
+_HOST_IS_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
 class _Commands(click.Group):
@@ -49,6 +52,16 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(f"groundbox.cli.{cmd_name}"), cmd_name)
         return command
+
+    # Around both, since click has an answer of its own to an interrupt and to a reader that has gone.
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with tidy_end():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with tidy_end():
+            return super().invoke(ctx)
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(BAD_USAGE)
-    except click.Abort:
+    except click.Abort:  # a question of click's own that was left by Ctrl-C
+        say("interrupted")
         sys.exit(INTERRUPTED)
     except InvalidArgument as error:
         click.echo(f"groundbox: {error}", err=True)
@@ -77,13 +91,33 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except GroundboxError as error:
         click.echo(f"groundbox: {error}", err=True)
         sys.exit(WE_FAILED)
-    except BrokenPipeError:
-        # Whoever read our output has gone; without this, Python would fail once more on exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in _HOST_IS_FULL:
+            _report_fault()
+        if error.filename:
+            say(f"'{error.filename}': {error.strerror}")
+        elif _output_is_full():
+            say(f"stdout cannot be written: {error.strerror}")
+        else:
+            say(f"{error.strerror}, in the folder for temporary files (TMPDIR) or that of groundbox (GROUNDBOX_HOME)")
         sys.exit(WE_FAILED)
     except Exception:
-        # Python's own status for this is 1, which would say that the guest failed.
-        traceback.print_exc()
-        click.echo("groundbox: this is a fault of groundbox itself; please report it", err=True)
-        sys.exit(WE_FAILED)
+        _report_fault()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _output_is_full() -> bool:
+    """Whether stdout takes not even the end of a line; what it holds is given up then."""
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError:
+        give_up_output()
+        return True
+    return False
+
+
+def _report_fault() -> NoReturn:
+    """Tell of the exception that is handled, which is nobody's fault but ours."""
+    traceback.print_exc()
+    click.echo("groundbox: this is a fault of groundbox itself; please report it", err=True)
+    sys.exit(WE_FAILED)  # Python's own status for this is 1, which would say that the guest failed

@@ -35,7 +35,7 @@ def display_lines(execution: Execution, written: Written | None) -> Iterator[str
         text = display.text
         words = ", ".join(display.data) if text is None else text
         yield _indented(f"display {number}: ", words) + _forms(display.data)
-        if written:
+        if written and written.displays[number - 1]:
             yield f"    in {', '.join(written.displays[number - 1])}"
     if written and written.value:
         yield f"value in {', '.join(written.value)}"

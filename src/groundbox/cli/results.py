@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -43,7 +44,7 @@ class Written(NamedTuple):
         displays: For each display, the names of its files in the folder.
         value: The same for the value.
         artifacts: Paths of artifacts that are there now.
-        problems: Path to the reason why an artifact is not.
+        problems: Path to the reason why an artifact or the file of a display is not.
     """
 
     displays: list[list[str]]
@@ -69,11 +70,13 @@ def check_folder(path: Path) -> str:
 def write(execution: Execution, path: Path, *, before: str = "") -> Written:
     """Write artifacts, displays and a rich value into the folder `path`, which is made.
 
+    What cannot be written is told, and the rest is written.
+
     Args:
         before: Begins the names of displays and of the value, so that those of several runs do not meet.
 
     Raises:
-        GroundboxError: The folder cannot be made or written.
+        GroundboxError: The folder cannot be made.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -82,10 +85,29 @@ def write(execution: Execution, path: Path, *, before: str = "") -> Written:
         raise GroundboxError(f"--out: '{path}' cannot be made: {error.strerror}") from None
     try:
         return _write(execution, folder, before)
-    except OSError as error:
-        raise GroundboxError(f"--out: '{path}' cannot be written: {error.strerror}") from None
     finally:
         os.close(folder)
+
+
+def write_file(path: Path, data: bytes, option: str) -> None:
+    """Write what `option` asks for to `path`: whole, or not at all, so that a file of that name is not lost.
+
+    Raises:
+        GroundboxError: It cannot be written.
+    """
+    target = os.path.realpath(path)
+    try:
+        there = os.path.lexists(target)
+        if (there and not os.path.isfile(target)) or not os.access(os.path.dirname(target), os.W_OK):
+            path.write_bytes(data)  # a pipe, a device, or a file that alone may be written
+            return
+        folder = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _put(folder, os.path.basename(target), data, mode=os.stat(target).st_mode & 0o777 if there else None)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise GroundboxError(f"{option}: '{path}' cannot be written: {error.strerror}") from None
 
 
 def _write(execution: Execution, folder: int, before: str) -> Written:
@@ -95,16 +117,23 @@ def _write(execution: Execution, folder: int, before: str) -> Written:
         try:
             _put(folder, check_path("artifact", path), artifact.read())
             done.artifacts.append(path)
-        except (GuestFileError, NotADirectoryError, IsADirectoryError) as problem:
+        except (GuestFileError, OSError) as problem:
             done.problems[path] = getattr(problem, "reason", None) or str(problem.args[-1])
+    put = functools.partial(_put_bundle, folder, taken=taken, problems=done.problems)
     for number, display in enumerate(execution.displays, 1):
-        done.displays.append(_put_bundle(folder, f"{before}display-{number}", display.data, taken))
-    done.value.extend(_put_bundle(folder, f"{before}value", execution.value or {}, taken, rich_only=True))
+        done.displays.append(put(f"{before}display-{number}", display.data))
+    done.value.extend(put(f"{before}value", execution.value or {}, rich_only=True))
     return done
 
 
 def _put_bundle(
-    folder: int, stem: str, bundle: Mapping[str, Any], taken: set[str], *, rich_only: bool = False
+    folder: int,
+    stem: str,
+    bundle: Mapping[str, Any],
+    *,
+    taken: set[str],
+    problems: dict[str, str],
+    rich_only: bool = False,
 ) -> list[str]:
     names = []
     for ending, data in files_of(bundle, rich_only=rich_only):
@@ -113,8 +142,11 @@ def _put_bundle(
             again += 1
             name = f"{stem}-{again}.{ending}"
         taken.add(name)
-        _put(folder, name, data)
-        names.append(name)
+        try:
+            _put(folder, name, data)
+            names.append(name)
+        except OSError as problem:
+            problems[name] = str(problem.args[-1])
     return names
 
 
@@ -139,7 +171,7 @@ def _letters(kind: str) -> str:
     return "".join(c for c in parts[0] if c.isascii() and c.isalnum()) if parts else "other"
 
 
-def _put(folder: int, path: str, data: bytes) -> None:
+def _put(folder: int, path: str, data: bytes, *, mode: int | None = None) -> None:
     *parents, name = path.split("/")
     with contextlib.ExitStack() as opened:
         for parent in parents:
@@ -148,10 +180,13 @@ def _put(folder: int, path: str, data: bytes) -> None:
             folder = os.open(parent, _FOLDER, dir_fd=folder)
             opened.callback(os.close, folder)
         beside = f".groundbox-{secrets.token_hex(8)}"
-        with open(os.open(beside, _NEW_FILE, 0o666, dir_fd=folder), "wb") as file:
-            file.write(data)
+        descriptor = os.open(beside, _NEW_FILE, 0o666, dir_fd=folder)
         try:
+            with open(descriptor, "wb") as file:
+                if mode is not None:
+                    os.fchmod(descriptor, mode)
+                file.write(data)
             os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError:
+        except BaseException:
             os.unlink(beside, dir_fd=folder)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,14 +13,15 @@ import click
 from groundbox.cli import own as own_options
 from groundbox.cli import program as programs
 from groundbox.cli import report
-from groundbox.cli.ending import ends_tidily
+from groundbox.cli.ending import Ended, ends_tidily, say
+from groundbox.cli.interrupts import Heed, run_heeding_signals
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, Program, takes_files
-from groundbox.cli.results import Written, check_folder, write
+from groundbox.cli.results import Written, check_folder, write, write_file
 from groundbox.cli.terminal import Screen, screens
 from groundbox.cli.wording import worded
-from groundbox.errors import GuestFileError
+from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution
 from groundbox.sandbox import languages
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -83,19 +84,37 @@ def run(
     with naming_options(chosen):
         streams = None if as_json else screens()
         options = {**_options(program), **chosen, "trace": trace is not None}
-        execution = worded(asyncio.run(_run(program, options, asked, databases, handed, streams=streams)))
-    if trace is not None:
-        trace.write_bytes(execution.trace.dumps())
+        ran, ended_by = run_heeding_signals(
+            lambda heed: _run(program, options, asked, databases, handed, heed, streams=streams)
+        )
+        execution = worded(ran)
+    failed = _keep_trace(execution, trace)
     written = write(execution, out) if out is not None else None
+    problems = dict(written.problems) if written else {}
     if as_json:
         print(json.dumps(execution.to_dict()), flush=True)
-        for path, reason in (written.problems if written else {}).items():
-            click.echo(f"groundbox: {path!r} is not written: {reason}", err=True)
     else:
-        _tell(execution, program, written)
-    if written and written.problems:
+        _tell(execution, program, written, interrupted=bool(ended_by))
+        problems = {path: reason for path, reason in problems.items() if path not in execution.artifacts}
+    for path, reason in problems.items():
+        click.echo(f"groundbox: {path!r} is not written: {reason}", err=True)
+    if ended_by:
+        raise Ended(ended_by)
+    if failed or (written and written.problems):
         return WE_FAILED
     return 0 if execution.ok else GUEST_FAILED
+
+
+def _keep_trace(execution: Execution, path: Path | None) -> bool:
+    """Write the trace, if one is wanted; whether that failed, which is told and costs nobody the result."""
+    if path is None:
+        return False
+    try:
+        write_file(path, execution.trace.dumps(), "--trace")
+    except GroundboxError as error:
+        say(str(error))
+        return True
+    return False
 
 
 def _options(program: Program) -> dict[str, Any]:
@@ -114,11 +133,13 @@ async def _run(
     asked: Asked,
     databases: Mapping[str, Any],
     handed: Sequence[Handed],
+    heed: Heed,
     *,
     streams: tuple[Screen, Screen] | None,
 ) -> Execution:
     profile = languages.profile_for(program.language, program.source, program.mode)
     async with AsyncSandbox(profile=profile, databases=databases, **vars(asked)) as box:
+        heed.box = box
         for each in handed:
             await _put(box, each)
         if streams is None:
@@ -149,12 +170,17 @@ async def _put(box: AsyncSandbox, each: Handed) -> None:
         raise programs.bad("--file", str(error)) from None
 
 
-def _tell(execution: Execution, program: Program, written: Written | None) -> None:
-    """Value to stdout; failure, displays, files and summary to stderr."""
+def _tell(execution: Execution, program: Program, written: Written | None, *, interrupted: bool) -> None:
+    """Value to stdout; failure, displays, files and summary to stderr.
+
+    Args:
+        interrupted: The failure is that someone ended the command, who needs no traceback of it.
+    """
     stdout, stderr = screens()
     if execution.text is not None:
         stdout.say(execution.text)
-    for line in report.lines(execution, mode=program.mode, written=written):
+    shown = dataclasses.replace(execution, error=None) if interrupted else execution
+    for line in report.lines(shown, mode=program.mode, written=written):
         stderr.say(line)
     if written is None and (execution.displays or execution.artifacts):
         stderr.say("groundbox: --out DIR keeps these")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -13,8 +12,10 @@ import click
 
 from groundbox.cli import program as programs
 from groundbox.cli import report
-from groundbox.cli.ending import ends_tidily
+from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.interrupts import Heed, run_heeding_signals
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
+from groundbox.cli.results import write_file
 from groundbox.cli.terminal import screens
 from groundbox.cli.wording import worded
 from groundbox.errors import GroundboxError
@@ -77,20 +78,23 @@ def trace(
     for option, path in (("--html", page), ("--json", records)):
         if path is not None and not path.absolute().parent.is_dir():
             raise programs.bad(option, f"there is no folder '{path.absolute().parent}'; make it first")
-    execution = None
+    execution, ended_by = None, 0
     if program.endswith(MADE_BEFORE):
         for option, value in (("--call", call), ("--args", arguments)):
             if value is not None:
                 raise programs.bad(option, f"{program!r} is a trace made before; name a program to run it again")
         made = _read(program)
     else:
-        execution = _execute(program, call, arguments, asked, soft_events=soft_events, max_events=max_events)
+        execution, ended_by = _execute(program, call, arguments, asked, soft_events=soft_events, max_events=max_events)
         made = execution.trace
         if made is None:
             raise GroundboxError("the run left no trace")
     _write(made, page, records)
     _show(made, form or (None if page or records else "terminal"))
-    return _tell(made, execution)
+    status = _tell(made, execution)
+    if ended_by:
+        raise Ended(ended_by)
+    return status
 
 
 def _read(name: str) -> Trace:
@@ -107,7 +111,7 @@ def _read(name: str) -> Trace:
 
 def _execute(
     name: str, call: str | None, arguments: str | None, asked: Asked, *, soft_events: int, max_events: int
-) -> Execution:
+) -> tuple[Execution, int]:
     found = programs.find((name,), None, language="python", mode="script", stdin=None)
     if arguments is not None and call is None:
         raise programs.bad("--args", "there is nothing to pass arguments to; name a function with --call")
@@ -116,12 +120,13 @@ def _execute(
         options = {"mode": "call", "call": call, **_arguments(arguments), "filename": found.filename}
     options["trace"] = TraceOptions(soft_events=soft_events, max_events=max_events)
 
-    async def go() -> Execution:
+    async def go(heed: Heed) -> Execution:
         async with AsyncSandbox(hash_seed=0, **vars(asked)) as box:
+            heed.box = box
             return worded(await box.run_last(found.source, **options))
 
     with naming_options():
-        return asyncio.run(go())
+        return run_heeding_signals(go)
 
 
 def _arguments(text: str | None) -> dict[str, Any]:
@@ -144,10 +149,7 @@ def _write(made: Trace, page: Path | None, records: Path | None) -> None:
         if path is None:
             continue
         content = made.dumps() if option == "--json" else html(made).encode()
-        try:
-            path.write_bytes(content)
-        except OSError as error:
-            raise GroundboxError(f"{option}: '{path}' cannot be written: {error.strerror}") from None
+        write_file(path, content, option)
         click.echo(f"groundbox: wrote {path}", err=True)
 
 

@@ -172,6 +172,8 @@ class Worker:
         self._core, self._observed = "", []
         reader, writer = os.pipe2(os.O_CLOEXEC)
         self._children.close_memory(True)
+        # An interrupt that comes now is kept until both know what to do with it: here to hand it on, there to raise.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         child = os.fork()
         if child == 0:
             self._children.close_memory(False)
@@ -181,6 +183,7 @@ class Worker:
         if self._tools is not None:
             self._tools.leave()
         before = signal.signal(signal.SIGINT, lambda number, frame: interrupt(child))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         if tracing is not None:
             tracing.release()
         error = self._relay(reader, child)

@@ -208,11 +208,17 @@ class AsyncSandbox:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
 
-    def interrupt(self) -> None:
-        """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
+    def interrupt(self) -> bool:
+        """Stop the cell that runs now, as Ctrl-C would; variables are kept.
+
+        Returns:
+            Whether there was one; between runs, and before a first one has a process, nothing is done.
+        """
         self._host_work.interrupt()
-        if self._loan is not None and self._lock.locked():
-            self._loan.worker.interrupt()
+        if self._loan is None or not self._lock.locked():
+            return False
+        self._loan.worker.interrupt()
+        return True
 
     def pause_output(self) -> None:
         """Let the program wait instead of reading what it prints; for a consumer that is slower."""

@@ -122,16 +122,21 @@ class Template:
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,
                 cwd="/",
+                start_new_session=True,  # Ctrl-C in a terminal goes to all of its group, and is for the host to judge
             )
         self._control = ours
         ours.setblocking(False)
-        ours.send(json.dumps(self._order()).encode())
+        with contextlib.suppress(OSError):  # it has ended already, as the next line finds out
+            ours.send(json.dumps(self._order()).encode())
         self._loop.add_reader(ours.fileno(), self._on_message)
         try:
             answer = await asyncio.wait_for(self._ready, _START_S)
         except TimeoutError:
             self.close()
             raise TemplateFailed(f"the template did not start within {_START_S} s", self.log()) from None
+        except BaseException:  # nobody waits for it any more; by itself it would end once it has imported everything
+            self.close()
+            raise
         if answer["ev"] == "failed":
             self.close()
             if answer["reason"].startswith("template: "):

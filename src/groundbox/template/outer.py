@@ -24,7 +24,8 @@ def enter_outer_jail(control: socket.socket, plan: enter.Plan) -> None:
     Raises:
         JailFailed: A layer could not be set up; its name is in the message.
     """
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     os.umask(0o022)
     descriptors.close_all_but([0, 1, 2, control.fileno()])
     if "rlimits" not in plan.waive:

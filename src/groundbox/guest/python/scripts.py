@@ -122,6 +122,7 @@ class _Script:
 
     def _execute(self) -> int:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the worker has blocked it until here
             code = compile(self._source, self._filename, "exec", dont_inherit=True)
             if self._tracing is not None:
                 self._tracing.begin(code, self._source)
