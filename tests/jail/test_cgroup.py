@@ -198,3 +198,21 @@ def test_a_frozen_group_stands_still_goes_on_and_can_be_ended(tmp_path):
         pytest.skip(ran.stderr)
 
     assert (ran.stdout, ran.stderr) == ("True\nTrue\nTrue True\n9\n", "")
+
+
+def test_a_group_that_somebody_has_removed_is_not_there_although_its_files_are_open():
+    try:
+        own = cgroup.own_hierarchy(cgroup.find())
+    except OSError as error:
+        pytest.skip(f"no control groups: {error}")
+    try:
+        group = cgroup.Cgroup(own, "one")
+        group.keep_open()
+        assert group.process_count() == 0
+        for folder in set(group._folders.values()):
+            os.rmdir(folder)
+
+        with pytest.raises(FileNotFoundError):
+            group.process_count()
+    finally:
+        cgroup.remove_own(own)

@@ -18,6 +18,7 @@ group is used again (`renewed`): what it has counted is set back, and one that s
 
 import contextlib
 import copy
+import errno
 import functools
 import itertools
 import os
@@ -256,7 +257,13 @@ class Cgroup:
     def _with_file(self, controller: str, name: str, flags: int, use: Callable[[int], _Result]) -> _Result:
         path = f"{self._folders[controller]}/{name}"
         if self._files is not None:
-            return use(self._files.descriptor(path, os.O_RDWR if name in _BOTH_WAYS else flags))
+            descriptor = self._files.descriptor(path, os.O_RDWR if name in _BOTH_WAYS else flags)
+            try:
+                return use(descriptor)
+            except OSError as error:
+                if error.errno == errno.ENODEV:  # what an open file of a group says when the group has been removed
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+                raise
         file = os.open(path, flags | os.O_CLOEXEC)
         try:
             return use(file)
