@@ -252,6 +252,135 @@ def test_a_failure_is_marked_where_it_came_up(opened):
     assert page.evaluate("document.querySelector('.row.failed .number').textContent") == "2"
 
 
+CALLED = """\
+def total_of_everything_that_was_sold_anywhere(prices, rates):
+    return sum(price * rates.get(name, 1) for name, price in sorted(prices.items()) if price > 0)
+
+def main(prices):
+    total = total_of_everything_that_was_sold_anywhere(prices, {"bread": 2, "a name that makes this line long": 3})
+    return [total]
+"""
+
+
+def test_what_calls_returned_is_told_where_they_were_made_and_at_the_end(opened, recorded):
+    page = opened(recorded(CALLED, "main", {"bread": 2, "tea": 5}))
+    note = "document.querySelector('.row.was .note').textContent"
+
+    for _ in range(40):
+        if page.evaluate(WHERE) == "line 5 of main is about to run":
+            break
+        page.press("ArrowRight")
+    page.press("ArrowDown")
+    told, where = page.evaluate(note), page.evaluate(WHERE)
+    page.press("End")
+
+    assert (told, where) == (
+        "total_of_everything_that_was_sold_anywhere() returned 9; total = 9",
+        "line 6 of main is about to run",
+    )
+    assert page.evaluate(WHERE) == "the program has ended: main returned [9]"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_a_line_did_covers_none_of_the_source(opened, recorded, width):
+    page = opened(recorded(CALLED, "main", {"bread": 2, "tea": 5}))
+    page.resize(width)
+    apart = """
+        [...document.querySelectorAll(".row")].every((row) => {
+          const text = row.querySelector(".text").getBoundingClientRect(), note = row.lastChild.getBoundingClientRect();
+          return !note.width || note.left >= text.right - 1 || note.top >= text.bottom - 1;
+        })"""
+    seen = set()
+
+    for _ in range(int(page.evaluate(COUNT).split()[-1])):
+        seen.add(page.evaluate(apart))
+        page.press("ArrowRight")
+
+    assert seen == {True}
+
+
+TABLES = """\
+import array
+rows = [{"name": "a", "age": 3}, {"name": "b", "age": 5}]
+matrix = [[1, 2], [3, 4], [5, 6]]
+first = [[1, 2], [3, 4]]
+alias = first[0]
+matrix[1][0] = 9
+done = True
+"""
+
+
+def test_rows_of_one_kind_are_shown_as_tables(opened, recorded):
+    page = opened(recorded(TABLES))
+    shown = """
+        [...document.querySelectorAll("figure")].map((figure) => [figure.querySelector("figcaption").innerText,
+          ...[...figure.querySelectorAll("tr")].map((row) => [...row.cells].map((one) => one.innerText).join("|"))])"""
+
+    page.press("End")
+    page.press("ArrowLeft")
+    page.press("ArrowLeft")
+    tables = page.evaluate(shown)
+
+    assert tables == [
+        ["rows 2 × 2", "|name|age", "0|a|3", "1|b|5"],
+        ["matrix 3 × 2", "|0|1", "0|1|2", "1|9|4", "2|5|6"],
+    ]
+    assert "first" in page.evaluate("document.getElementById('graph').textContent")
+
+
+def grown(count):
+    """A trace in which a dict and a list grow, so that each moment has more to be shown."""
+    records = [
+        {"k": "object", "id": 1, "type": "dict", "pairs": []},
+        {"k": "object", "id": 2, "type": "list", "items": []},
+        {"k": "set", "f": 1, "name": "seen", "v": {"ref": 1}},
+        {"k": "set", "f": 1, "name": "items", "v": {"ref": 2}},
+    ]
+    for number in range(count):
+        records += [
+            {"k": "line", "f": 1, "n": 1},
+            {"k": "mutate", "id": 1, "op": "set", "at": [[number, number]]},
+            {"k": "mutate", "id": 2, "op": "splice", "start": number, "removed": 0, "items": [number]},
+        ]
+    return written(*records)
+
+
+def test_the_time_to_a_moment_grows_with_the_steps_and_not_with_their_square(opened):
+    key = "document.dispatchEvent(new KeyboardEvent('keydown', { key: 'End' }))"
+    taken = f"(() => {{ const begun = performance.now(); {key}; return performance.now() - begun; }})()"
+
+    few, many = (opened(grown(count)).evaluate(taken) for count in (3_000, 48_000))
+
+    assert many < 80 * few  # 16 times the steps; the square would be 256
+
+
+def test_any_moment_is_the_same_whichever_way_it_is_come_to(opened, recorded):
+    trace = recorded(
+        "seen, items, kinds = {}, [], set()\n"
+        "for i in range(900):\n"
+        "    seen[i % 7] = i\n"
+        "    items.append(i)\n"
+        "    kinds.add(i % 11)\n"
+        "    if i % 5 == 4:\n"
+        "        del items[0], seen[i % 7]\n"
+    )
+    page = opened(trace)
+    page.click("#fold")
+    last = int(page.evaluate(COUNT).split()[-1]) - 1
+    stops = page.evaluate(f"{DATA}.positions")
+
+    for at in (last // 2, 3, last - 5, last // 2 + 700, last // 2 - 1, last // 3, last // 3 - 1, 0, last - 1):
+        go = f"const s = document.getElementById('slider'); s.value = {at}; s.dispatchEvent(new Event('input'))"
+        page.evaluate(f"(() => {{ {go} }})()")
+        t, frame, _, _ = stops[at]
+        names = dict(name.split("=", 1) for name in page.evaluate(SHOWN)[0])
+        state = trace.state_at(t)
+        told = {name: state.text(value, 10**6) for name, value in state.names(frame).items()}
+        assert {name: names[name] for name in ("seen", "kinds", "i") if name in told} == {
+            name: told[name] for name in ("seen", "kinds", "i") if name in told
+        }
+
+
 def test_a_page_of_nothing_says_so(opened):
     page = opened(read(b"", source="def f(:\n", outcome="error"))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from groundbox.trace.reading import Trace
 
 _FOLDER: Final = Path(__file__).with_name("page")
-_SCRIPTS: Final = ("state.js", "values.js", "graph.js", "outline.js", "view.js")
+_SCRIPTS: Final = ("state.js", "values.js", "graph.js", "tables.js", "outline.js", "view.js")
 _ALSO_SHOWN: Final = (schema.Return, schema.Yield, schema.Raise, schema.Unwind)
 
 
@@ -79,6 +79,7 @@ def _data(trace: Trace, folding: Folding) -> dict[str, Any]:
         "filename": trace.header.filename,
         "python": trace.header.python,
         "outcome": trace.header.outcome,
+        "call": trace.header.entry.call if trace.header.entry is not None else None,
         "complete": trace.complete,
         "reasons": list(trace.reasons),
         "lines": structure.syntax.lines,

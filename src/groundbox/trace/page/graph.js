@@ -24,8 +24,9 @@ const MOST_WHOLE = 2000;
 const fitting = (text, most) => ({ text: shortened(text, most), whole: shortened(text, MOST_WHOLE) });
 
 class Graph {
-  constructor(state, changes) {
+  constructor(state, changes, elsewhere = new Set()) {
     this.state = state;
+    this.elsewhere = elsewhere;
     this.changes = changes;
     this.boxes = new Map();
     this.left = new Set();
@@ -50,7 +51,7 @@ class Graph {
 
   worth(label) {
     const object = this.state.heap.get(label);
-    return object !== undefined && (object.type !== "class" || object.attrs.size > 0);
+    return object !== undefined && !this.elsewhere.has(label) && (object.type !== "class" || object.attrs.size > 0);
   }
 
   add(start) {
@@ -75,9 +76,9 @@ class Graph {
     const attrs = [...object.attrs].map(([name, value]) => ({ key: word(name), place: name, value }));
     if (object.hidden) attrs.push({ gap: object.hidden });
     if (object.type === "object" || object.type === "class") this.rows(box, attrs, touched);
-    else if (object.pairs !== null) this.rows(box, [...object.pairs.map((pair) => this.entry(pair)), ...attrs], touched);
-    else if (object.items === null) box.cells = [fitting(bytesText(object.hex, object.length), 24)];
-    else if (attrs.length || object.items.some(isRef)) this.rows(box, [...numbered(object.items), ...attrs], touched);
+    else if (object.pairs !== null) this.rows(box, [...pairsOf(object).map((pair) => this.entry(pair)), ...attrs], touched);
+    else if (itemsOf(object) === null) box.cells = [fitting(bytesText(object.hex, object.length), 24)];
+    else if (attrs.length || itemsOf(object).some(isRef)) this.rows(box, [...numbered(itemsOf(object)), ...attrs], touched);
     else this.cells(box, object, touched);
     this.measure(box);
     return box;
@@ -102,7 +103,7 @@ class Graph {
   }
 
   cells(box, object, touched) {
-    let items = object.items.map((item, index) => ({ item, index }));
+    let items = itemsOf(object).map((item, index) => ({ item, index }));
     if (items.length > MOST_CELLS) {
       const hidden = counted(items.slice(MOST_CELLS - 4, -3).map(({ item }) => item));
       items = [...items.slice(0, MOST_CELLS - 4), { item: { gap: hidden }, index: -1 }, ...items.slice(-3)];
@@ -110,7 +111,7 @@ class Graph {
     const ordered = object.type !== "set";
     box.cells = items.map(({ item, index }) => isGap(item) ? { text: `… ${item.gap} …` } : {
       ...fitting(valueText(this.state, item, 1), 14),
-      index: ordered && !object.items.slice(0, index).some(isGap) ? index : null,
+      index: ordered && !itemsOf(object).slice(0, index).some(isGap) ? index : null,
       fresh: isTouched(touched, ordered ? index : item), string: typeof item === "string",
     });
     if (!box.cells.length) box.cells.push({ text: "empty" });

@@ -58,7 +58,12 @@ class Outline {
   activation(frame, open = false) {
     const call = this.data.activations[frame];
     const words = call.name === "<module>" ? this.data.filename : `${call.name}()`;
-    return this.branch([element("span", "", words)], "", (inner) => this.nodes(inner, call.body), call.first, open);
+    const title = [element("span", "", words)];
+    const end = call.last === null ? undefined : this.data.records[call.last];
+    if (end && end.k === "return" && call.name !== "<module>" && (end.v === undefined || isLeaf(end.v))) {
+      title.push(element("span", "truth", `  → ${shortened(valueText(null, end.v === undefined ? null : end.v, 1), 40)}`));
+    }
+    return this.branch(title, "", (inner) => this.nodes(inner, call.body), call.first, open);
   }
 
   nodes(place, body, from = 0) {

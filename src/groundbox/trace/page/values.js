@@ -88,8 +88,8 @@ function objectText(state, label, depth, open) {
   let text;
   if (object.type === "object") text = `${named || "object"}(${attrs})`;
   else if (object.type === "bytearray") text = bytesText(object.hex, object.length);
-  else if (object.pairs !== null) text = `{${row(object.pairs, ([key, value]) => `${inner(key)}: ${inner(value)}`)}}`;
-  else if (object.type === "set") text = object.items.length ? `{${row(object.items, inner)}}` : "set()";
+  else if (object.pairs !== null) text = `{${row(pairsOf(object), ([key, value]) => `${inner(key)}: ${inner(value)}`)}}`;
+  else if (object.type === "set") text = itemsOf(object).length ? `{${row(itemsOf(object), inner)}}` : "set()";
   else text = `[${row(object.items, inner)}]`;
   open.delete(label);
   if (object.type === "object" || (!named && !["deque", "bytearray", "array"].includes(object.type))) return text;

@@ -22,6 +22,18 @@ function findStops() {
   }
   while (at < outer.length) { stops.push(gapStop(outer[at])); at += 1; }
   view.stops = stops;
+  noteOrigins();
+}
+
+// Where the line that led to a stop began: the stop before, or, after a call, the line of this frame that made it.
+function noteOrigins() {
+  const last = new Map();
+  let before = null;
+  for (const stop of view.stops) {
+    stop.origin = before && before.frame !== stop.frame && before.kind !== "gap" ? last.get(stop.frame) || before : before;
+    if (stop.kind === "line") last.set(stop.frame, stop);
+    before = stop;
+  }
 }
 
 const gapStop = ({ span, number }) => ({ t: span[1], frame: span[4], line: span[3], kind: "gap", text: span[2], number });
@@ -47,16 +59,13 @@ function goToRecord(t) {
   goTo(nearestStop(t));
 }
 
-const depthOf = (stop) => {
-  let depth = 0, frame = stop.frame;
-  const state = player.state;
-  while (frame && state.frames.has(frame)) { depth += 1; frame = state.frames.get(frame).parent; }
-  return depth;
-};
+// How deep each frame lies below the one that no user code called; a frame is called after its parent.
+const depths = new Map([[0, 0]]);
+for (const record of data.records) if (record.k === "call") depths.set(record.f, (depths.get(record.p) || 0) + 1);
+const depthOf = (stop) => depths.get(stop.frame) || 0;
 
 function stepOver(direction) {
-  const depths = (stop) => { player.at(data.records.length - 1); return depthOf(stop); };
-  const depth = depths(view.stops[view.index]);
+  const depth = depthOf(view.stops[view.index]);
   let index = view.index + direction;
   while (index > 0 && index < view.stops.length - 1 && view.stops[index].kind !== "gap" && depthOf(view.stops[index]) > depth) index += direction;
   goTo(index);
@@ -86,9 +95,10 @@ function noteMutation(objects, record) {
 }
 
 function show() {
-  const stop = view.stops[view.index], before = view.stops[view.index - 1];
+  const stop = view.stops[view.index];
   if (!stop) return;
   const state = player.at(stop.t);
+  const before = stop.origin;
   const changes = changesBetween(before ? before.t : -1, stop.t);
   get("slider").max = view.stops.length - 1;
   get("slider").value = view.index;
@@ -100,7 +110,11 @@ function show() {
   showSource(stop, before, state, changes);
   const frames = shownFrames(stop, state);
   showStack(frames, stop, state, changes);
-  get("graph").replaceChildren(...new Graph(state, changes).draw(frames));
+  const seen = nearFrames(frames).filter(Boolean);
+  const tables = tablesOf(seen, state, changes);
+  get("tables").replaceChildren(...tables.shown);
+  get("tables").previousElementSibling.hidden = !tables.shown.length;
+  get("graph").replaceChildren(...new Graph(state, changes, tables.labels).draw(seen));
   showOutput(stop.t);
   view.outline.mark(stop.t);
 }
@@ -131,7 +145,16 @@ const failure = (() => {
   return data.records.findLast((record) => record.k === "raise" && (record.from === undefined || record.from === null)) || null;
 })();
 
+// What the function that was asked for gave back; a script has none.
+const returned = (() => {
+  if (data.call === null) return null;
+  const frame = data.roots.findLast((root) => data.activations[root].name === data.call);
+  const t = frame === undefined ? -1 : data.records.findLastIndex((record) => record.k === "return" && record.f === frame);
+  return t < 0 ? null : { name: data.call, value: data.records[t].v };
+})();
+
 function endText(state) {
+  if (data.outcome === "ok" && returned) return `: ${word(returned.name)} returned ${shortened(valueText(state, returned.value === undefined ? null : returned.value), 200)}`;
   if (data.outcome === "ok") return "";
   return failure ? `: ${raisedText(failure, state)} at line ${failure.n}` : `: ${data.outcome}`;
 }
@@ -182,9 +205,17 @@ function makeSource() {
   });
 }
 
+// What a line did stands beside it where there is room, and below it where there is none: it covers no source.
+function place(row) {
+  const note = row.lastChild, text = note.previousSibling, room = get("code").clientWidth;
+  row.classList.remove("below");
+  note.style.maxWidth = `${Math.max(120, room - 30)}px`;
+  if (note.textContent && text.offsetLeft + text.offsetWidth + note.scrollWidth > room) row.classList.add("below");
+}
+
 function showSource(stop, before, state, changes) {
   const rows = get("source").children;
-  const note = (row, text) => { row.lastChild.textContent = shortened(visible(text), 400); row.lastChild.title = row.lastChild.textContent; };
+  const note = (row, text) => { row.lastChild.textContent = shortened(visible(text), 400); row.lastChild.title = row.lastChild.textContent; place(row); };
   for (const row of get("source").querySelectorAll(".now, .was, .failed")) { row.classList.remove("now", "was", "failed"); row.removeAttribute("aria-current"); note(row, ""); }
   if (before && rows[before.line - 1] && before.kind === "line") {
     const row = rows[before.line - 1];
@@ -202,11 +233,18 @@ function showSource(stop, before, state, changes) {
   reveal(get("code"), row);
 }
 
+const MOST_SAID = 6;
+const parents = new Map();
+for (const record of data.records) if (record.k === "call" && !record.body) parents.set(record.f, record.p);
+const parentOf = (frame) => parents.get(frame);
+
 function noteText(before, stop, state, changes) {
   const said = [];
   for (let t = before.t + 1; t <= stop.t; t += 1) {
     const record = data.records[t];
-    if (record.k === "set" && record.f === before.frame) said.push(`${word(record.name)} = ${valueText(state, record.v, 2)}`);
+    if (record.k === "return" && parentOf(record.f) === before.frame && said.length < MOST_SAID && data.activations[record.f]) {
+      said.push(`${nameText(data.activations[record.f])}() returned ${shortened(valueText(state, record.v === undefined ? null : record.v, 2), 120)}`);
+    } else if (record.k === "set" && record.f === before.frame) said.push(`${word(record.name)} = ${valueText(state, record.v, 2)}`);
     else if (record.k === "del" && record.f === before.frame) said.push(`del ${word(record.name)}`);
   }
   if (changes.printed.length) said.push(`prints ${quoted(changes.printed.join(""))}`);
@@ -223,9 +261,14 @@ function shownFrames(stop, state) {
   return [...chain, ...others];
 }
 
+// The innermost and the outermost ones; null stands for those between, of which a deep recursion has thousands.
+function nearFrames(frames) {
+  if (frames.length <= MOST_FRAMES) return frames;
+  return [...frames.slice(0, MOST_FRAMES - 3), null, ...frames.slice(-3)];
+}
+
 function showStack(frames, stop, state, changes) {
-  const cards = frames.slice(0, MOST_FRAMES).map((frame, index) => frameCard(frame, index === 0, state, changes));
-  if (frames.length > MOST_FRAMES) cards.push(element("div", "none", more(frames.length - MOST_FRAMES)));
+  const cards = nearFrames(frames).map((frame, index) => (frame ? frameCard(frame, index === 0, state, changes) : element("div", "none", `… ${(frames.length - MOST_FRAMES).toLocaleString("en")} more calls …`)));
   if (state.globals.size && !state.module) cards.push(frameCard({ number: 0, name: "globals", names: state.globals, others: new Map(), status: "runs", line: "" }, false, state, changes));
   get("stack").replaceChildren(...cards);
 }
