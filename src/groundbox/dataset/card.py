@@ -51,9 +51,7 @@ def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:
             "- `samples.parquet`: all samples with program, input, answer, check, digest of the trace, and origin.",
             *(f"- `{chat_file(split)}`: chats of the split `{split}`." for split in SPLITS),
             "- `dropped.jsonl`: every item that is not in here, with stage and reason.",
-            "- `report.json`: counts and measures."
-            if told_by
-            else "- `report.json`, `report.html`: counts and measures.",
+            "- `report.json`, `report.html`: counts and measures.",
             "- `dataset_info.json`: the entries that LLaMA-Factory needs.",
             "",
             "No problem is in two splits.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -82,18 +82,30 @@ summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywher
 
 def page(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> str:
     """The whole page. Texts of programs and problems are shown as texts, whatever they hold."""
+    lead = (
+        "Every sample comes from a run in a sandbox. Every claim in it was checked against the trace of that run, and "
+        "none failed; those that are not proven speak of what a trace does not hold."
+    )
     sections = "".join(_sections(facts, tally, verdicts))
-    examples = "".join(map(_example, tally.examples.values()))
+    examples = "".join(map(example, tally.examples.values()))
+    first = f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div>'
+    return document("Dataset report", lead, _numbers(facts), f'<div class="plots">{sections}</div>{first}')
+
+
+def document(title: str, lead: str, numbers: Sequence[tuple[int, str]], body: str) -> str:
+    """A page of a report, as HTML.
+
+    Args:
+        numbers: The most important ones, each with its words.
+        body: HTML.
+    """
+    cells = "".join(f"<div><b>{thousands(number)}</b><span>{words}</span></div>" for number, words in numbers)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}"><title>Dataset report</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><main><h1>Dataset report</h1>"
-        '<p class="lead">Every sample comes from a run in a sandbox. Every claim in it was checked against the trace '
-        "of that run, and none failed; those that are not proven speak of what a trace does not hold.</p>"
-        f"{_numbers(facts)}"
-        f'<div class="plots">{sections}</div>'
-        f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div></main></body></html>\n'
+        f'<style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>'
+        f'<div class="numbers">{cells}</div>{body}</main></body></html>\n'
     )
 
 
@@ -102,18 +114,16 @@ def _policy() -> str:
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 
 
-def _numbers(facts: Mapping[str, Any]) -> str:
+def _numbers(facts: Mapping[str, Any]) -> list[tuple[int, str]]:
     claims = facts["claims"]
-    shown = [
+    return [
         (facts["items"], "items read"),
-        (facts["runnable"], "runnable"),
-        (facts["traced"], "traced completely"),
+        (facts["runnable"], "run, with one answer"),
+        (facts["traced"], "recorded completely"),
         (facts["kept"], "kept"),
         (facts["samples"], "samples"),
-        (claims["proven"], f"of {_thousands(claims['total'])} claims proven"),
+        (claims["proven"], f"of {thousands(claims['total'])} claims proven"),
     ]
-    cells = "".join(f"<div><b>{_thousands(number)}</b><span>{words}</span></div>" for number, words in shown)
-    return f'<div class="numbers">{cells}</div>'
 
 
 def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> list[str]:
@@ -125,59 +135,60 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
     )
     findings = [each.containment for each in verdicts.findings.values()]
     return [
-        _section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
-        _section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
-        _section("Rates", _mended(facts["mended"]), _rates(facts["rates"])),
-        _section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
-        _section(
+        section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
+        section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
+        section("Rates", _mended(facts["mended"]), _rates(facts["rates"])),
+        section("Tasks", "Samples by what is asked.", bars(_rows(facts["samples_by_task"].items()))),
+        section(
             "Length of prompts",
             "How many samples have which length.",
             histogram(measures[f"prompt_{key}"], unit, least=0),
         ),
-        _section(
+        section(
             "Length of replies",
             "How many samples have which length.",
             histogram(measures[f"reply_{key}"], unit, least=0),
         ),
-        _section(
+        section(
             "Repetition in replies",
             "How many samples have which share of runs of eight words that the same reply had before.",
             histogram(measures["repeated"], "share", least=0),
         ),
-        _section(
+        section(
             "Compressed size of replies",
             "How many samples have which size, as a share of the text's; 0 is nothing but repetition.",
             histogram(measures["compressed"], "share", least=0),
         ),
-        _section(
+        section(
             "Difficulty",
             "How many samples have which logarithm of the lines that ran and of the depth of calls.",
             histogram(measures["difficulty"], "log₂ of lines × depth", least=0),
         ),
-        _section(
+        section(
             "Coverage",
             "How many programs have which share of their lines reached by their inputs together.",
             histogram(measures["coverage"], "share", least=0),
         ),
-        _section(
+        section(
             "Near-duplicate programs",
             _groups(len(sizes)),
             bars([Bar(f"group {number}", size, "programs") for number, size in enumerate(sizes[:_MOST_GROUPS], 1)]),
         ),
-        _section(
+        section(
             "Contamination",
             "How many problems have which share of a benchmark's program or text, the largest of each; "
             f"dropped from {verdicts.containment} on. Nothing is compared without --benchmark.",
             histogram(findings, "share", mark=verdicts.containment, least=0),
         ),
-        _section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
-        _section("Splits", "No problem is in two of them.", bars(_splits(facts))),
-        _section("Sources", "Samples by file.", bars(_rows(_most(facts["samples_by_source"])))),
-        _section("Licences", "Samples by licence.", bars(_rows(_most(facts["samples_by_licence"])))),
+        section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
+        section("Splits", "No problem is in two of them.", bars(_splits(facts))),
+        section("Sources", "Samples by file.", bars(_rows(_most(facts["samples_by_source"])))),
+        section("Licences", "Samples by licence.", bars(_rows(_most(facts["samples_by_licence"])))),
     ]
 
 
-def _section(title: str, words: str, content: str) -> str:
+def section(title: str, words: str, content: str) -> str:
+    """A part of the body; `content` is HTML."""
     return f"<section><h2>{escape(title)}</h2>{f'<p>{escape(words)}</p>' if words else ''}{content}</section>"
 
 
@@ -230,7 +241,8 @@ def _percent(rate: float | None) -> str:
     return "–" if rate is None else f"{100 * rate:.2f} %"
 
 
-def _example(sample: Sample) -> str:
+def example(sample: Sample) -> str:
+    """A sample to be opened, as HTML."""
     return (
         f"<details><summary>{escape(sample.task)} · {escape(sample.item)}</summary>"
         f'<p class="who">user</p><pre>{escape(sample.prompt)}</pre>'
@@ -238,5 +250,6 @@ def _example(sample: Sample) -> str:
     )
 
 
-def _thousands(number: int) -> str:
+def thousands(number: int) -> str:
+    """A number that can be read at a glance."""
     return f"{number:,}".replace(",", "\u202f")

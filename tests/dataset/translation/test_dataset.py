@@ -14,23 +14,24 @@ from dataset_fakes import FakeRunner, prove
 from endpoint_fakes import Narrator, completion, serving
 from test_build import tools
 
-from groundbox.dataset.build import CARD, REPORT, build
+from groundbox.dataset.build import CARD, PAGE, REPORT, build
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.reproof import reasoning_of
 from groundbox.dataset.stages import write
-from groundbox.dataset.translation.answer import MOST_BYTES
 from groundbox.dataset.translation.cache import Cache
 from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
-from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed
+from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.verify import verify
+from groundbox.endpoint.answer import MOST_BYTES
+from groundbox.endpoint.chat import EndpointFailed
 from groundbox.errors import InvalidArgument, SandboxLost
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "problems"
 KILLED = Path(__file__).parents[1] / "killed_translation.py"
-FINAL = (*write.FILES, CARD)
+FINAL = (*write.FILES, CARD, PAGE)
 WRONG = "nothing becomes 99."
 
 

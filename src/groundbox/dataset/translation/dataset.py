@@ -13,19 +13,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import card, extra, files, store
-from groundbox.dataset.build import CARD, REPORT, Tools, is_whole, read_report
+from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, is_whole, read_report
 from groundbox.dataset.clock import Clock
+from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Shard, carry_out
 from groundbox.dataset.sample import Sample
 from groundbox.dataset.stages import write
 from groundbox.dataset.store import Store
 from groundbox.dataset.tally import Tally
-from groundbox.dataset.translation import item
+from groundbox.dataset.translation import item, page
 from groundbox.dataset.translation.counts import Counts
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.item import Retelling
@@ -115,7 +116,7 @@ class _Translation:
             yield Shard(stage=item.STAGE, number=number, payload=list(map(_plain, rows)))
 
     def _write(self) -> None:
-        tally, counts = Tally(), Counts()
+        tally, counts, drops = Tally(), Counts(), list[Drop]()
         with write.writing(self.out) as writer:
             for number in range(self.count):
                 found = item.read(self.store.path(item.STAGE, number, "jsonl").read_bytes())
@@ -123,11 +124,12 @@ class _Translation:
                 counts.add(found, resumed=number in self.resumed)
                 if found.lesson.drop is not None:
                     writer.drop(found.lesson.drop)
+                    drops += [found.lesson.drop] if len(drops) < page.MOST_DROPS else []
                 for sample in found.lesson.samples:
                     writer.sample(sample)
-        self._report(tally, counts)
+        self._report(tally, counts, drops)
 
-    def _report(self, tally: Tally, counts: Counts) -> None:
+    def _report(self, tally: Tally, counts: Counts, drops: Sequence[Drop]) -> None:
         options = self.options
         facts = {
             "items": tally.items,
@@ -139,7 +141,9 @@ class _Translation:
         }
         told_by = f"the model {options.model}, asked with the prompt `{options.prompt}`"
         files.publish(self.out / CARD, card.card(facts, told_by=told_by).encode())
-        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD)}
+        shown = page.page(facts, tally, counts, drops, options.model)
+        files.publish(self.out / PAGE, shown.encode())
+        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
         given = {**options.arguments(), "limit": options.limit, _SAMPLES_DIGEST: self.source["files"][write.SAMPLES]}
         arguments = {**self.source["arguments"], "translation": given}
         report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": arguments}

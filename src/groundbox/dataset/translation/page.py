@@ -1,0 +1,123 @@
+"""report.html of a translation: how many of the model's narrations were proven, why others were not, and some to read.
+
+Nothing on it depends on when or how often the model was asked, so that the same answers make the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.page import document, example, section, thousands
+from groundbox.dataset.plots import Bar, bars, histogram
+from groundbox.dataset.tally import Tally
+from groundbox.dataset.translation.counts import Counts
+
+MOST_DROPS: Final = 5
+_MOST_CHARS: Final = 20_000
+_REASONS: Final = {
+    "unproven-claims": "says what did not happen",
+    "little-checked": "says too little to be checked",
+    "cut-short": "too long, and cut off",
+    "unfinished-thinking": "thinking that was not ended",
+    "empty": "no answer",
+    "answer-too-large": "larger than is read",
+    "request-refused": "the endpoint refused",
+    "long-trace": "recording too long to show",
+    "run-differs": "program acts otherwise today",
+    "sandbox-lost": "the sandbox was lost",
+    "no-question": "no question for it",
+    "proof-too-long": "took too long to prove",
+    "prover-failed": "fault of groundbox: proving",
+    "trace-not-shown": "fault of groundbox: showing",
+}
+
+
+def page(facts: Mapping[str, Any], tally: Tally, counts: Counts, drops: Sequence[Drop], model: str) -> str:
+    """The whole page. Texts of the model, of programs and of problems are shown as texts, whatever they hold.
+
+    Args:
+        drops: Items that were dropped; the first `MOST_DROPS` are shown.
+    """
+    told, claims = facts["translation"], facts["claims"]
+    lead = (
+        f"{model} was shown recorded runs and told them in its own words. Every claim of a narration was checked "
+        "against the recording; one that failed was sent back once, and what was still not true was dropped."
+    )
+    numbers = [
+        (facts["items"], "runs to tell"),
+        (facts["kept"], "narrations proven"),
+        (told["accepted_at_first"], "of these at first"),
+        (told["accepted_when_repaired"], "when sent back"),
+        (facts["samples"], "samples"),
+        (claims["proven"], f"of {thousands(claims['total'])} claims proven"),
+        (told["asked"], "answers of the model"),
+    ]
+    body = f'<div class="plots">{"".join(_sections(facts, tally, counts))}</div>{_texts(tally, drops)}'
+    return document("Narrations by a model", lead, numbers, body)
+
+
+def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[str]:
+    reasons = sorted(facts["dropped"].items(), key=lambda each: (-each[1], each[0]))
+    told, measures = facts["translation"], counts.measures
+    outcomes = [
+        Bar("proven at first", told["accepted_at_first"]),
+        Bar("proven when sent back", told["accepted_when_repaired"]),
+        Bar("not taken", facts["items"] - facts["kept"]),
+    ]
+    tokens = told["tokens"]
+    return [
+        section("What became of the narrations", "One for each run.", bars(outcomes)),
+        section(
+            "Why narrations were not taken",
+            "Each has one reason.",
+            bars([Bar(_REASONS.get(reason, reason), count) for reason, count in reasons], kind="bad"),
+        ),
+        section(
+            "Truth of the first answers",
+            "How many have which share of their checkable claims true.",
+            histogram(measures["faithfulness/first"], "share", least=0),
+        ),
+        section(
+            "What can be checked of the first answers",
+            "How many have which share of their sentences say something that can be checked.",
+            histogram(measures["coverage/first"], "share", least=0),
+        ),
+        section(
+            "How much of the run the proven ones tell",
+            "How many have which share of what happened in them.",
+            histogram(measures["told_events/accepted"], "share", least=0),
+        ),
+        section(
+            "Length of replies",
+            "How many samples have which length.",
+            histogram(tally.measures["reply_chars"], "characters", least=0),
+        ),
+        section(
+            "Tokens",
+            "As the endpoint counts them.",
+            bars([Bar("shown to the model", tokens["prompt"]), Bar("written by it", tokens["completion"])]),
+        ),
+    ]
+
+
+def _texts(tally: Tally, drops: Sequence[Drop]) -> str:
+    kept = "".join(map(example, tally.examples.values())) or "<p>None was proven.</p>"
+    dropped = "".join(map(_drop, drops[:MOST_DROPS])) or "<p>None.</p>"
+    return (
+        f'<div class="examples"><h2>A proven narration of each task</h2>{kept}'
+        f"<h2>Some that were not taken, with what is wrong</h2>{dropped}</div>"
+    )
+
+
+def _drop(drop: Drop) -> str:
+    failed = "".join(f"<li>{escape(str(each))}</li>" for each in drop.facts.get("failed", ()))
+    text = str(drop.facts.get("text", ""))
+    shown = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}… {len(text) - _MOST_CHARS} characters more"
+    return (
+        f"<details><summary>{escape(drop.item)} · {escape(_REASONS.get(drop.reason, drop.reason))}</summary>"
+        f"<p>{escape(drop.detail)}</p>{f'<ul>{failed}</ul>' if failed else ''}"
+        f"{f'<pre>{escape(shown)}</pre>' if shown else ''}</details>"
+    )
