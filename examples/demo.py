@@ -3,11 +3,11 @@
     python examples/demo.py [FOLDER]        by default demo-output
 
 Each program is a few cells, separated by `# %%`, that run one after another in one sandbox.
-The folder gets index.html, which needs nothing but itself, and the files that the programs made.
 Then the recorded conversations are gone through again, whose programs really run: in one an error is met and mended,
-in another a run ends well and is wrong, which a check finds. Their transcripts are in FOLDER/conversations.
+in another a run ends well and is wrong, which a check finds. Their pages are in FOLDER/conversations.
 Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
 and one of them a page to step through.
+FOLDER/index.html shows the programs and leads to all else that was made; it needs nothing but its folder.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from demo_page import page
 
@@ -50,33 +51,43 @@ class Shown:
     written: Sequence[Written]
 
 
+class Also(NamedTuple):
+    """A page that the index leads to."""
+
+    kind: str
+    about: str
+    page: Path
+
+
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-output")
     begun = time.monotonic()
     shown = [demonstrate(program, folder) for program in sorted(PROGRAMS.glob("*.py"))]
-    (folder / "index.html").write_text(page(shown), encoding="utf-8")
     count = sum(len(each.executions) for each in shown)
     print(f"\n{count} cells of {len(shown)} programs in {time.monotonic() - begun:.1f} s")
-    print(f"open {folder / 'index.html'}")
-    for recording in sorted(CONVERSATIONS.glob("*.jsonl")):
-        converse(recording, folder / "conversations" / recording.stem)
-    report_page = build_dataset(folder / "dataset")
-    step_through(folder / "trace.html")
-    print(f"open {folder / 'trace.html'} and {report_page}")
+    also = [converse(each, folder / "conversations" / each.stem) for each in sorted(CONVERSATIONS.glob("*.jsonl"))]
+    also += [build_dataset(folder / "dataset"), step_through(folder / "trace.html")]
+    index = folder / "index.html"
+    index.write_text(page(shown, also, folder), encoding="utf-8")
+    print(f"\nopen {index}, which leads to everything that was made")
     if sys.stdout.isatty() and os.environ.get("DISPLAY"):
-        webbrowser.open(report_page.absolute().as_uri())
+        webbrowser.open(index.absolute().as_uri())
 
 
-def converse(recording: Path, folder: Path) -> None:
+def converse(recording: Path, folder: Path) -> Also:
     """Go through a recorded conversation; only the model's part of it is recorded."""
-    print(f"\n{recording.name}  A recorded model asks for runs, sees what happened, and answers.", flush=True)
+    print(f"\n{recording.name}  What the model wrote is recorded; its programs run now, and it answers.", flush=True)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    command("ask", "--replay", recording, "--out", folder, "--save", folder / "transcript.jsonl")
+    kept = ("--out", folder, "--save", folder / "transcript.jsonl", "--html", folder / "conversation.html")
+    command("ask", "--replay", recording, *kept)
+    with recording.open(encoding="utf-8") as lines:
+        question = json.loads(next(lines))["question"]
+    return Also("A conversation", question, folder / "conversation.html")
 
 
-def build_dataset(folder: Path) -> Path:
-    """Make a dataset, show one sample of it; the page that reports on it."""
+def build_dataset(folder: Path) -> Also:
+    """Make a dataset, show one sample of it."""
     print(f"\n{PROBLEMS.name}  Problems become reasoning in which every claim is proven.")
     shutil.rmtree(folder, ignore_errors=True)
     command("dataset", "build", PROBLEMS, "--out", folder)
@@ -84,10 +95,11 @@ def build_dataset(folder: Path) -> Path:
         messages = json.loads(next(samples))["messages"]
     for message in messages:
         print(textwrap.indent(f"{message['role']}:\n{message['content']}", "    │ "))
-    return folder / "report.html"
+    about = "Problems that became training data: programs run, their runs told in sentences, every sentence proven."
+    return Also("A dataset", about, folder / "report.html")
 
 
-def step_through(page_file: Path) -> None:
+def step_through(page_file: Path) -> Also:
     """Write the page of one run: the first problem with its first input."""
     with PROBLEMS.open(encoding="utf-8") as problems:
         problem = json.loads(next(problems))
@@ -95,6 +107,9 @@ def step_through(page_file: Path) -> None:
     program.write_text(problem["refcode"].rstrip("\n") + "\n", encoding="utf-8")
     arguments = json.dumps(problem["ios"][0]["input"])
     command("trace", program, "--call", problem["funcname"], "--args", arguments, "--html", page_file)
+    return Also(
+        "A run, step by step", "One of these problems: every line, every value, forwards and backwards.", page_file
+    )
 
 
 def command(*words: object) -> None:

@@ -16,7 +16,9 @@ from groundbox.cli import report
 from groundbox.cli.terminal import bytes_text, plain
 
 if TYPE_CHECKING:
-    from demo import Shown
+    from pathlib import Path
+
+    from demo import Also, Shown
 
     import groundbox as gb
 
@@ -44,6 +46,10 @@ iframe { display: block; width: 100%; border: 1px solid var(--line); border-radi
 .hint { border-left: 3px solid var(--wait); margin: .8rem 0 0; padding: .1rem .8rem; }
 .end { color: var(--soft); font-size: .85rem; margin: .8rem 0 0; }
 .end b { color: var(--ok); } .end b.bad { color: var(--bad); } .end b.wait { color: var(--wait); }
+nav { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(16rem, 100%), 1fr)); gap: .8rem;
+      margin-top: 1.2rem; }
+nav a { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .8rem 1rem;
+        text-decoration: none; } nav b { text-decoration: underline; }
 .cell + .cell { border-top: 1px solid var(--line); margin-top: 1.2rem; padding-top: .3rem; }
 ul { margin: .8rem 0 0; padding-left: 1.2rem; } a { color: inherit; }
 """
@@ -52,9 +58,16 @@ table{border-collapse:collapse;border:0}td,th{border:0;border-bottom:1px solid #
 text-align:right}</style>"""
 
 
-def page(shown: Sequence[Shown]) -> str:
-    """The whole page."""
+def page(shown: Sequence[Shown], also: Sequence[Also] = (), folder: Path | None = None) -> str:
+    """The whole page.
+
+    Args:
+        also: Further pages, which it leads to.
+        folder: Where it will stand; all that is there is listed at its end.
+    """
     cards = "\n".join(_card(each) for each in shown)
+    pages = "".join(_link(each, folder) for each in also) if folder is not None else ""
+    files = _all_files(folder) if folder is not None else ""
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -66,9 +79,24 @@ def page(shown: Sequence[Shown]) -> str:
 <h1>What the programs did</h1>
 <p>Each ran in a sandbox of its own: no network, no files but its own, bounded time and memory.</p>
 </header>
+{f"<nav>{pages}</nav>" if pages else ""}
 {cards}
+{files}
 </html>
 """
+
+
+def _link(also: Also, folder: Path) -> str:
+    address = quote(also.page.relative_to(folder).as_posix())
+    return f"<a href='{address}'><b>{escape(also.kind)}</b><br>{_text(also.about)}</a>"
+
+
+def _all_files(folder: Path) -> str:
+    """Every file that was made, hidden ones aside."""
+    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
+    names = [path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts)]
+    rows = "".join(f"<li><a href='{quote(name)}'>{_text(name)}</a></li>" for name in names if name != "index.html")
+    return f"<article>\n<h2>All files</h2>\n<ul>{rows}</ul></article>" if rows else ""
 
 
 def _card(shown: Shown) -> str:

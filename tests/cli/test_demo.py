@@ -3,10 +3,12 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -104,7 +106,32 @@ def test_the_page_loads_nothing_and_runs_nothing(demo):
     assert all(each["src"].startswith("data:image/png;base64,") for each in tags.all("img"))
     assert len(tags.all("iframe")) == 2
     assert all(each["sandbox"] is None and "src" not in each for each in tags.all("iframe"))
-    assert all((folder / each["href"]).is_file() for each in tags.all("a"))
+    assert all((folder / unquote(each["href"])).is_file() for each in tags.all("a"))
+
+
+def test_the_index_leads_to_everything_that_was_made(demo):
+    folder, shown = demo
+    tags = Tags()
+
+    tags.feed((folder / "index.html").read_text())
+
+    linked = {unquote(each["href"]) for each in tags.all("a")}
+    made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {path for path in made if not path.startswith("dataset/.")} - linked == {"index.html"}
+    assert {
+        f"conversations/{name}/conversation.html" for name in ("mended_error", "silent_error", "sql_chart")
+    } < linked
+    assert f"open {folder / 'index.html'}, which leads to everything that was made" in shown
+
+
+def test_no_label_of_the_chart_in_the_pdf_is_cut(demo):
+    folder, _ = demo
+
+    pdf = (folder / "conversations" / "silent_error" / "run-3" / "chart.pdf").read_bytes()
+
+    # Matplotlib's page is 4.8 inches high; the labels below the bars need more than is left below its axes.
+    height = float(re.search(rb"/MediaBox \[ ?[\d.]+ [\d.]+ [\d.]+ ([\d.]+)", pdf)[1])
+    assert height > 4.8 * 72
 
 
 HOSTILE = """
