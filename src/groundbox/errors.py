@@ -100,6 +100,18 @@ class SandboxUnavailable(GroundboxError):
         super().__init__(f"refusing to run, because the sandbox would be incomplete: {layers}. {cure}")
 
 
+class ExtraMissing(GroundboxError):
+    """A library of an extra is not installed.
+
+    Attributes:
+        library: Its name on the package index.
+    """
+
+    def __init__(self, library: str, purpose: str, install: str = "'groundbox[data]'") -> None:
+        super().__init__(f"{library} is needed {purpose}, and not installed: pip install {install}")
+        self.library = library
+
+
 class LanguageUnavailable(GroundboxError):
     """The program of a language is not where guests see it, so nothing was run.
 

@@ -67,9 +67,24 @@ def test_a_recording_is_run_anew(command, nothing_left):
         ran.stdout
         == "South had the highest revenue in 2025 with 18005. That is 3185 more than west, the second, with 14820.\n"
     )
-    assert "── seen, retry: the run ended with error" in ran.stderr
+    assert "── run 2 failed (error); the model is shown" in ran.stderr
     assert "groundbox: every run shows what was recorded\n" in ran.stderr
     assert nothing_left(ran.pid) is True
+
+
+def test_a_conversation_has_a_page_whose_folder_is_checked_first(command, tmp_path):
+    path = recording(tmp_path / "r.jsonl", ("run", "print(6 * 7)"), ("say", "It is 42."))
+
+    ran = command("ask", "--replay", path, "--html", "page.html")
+    nowhere = command("ask", "--replay", path, "--html", "none/page.html")
+
+    page = (command.folder / "page.html").read_text()
+    assert (ran.code, ran.stdout) == (0, "It is 42.\n")
+    assert "groundbox: wrote page.html" in ran.stderr
+    assert "── question, to a recording, whose model was: by hand" in ran.stderr
+    assert all(words in page for words in ("<h1>How many?</h1>", "print(6 * 7)", "<pre>42</pre>", "It is 42."))
+    assert nowhere.code == 2
+    assert "there is no folder none" in nowhere.complaint
 
 
 def test_pictures_and_files_are_saved(command):

@@ -70,6 +70,8 @@ _WHERE: Final = {"host": "--host", "port": "--port", "url": "--url", "token": TO
 @ends_tidily
 def a2a(
     model: str | None,
+    endpoint: str | None,
+    api_key_env: str | None,
     files: tuple[str, ...],
     databases: tuple[str, ...],
     replay: Path | None,
@@ -99,7 +101,7 @@ def a2a(
     recording = recording_in(replay)
     reached = databases_named(databases)
     given = files_given(files, recording, asked)
-    speaker = model_of(model, recording)
+    speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env)
     with naming_options():
         agent = GroundedAgent(speaker, bounds=Bounds(max_turns=max_turns), databases=reached, **vars(asked))
     service = Service(max_at_once=at_once, max_request_bytes=request_mib * MiB)

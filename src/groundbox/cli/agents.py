@@ -16,9 +16,10 @@ from groundbox.agent.scripted import RecordedModel
 from groundbox.agent.transcript import Recording
 from groundbox.agent.turn import Bounds
 from groundbox.cli import program as programs
+from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.options import Asked
 from groundbox.databases.database import SCHEMES, Database, named
-from groundbox.errors import InvalidArgument
+from groundbox.errors import ExtraMissing, InvalidArgument
 
 _SUCH_AS: Final = "openai:gpt-5 or anthropic:claude-sonnet-4-5"
 _KEY: Final = re.compile(r"\bSet the `([A-Z][A-Z0-9_]*)` environment variable")
@@ -26,7 +27,8 @@ _NO_MODEL: Final = (
     f"no model is named. Say --model PROVIDER:NAME, such as {_SUCH_AS}, or set "
     "GROUNDBOX_MODEL; the provider's key comes from its own variable, such as OPENAI_API_KEY or ANTHROPIC_API_KEY. "
     "Models need groundbox[agent] and the provider's own package (pip install 'groundbox[agent]' "
-    "'pydantic-ai-slim[openai]'). --replay FILE runs a recorded conversation and needs none of these."
+    f"'pydantic-ai-slim[openai]'). A model on this machine needs no key: --endpoint {LOCAL} --model NAME. "
+    "--replay FILE runs a recorded conversation and needs none of these."
 )
 
 takes_files: Final[Callable[..., Any]] = click.option(
@@ -39,13 +41,20 @@ takes_databases: Final[Callable[..., Any]] = click.option(
     metavar="NAME|URL",
     help="A database to ask about: a name of databases.toml, or a URL, which is then called `db`; repeatable.",
 )
-takes_model: Final[Callable[..., Any]] = click.option(
+_model = click.option(
     "--model",
-    metavar="PROVIDER:NAME",
+    metavar="NAME",
     envvar="GROUNDBOX_MODEL",
     show_envvar=True,
-    help="Who answers, such as openai:gpt-5; needs groundbox[agent] and the provider's key.",
+    help="Who answers, such as openai:gpt-5, with its provider's key; with --endpoint, its name there.",
 )
+
+
+def takes_model(command: Any) -> Any:
+    """The options that name a model: `--model`, `--endpoint`, `--api-key-env`."""
+    return _model(takes_endpoint(takes_key(command)))
+
+
 takes_turns: Final[Callable[..., Any]] = click.option(
     "--max-turns",
     type=click.IntRange(min=1),
@@ -56,7 +65,9 @@ takes_turns: Final[Callable[..., Any]] = click.option(
 )
 
 
-def model_of(spec: str | None, recording: Recording | None) -> Model:
+def model_of(
+    spec: str | None, recording: Recording | None, *, endpoint: str | None = None, api_key_env: str | None = None
+) -> Model:
     """The model of a recording, otherwise that of `--model`.
 
     Raises:
@@ -64,6 +75,10 @@ def model_of(spec: str | None, recording: Recording | None) -> Model:
     """
     if recording is not None:
         return RecordedModel(recording.replies, name=f"recorded:{recording.model}")
+    if endpoint:
+        return _served(endpoint, spec, api_key_env)
+    if api_key_env is not None:
+        raise programs.bad("--api-key-env", "is the key of an --endpoint, and none is named")
     if not spec:
         raise click.UsageError(_NO_MODEL)
     try:
@@ -74,6 +89,21 @@ def model_of(spec: str | None, recording: Recording | None) -> Model:
         return PydanticModel(spec)
     except InvalidArgument as error:
         raise programs.bad("--model", _model_problem(spec, error.problem)) from None
+
+
+def _served(endpoint: str, name: str | None, api_key_env: str | None) -> Model:
+    from groundbox.agent.served import ServedModel
+    from groundbox.endpoint.chat import key_in
+
+    if not name:
+        raise click.UsageError(f"--endpoint {endpoint} needs --model NAME, as that endpoint knows it.")
+    try:
+        return ServedModel(endpoint, name, api_key=key_in(api_key_env), told=Repeated())
+    except ExtraMissing as error:
+        raise click.UsageError(str(error)) from None
+    except InvalidArgument as error:
+        option = error.argument if error.argument.startswith("--") else f"--{error.argument}"
+        raise programs.bad(option, error.problem) from None
 
 
 def _model_problem(spec: str, problem: str) -> str:

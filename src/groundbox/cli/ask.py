@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 import click
 
+from groundbox.agent import page as pages
 from groundbox.agent import transcript
 from groundbox.agent.events import Ended, Ending, Event
 from groundbox.agent.grounded import Content, GroundedAgent
@@ -30,6 +31,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.results import check_folder
 from groundbox.cli.telling import Telling
+from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
 
 _NO_ANSWER: Final = 1
@@ -45,6 +47,7 @@ _WE_FAILED: Final = 3
     "--replay", type=Path, metavar="FILE", help="Take the model's turns from a recording; programs really run."
 )
 @click.option("--save", type=Path, metavar="FILE", help="Write the conversation with every receipt, as JSON Lines.")
+@click.option("--html", "page", type=Path, metavar="FILE", help="Write the conversation as a page for people to read.")
 @click.option("--out", type=Path, metavar="DIR", help="Where files and pictures go; by default a temporary folder.")
 @takes_turns
 @takes_sandbox
@@ -57,8 +60,11 @@ def ask(
     files: tuple[str, ...],
     databases: tuple[str, ...],
     model: str | None,
+    endpoint: str | None,
+    api_key_env: str | None,
     replay: Path | None,
     save: Path | None,
+    page: Path | None,
     out: Path | None,
     max_turns: int,
     asked: Asked,
@@ -77,23 +83,25 @@ def ask(
     recording = recording_in(replay)
     if not (question or "").strip() and recording is None:
         raise click.UsageError("Missing argument 'QUESTION'; --replay FILE needs none.")
-    for option, path in (("--save", save), ("--out", out)):
+    for option, path in (("--save", save), ("--html", page), ("--out", out)):
         if path is not None and (problem := _problem(option, path)):
             raise programs.bad(option, problem)
     reached = databases_named(databases)
     given = files_given(files, recording, asked)
-    speaker = model_of(model, recording)
+    speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env)
     check_host(asked)
     with naming_options():
         agent = GroundedAgent(speaker, bounds=Bounds(max_turns=max_turns), databases=reached, **vars(asked))
     wanted = question if question and question.strip() else recording.question if recording else ""
     telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json)
     first = transcript.header(wanted, recording.model if recording else speaker.name, _contents(given), sorted(reached))
-    telling.question(wanted, speaker.name, given)
-    with _saving(save, first) as kept:
+    who = f"a recording, whose model was: {recording.model}" if recording else speaker.name
+    telling.question(wanted, who, given)
+    events: list[Event] = []
+    with _saving(save, first) as kept, _shown(page, lambda: pages.page(wanted, who, given, events)):
         try:
             with naming_options():
-                ended = asyncio.run(_converse(agent.stream(wanted, files=given), telling, kept))
+                ended = asyncio.run(_converse(agent.stream(wanted, files=given), telling, kept, events))
         except GuestFileError as error:
             raise programs.bad("--file", str(error)) from None
     if ended.ending in (Ending.MODEL, Ending.SANDBOX):
@@ -101,11 +109,14 @@ def ask(
     return 0 if ended.ending is Ending.ANSWERED else _NO_ANSWER
 
 
-async def _converse(events: AsyncGenerator[Event, None], telling: Telling, kept: _Transcript | None) -> Ended:
+async def _converse(
+    events: AsyncGenerator[Event, None], telling: Telling, kept: _Transcript | None, told: list[Event]
+) -> Ended:
     last: Event | None = None
     async with contextlib.aclosing(events):
         async for event in events:
             last = event
+            told.append(event)
             if kept is not None:
                 kept.add(transcript.line(event))
             telling.event(event)
@@ -171,3 +182,23 @@ def _saving(path: Path | None, first: Mapping[str, Any]) -> Iterator[_Transcript
         kept = _Transcript(path, file)
         kept.add(first)
         yield kept
+
+
+@contextlib.contextmanager
+def _shown(path: Path | None, made: Callable[[], str]) -> Iterator[None]:
+    """The page, written however the conversation ends: one that is interrupted shows what there was."""
+    if path is None:
+        yield
+        return
+    try:
+        path.touch()
+    except OSError as error:
+        raise programs.bad("--html", f"{path} cannot be written: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        try:
+            path.write_text(made(), encoding="utf-8")
+            click.echo(f"groundbox: wrote {one_line(str(path))}", err=True)
+        except OSError as error:
+            click.echo(f"groundbox: --html: '{path}' cannot be written: {error.strerror}", err=True)

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import errno
 import json
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import click
 
 from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
@@ -118,9 +118,9 @@ def build(
 @dataset.command()
 @click.argument("folder", metavar="DIR", type=_path)
 @click.option("--out", required=True, type=_path, metavar="DIR2", help="Where it goes; resumes what is there.")
-@click.option("--endpoint", required=True, metavar="URL", help="Of the API, such as http://localhost:8000/v1.")
-@click.option("--model", required=True, metavar="NAME", help="As the endpoint knows it.")
-@click.option("--api-key-env", metavar="VAR", help="Environment variable that holds the key; by default none is sent.")
+@takes_endpoint
+@click.option("--model", required=True, metavar="NAME", envvar="GROUNDBOX_MODEL", help="As the endpoint knows it.")
+@takes_key
 @click.option(
     "--prompt",
     type=click.Choice(prompts.STYLES),
@@ -155,10 +155,14 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     again with the same arguments, it asks for no answer twice.
     """
     from groundbox.dataset.translation.dataset import translate_dataset
-    from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed
+    from groundbox.dataset.translation.endpoint import Endpoint
     from groundbox.dataset.verify import options_of
+    from groundbox.endpoint.chat import EndpointFailed, key_in
 
-    options, key = _translation(given), _key(given["api_key_env"])
+    if not given["endpoint"]:
+        raise click.UsageError(f"name the model's API with --endpoint URL, such as {LOCAL}")
+    options, key = _translation(given), key_in(given["api_key_env"])
+    told = Repeated(lambda: tools.progress.end())
 
     def connect(cache: Path) -> Endpoint:
         return Endpoint(
@@ -169,6 +173,7 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
             at_once=options.at_once,
             timeout_s=given["timeout_s"],
             cache=cache,
+            told=told,
         )
 
     connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
@@ -277,15 +282,6 @@ def _option(text: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
-
-
-def _key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key or not key.isascii():
-        raise InvalidArgument("--api-key-env", f"the environment variable {variable} holds no key")
-    return key
 
 
 def _licence(text: str) -> tuple[str, str]:

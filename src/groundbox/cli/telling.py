@@ -12,7 +12,9 @@ import click
 
 from groundbox.agent import transcript
 from groundbox.agent.events import Ended, Ending, Event, Noticed, Observed, Replied, Started
+from groundbox.agent.page import NOTICES, doubted
 from groundbox.agent.transcript import difference
+from groundbox.agent.turn import Verdict
 from groundbox.cli.results import Written, write
 from groundbox.cli.terminal import one_line, screens
 from groundbox.errors import GroundboxError
@@ -37,7 +39,7 @@ class Telling:
     def question(self, question: str, model: str, files: Iterable[str]) -> None:
         """Before anything has happened."""
         if not self._as_json:
-            self._head(f"{model} is asked")
+            self._head(f"question, to {model}")
             self._say(question)
             for path in sorted(files):
                 self._say(f"with {one_line(path)}")
@@ -53,7 +55,7 @@ class Telling:
             self._head(f"run {event.run}, {event.language}")
             self._quote(event.source.strip("\n"))
         elif isinstance(event, Noticed):
-            self._head(f"told: {event.kind}")
+            self._head(NOTICES.get(event.kind, event.kind))
             self._some(event.text)
         elif isinstance(event, Ended):
             self._ended(event)
@@ -62,7 +64,7 @@ class Telling:
 
     def _observed(self, event: Observed) -> None:
         if not self._as_json:
-            self._head(f"seen, {event.decision.verdict}" + (f": {event.decision.why}" if event.decision.why else ""))
+            self._head(f"{_ended_how(event)}; the model is shown")
             self._some(event.observation.text)
         if event.execution.displays or event.execution.artifacts:
             self._write(event)
@@ -97,13 +99,13 @@ class Telling:
         else:
             click.echo(f"groundbox: no answer: {one_line(ended.why)}", err=True)
         for warning in ended.unsupported:
-            self._say(f"not borne out by any run: {one_line(warning.message)}")
+            self._say(f"no program showed this: {one_line(warning.message)}")
         if ended.ending is Ending.ANSWERED and ended.receipts is None:
-            self._say("groundbox: the answer was not checked against the runs")
+            self._say("groundbox: the answer was not compared with what the programs showed")
         spent = ended.spent
         cost = "" if ended.dollars is None else f", ${ended.dollars:.4f}"
         tokens = f"about {spent.tokens} tokens" if ended.dollars is None else f"{spent.tokens} tokens"
-        counted = f"{_count(spent.turns, 'turn')}, {_count(spent.runs, 'run')}"
+        counted = f"{_count(spent.turns, 'reply', 'replies')}, {_count(spent.runs, 'program')}"
         self._say(f"groundbox: {counted}, {tokens}{cost}, {spent.wall_s:.1f} s")
         if self._recorded and not self.differences:
             self._say("groundbox: every run shows what was recorded")
@@ -134,5 +136,13 @@ def _names(written: Written) -> list[str]:
     return [*(name for names in written.displays for name in names), *written.artifacts]
 
 
-def _count(number: int, one: str) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+def _ended_how(event: Observed) -> str:
+    if not event.execution.ok:
+        return f"run {event.run} failed ({event.execution.outcome})"
+    if event.decision.verdict is Verdict.RETRY:
+        return f"run {event.run} is to be mended: {event.decision.why}"
+    return f"run {event.run} went well" + (", but a check doubts its result" if doubted(event) else "")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

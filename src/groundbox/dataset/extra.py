@@ -5,19 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from groundbox.errors import GroundboxError
-
-
-class ExtraMissing(GroundboxError):
-    """A library is not installed.
-
-    Attributes:
-        library: Its name on the package index.
-    """
-
-    def __init__(self, library: str, purpose: str, install: str = "'groundbox[data]'") -> None:
-        super().__init__(f"{library} is needed {purpose}, and not installed: pip install {install}")
-        self.library = library
+from groundbox.errors import ExtraMissing
 
 
 def need(module: str, purpose: str, *, install: str = "'groundbox[data]'") -> Any:

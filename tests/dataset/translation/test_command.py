@@ -153,7 +153,7 @@ def test_a_wrong_key_is_told_with_what_to_do_and_the_right_one_goes_on(dataset, 
 
     assert (wrong.returncode, wrong.stdout) == (3, "")
     assert wrong.stderr == (
-        f'groundbox: {url}/chat/completions: status 401: {{"error": "bad Bearer …"}}; '
+        f"groundbox: {url}/chat/completions: status 401: bad Bearer …; "
         "the key is wrong or missing; name the variable that holds it with --api-key-env\n"
         f"groundbox: What was answered is kept in {tmp_path / 'out'}; the same command goes on from there.\n"
     )

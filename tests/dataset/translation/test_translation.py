@@ -12,12 +12,13 @@ import time
 import pytest
 from endpoint_fakes import completion, endless, serving
 
-from groundbox.dataset.translation import translator
-from groundbox.dataset.translation.answer import MOST_BYTES
-from groundbox.dataset.translation.cache import TOO_LARGE, Cache, Reply
-from groundbox.dataset.translation.endpoint import Endpoint, EndpointFailed, RequestRefused
+from groundbox.dataset.translation.cache import Cache, Reply
+from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.dataset.translation.prompts import Shown, repair, request
-from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate, without_thinking
+from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate
+from groundbox.endpoint import answer as answers
+from groundbox.endpoint.answer import MOST_BYTES, TOO_LARGE, without_thinking
+from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 
 SHOWN = Shown(
     statement="Double a number.",
@@ -67,6 +68,12 @@ def test_a_narration_that_is_proven_at_once_is_not_asked_for_again():
     done = translated(model)
 
     assert (done.text, done.ok, done.repaired, len(model.asked)) == ("So double returns 6.", True, False, 1)
+
+
+def test_a_narration_in_a_fence_is_taken_out_of_it():
+    done = translated(Script("<think>x</think>```text\nSo double\nreturns 6.\n```"))
+
+    assert done.text == "So double\nreturns 6."
 
 
 def test_a_narration_that_fails_is_repaired_once_with_the_failed_claims_quoted():
@@ -121,7 +128,6 @@ def test_what_is_no_narration_is_named_and_not_proven(text, finish, reason):
         ("<think>x</think>a", "a"),
         ("x</think>\na", "a"),
         ("<THINK>x\n</THINK>a<think>y</think>b", "ab"),
-        ("```text\na\nb\n```", "a\nb"),
         ("<think>x", None),
         ("<think>x</think>a<think>y", None),
         ("<think>x<think>y</think>z</think>a", "a"),
@@ -142,7 +148,7 @@ def test_thinking_is_taken_out_like_by_a_search_for_the_end_from_each_tag(monkey
     found = [without_thinking(text) for text in texts]
 
     slow = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-    monkeypatch.setattr(translator, "_outside", lambda text: [slow.sub("", text)])
+    monkeypatch.setattr(answers, "_outside", lambda text: [slow.sub("", text)])
     assert found == [without_thinking(text) for text in texts]
 
 
@@ -193,7 +199,7 @@ def test_a_busy_endpoint_is_asked_again_and_a_refusal_is_not():
         (refused,) = ask(url, "hi")
     assert isinstance(refused, EndpointFailed)
     assert str(refused) == (
-        f'{url}/chat/completions: status 401: {{"error": "no such key"}}; '
+        f"{url}/chat/completions: status 401: no such key; "
         "the key is wrong or missing; name the variable that holds it with --api-key-env"
     )
     assert len(asked) == 1

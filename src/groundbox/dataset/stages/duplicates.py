@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import extra, tokens
+from groundbox.errors import ExtraMissing
 
 STAGE: Final = "duplicates"
 THRESHOLD: Final = 0.8
@@ -53,7 +54,7 @@ def find(sources: Mapping[str, str], *, threshold: float = THRESHOLD) -> Duplica
     """
     rensa = extra.rensa()
     if rensa.RMinHash.ALGORITHM_VERSION != _ALGORITHM:
-        raise extra.ExtraMissing("rensa", f"with signatures of version {_ALGORITHM}")
+        raise ExtraMissing("rensa", f"with signatures of version {_ALGORITHM}")
     names = list(sources)
     normal = [tokens.normalised(source) for source in sources.values()]
     hashes = rensa.RMinHash.from_token_sets([sorted(tokens.shingles(each)) for each in normal], _NUMBERS, _SEED)

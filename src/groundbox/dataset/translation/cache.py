@@ -12,12 +12,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any
 
 from groundbox.errors import InvalidArgument
-
-TOO_LARGE: Final = "too-large"
-"""How an answer ended that nobody read to its end. It is kept like any other: it was paid for."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,7 +22,8 @@ class Reply:
     """One answer.
 
     Attributes:
-        finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`; or `TOO_LARGE`.
+        finish: Why it ended, as the endpoint says: `stop`, or `length` when it was cut at `max_tokens`;
+            or `groundbox.endpoint.answer.TOO_LARGE`, kept like any other: it was paid for.
         cached: Whether it had been given to an earlier call.
     """
 

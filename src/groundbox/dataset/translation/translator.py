@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from groundbox.dataset.translation import prompts
-from groundbox.dataset.translation.cache import TOO_LARGE, Reply
-from groundbox.dataset.translation.endpoint import Model, RequestRefused
+from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.prompts import Shown
+from groundbox.endpoint.answer import TOO_LARGE, without_thinking
+from groundbox.endpoint.chat import RequestRefused
 
 MOST_FAILED: Final = 12
 """A repair quotes so many failed claims; a text with more is beyond it and told the first ones."""
 MOST_REPAIRED_CHARS: Final = 100_000
 """A longer narration is not sent back to be repaired: the trace that it tells may have 60,000 by default."""
 UNPROVEN: Final = "unproven-claims"
-_TAG: Final = re.compile(r"<(/?)(think|thinking|reasoning)>", re.ASCII | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -92,45 +93,12 @@ async def translate(model: Model, shown: Shown, prove: Prove, *, style: str) -> 
     )
 
 
-def without_thinking(text: str) -> str | None:
-    """The answer alone; None when the thinking was not ended, so that there is no answer.
-
-    Some servers put the opening tag into the prompt, so that only the closing one comes back.
-    """
-    text = "".join(_outside(text))
-    for tag in ("think", "thinking", "reasoning"):
-        before, closing, after = text.rpartition(f"</{tag}>")
-        text = after if closing else before + after
-        if f"<{tag}>" in text:
-            return None
-    text = text.strip()
-    fenced = _FENCE.match(text)
-    return fenced[1].strip() if fenced else text
-
-
-def _outside(text: str) -> Iterator[str]:
-    """The pieces around thinking, which goes from a tag to the first that ends it; a tag that nothing ends stays.
-
-    A search for the end from each tag would take the square of their number where nothing ends them.
-    """
-    last_end = {tag[2].lower(): tag.start() for tag in _TAG.finditer(text) if tag[1]}
-    thinking, place = "", 0
-    for tag in _TAG.finditer(text):
-        name = tag[2].lower()
-        if tag[1] and name == thinking:
-            thinking, place = "", tag.end()
-        elif not (tag[1] or thinking) and last_end.get(name, -1) > tag.start():
-            yield text[place : tag.start()]
-            thinking = name
-    yield text[place:]
-
-
 async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: Prove) -> Translation:
     try:
         reply = await model.answer(messages)
     except RequestRefused as error:
         return Translation(reason="request-refused", detail=str(error))
-    text = without_thinking(reply.text)
+    text = _unfenced(without_thinking(reply.text))
     verdict, reason = None, _defect(text, reply)
     if text and not reason:
         verdict = await prove(text)
@@ -142,6 +110,12 @@ async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: P
         prompt_tokens=reply.prompt_tokens,
         completion_tokens=reply.completion_tokens,
     )
+
+
+def _unfenced(text: str | None) -> str | None:
+    """A narration that was put into a fence as a whole."""
+    fenced = _FENCE.match(text or "")
+    return fenced[1].strip() if fenced else text
 
 
 def _defect(text: str | None, reply: Reply) -> str:
