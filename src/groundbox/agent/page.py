@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.agent.defusing import visible
 from groundbox.agent.events import Ended, Ending, Event, Noticed, Observed, Replied, Started
 from groundbox.agent.pictures import pictures_of
 from groundbox.agent.turn import Verdict
 from groundbox.execution import Execution, Warning
+from groundbox.unseen import visible
 
 MOST_TEXT: Final = 20_000
 """Characters of one text, after which its middle is left out and counted."""
