@@ -183,7 +183,7 @@ def test_a_timeout_keeps_what_was_printed(command):
         "    while True: pass",
         "KeyboardInterrupt",
         "Timeout: the program was stopped at --wall-s 0.5",
-        "hint: Make the program cheaper, or run it with a larger wall_s.",
+        "hint: Make the program cheaper, or run it with a larger --wall-s.",
     ]
 
 
