@@ -14,12 +14,13 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
+from groundbox.agent.defusing import fenced, mark_for, one_line
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
 from groundbox.execution import BINARY_MEDIA, Execution
 from groundbox.sandbox.languages import named
@@ -31,6 +32,7 @@ SESSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_READ_BYTES: Final = 8 * 1024 * 1024
 _MOST_HTML_CHARS: Final = 200_000
+_MOST_LOST: Final = 50
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
 _UNSUPPORTED_VERSION: Final = -32022
 _META: Final = "io.modelcontextprotocol"
@@ -266,7 +268,7 @@ class Server:
 
     async def _restart(self) -> dict[str, Any]:
         lost = await self._interpreter.sandbox.restart()
-        return _text("The variables are gone." + (f" So are these files: {', '.join(lost)}." if lost else ""))
+        return _text("The variables are gone." + _lost_files(lost))
 
 
 def _check_version(params: Mapping[str, Any]) -> bool:
@@ -313,6 +315,15 @@ def _checked(name: str, arguments: Any) -> dict[str, Any]:
         if value not in known[argument].get("enum", [value]):
             raise InvalidArgument(argument, f"must be one of {', '.join(known[argument]['enum'])}")
     return given
+
+
+def _lost_files(lost: Sequence[str]) -> str:
+    """Their names are the guest's words, and stand as such."""
+    if not lost:
+        return ""
+    names = "\n".join(map(one_line, lost[:_MOST_LOST]))
+    more = f"\n… {len(lost) - _MOST_LOST} files more …" if len(lost) > _MOST_LOST else ""
+    return " So are these files:\n" + fenced("files", names + more, mark_for([names]))
 
 
 def _text(text: str, *, failed: bool = False) -> dict[str, Any]:

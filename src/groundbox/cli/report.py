@@ -81,7 +81,9 @@ def notes(execution: Execution) -> Iterator[str]:
         if count:
             yield f"groundbox: {count} {what} left out"
     for warning in execution.warnings:
-        yield f"{warning.tier}: {warning.message}" + (f"\n    {warning.hint}" if warning.hint else "")
+        yield f"{warning.tier}: {one_line(warning.message)}" + (
+            f"\n    {one_line(warning.hint)}" if warning.hint else ""
+        )
     if execution.isolation.missing:
         yield f"groundbox: run without {', '.join(execution.isolation.missing)}"
     if execution.isolation.backend == "bare":
@@ -112,7 +114,7 @@ def _row(artifact: Artifact, width: int) -> str:
 
 
 def _problem(path: str, written: Written | None) -> str:
-    return f"  NOT WRITTEN: {written.problems[path]}" if written and path in written.problems else ""
+    return f"  NOT WRITTEN: {one_line(written.problems[path])}" if written and path in written.problems else ""
 
 
 def _indented(head: str, text: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import BINARY_MEDIA, Execution
 from groundbox.sandbox.workdir import check_path
@@ -114,6 +115,9 @@ def _write(execution: Execution, folder: int, before: str) -> Written:
     done = Written([], [], [], {})
     taken = set(execution.artifacts)
     for path, artifact in execution.artifacts.items():
+        if one_line(path) != path:
+            done.problems[path] = "its name holds characters that would mislead whoever lists the folder"
+            continue
         try:
             _put(folder, check_path("artifact", path), artifact.read())
             done.artifacts.append(path)

@@ -253,7 +253,7 @@ def _warnings(artifacts: Mapping[str, Artifact], seen: Mapping[str, Seen]) -> li
         Warning(
             code="artifact.broken",
             tier="warn",
-            message=f"{path} cannot be read: {found.problem}",
+            message=f"{path if path.isprintable() else ascii(path)} cannot be read: {found.problem}",
             evidence={"path": path, "media_type": artifacts[path].media_type},
             hint="Close the file before the run ends, or look at how it was written.",
         )
