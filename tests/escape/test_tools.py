@@ -324,7 +324,7 @@ import hashlib
 data = b'x' * 1_000_000
 open('f', 'wb').write(data)
 file = {'$file': {'path': 'f', 'size_bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}}
-print(ask({'op': 'call', 'id': 1, 'tool': 'see', 'args': {'items': [file] * 5000}})['error']['message'])
+print(ask({'op': 'call', 'id': 1, 'tool': 'see', 'args': {'items': [file] * 300}})['error']['message'])
 """
     see = Tool("see", lambda items: None, parameters={"type": "object", "properties": {"items": {}}})
 
@@ -381,8 +381,16 @@ def test_a_flood_ends_and_others_are_served_meanwhile(raw, sandbox, kind):
     assert len(slowest) > 1
 
 
-def test_what_one_frame_can_cost_is_bounded(raw, sandbox):
-    """As many values as a frame holds, for a schema that looks at each in several ways."""
+LARGE = """
+import hashlib
+def large(data):
+    open('args', 'wb').write(data)
+    return {'path': 'args', 'size_bytes': len(data), 'sha256': hashlib.sha256(data).hexdigest()}
+"""
+
+
+def test_what_one_call_can_cost_is_bounded(raw, sandbox):
+    """As many values as a file holds, for a schema that looks at each in several ways."""
     schema = {
         "type": "object",
         "properties": {"x": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}},
@@ -390,7 +398,8 @@ def test_what_one_frame_can_cost_is_bounded(raw, sandbox):
     see = Tool("see", lambda x: None, parameters=schema)
 
     execution = raw(
-        "print(ask({'op': 'call', 'id': 1, 'tool': 'see', 'args': {'x': [None] * 150000}})['error']['message'])",
+        LARGE + "file = large(json.dumps({'x': [None] * 150000}).encode())\n"
+        "print(ask({'op': 'call', 'id': 1, 'tool': 'see', 'file': file})['error']['message'])",
         tools=[see],
     )
 
@@ -406,11 +415,11 @@ def test_what_calls_under_way_hold_is_bounded(raw, monkeypatch):
 
     waiting = Tool("wait", wait, parameters={"type": "object", "properties": {"x": {}}})
     source = """
-many = '{"op":"call","id":%d,"tool":"wait","args":{"x":[' + '[],' * 95000 + '0]}}'
-for n in range(1, 5): send((many % n).encode())
+file = large(b'{"x":[' + b'[],' * 95000 + b'0]}')
+for n in range(1, 5): send(json.dumps({'op': 'call', 'id': n, 'tool': 'wait', 'file': file}).encode())
 print(receive()['error']['message'])
 """
-    execution = raw(source, tools=[waiting], limits=Limits(wall_s=60))
+    execution = raw(LARGE + source, tools=[waiting], limits=Limits(wall_s=60))
 
     assert execution.stdout == "too many large calls are under way at once; wait for their answers\n"
 

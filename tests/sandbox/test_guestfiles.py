@@ -9,6 +9,7 @@ import pytest
 
 from groundbox import AsyncSandbox, InvalidArgument, Outcome, Sandbox
 from groundbox.errors import GuestFileError, WireError
+from groundbox.sandbox.bundles import Bundle
 from groundbox.sandbox.guestfiles import _value
 from groundbox.sandbox.wire import Done
 
@@ -165,7 +166,7 @@ def test_a_closed_sandbox_holds_on_to_no_files():
 )
 def test_an_answer_that_does_not_fit_the_schema_is_refused(value):
     with pytest.raises(WireError, match="does not fit the schema"):
-        _value(Done(id=1, ok=True, value=value))
+        _value(Done(id=1, ok=True, value=Bundle(value)))
 
 
 def test_a_path_that_the_guest_makes_up_is_refused(box):

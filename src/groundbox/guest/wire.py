@@ -17,7 +17,9 @@ _MOST_DESCRIPTORS = 4
 
 
 MOST_FRAME_BYTES = 16 * 1024 * 1024
+MOST_VALUES = 200_000
 """What the host takes."""
+_MARKS = (b",", b"[", b"{")
 
 
 class HostGone(Exception):
@@ -34,7 +36,9 @@ class Wire:
         """Send one frame whole."""
         body = _encode(frame)
         if len(body) > MOST_FRAME_BYTES:
-            body = _encode(_too_large(frame, len(body)))
+            body = _encode(_too_large(frame, f"{len(body)} bytes"))
+        elif has_more_values(body, MOST_VALUES):
+            body = _encode(_too_large(frame, f"more than {MOST_VALUES} values"))
         data = memoryview(_LENGTH.pack(len(body)) + body)
         if descriptors:
             data = data[socket.send_fds(self._socket, [data], list(descriptors)) :]
@@ -88,9 +92,17 @@ def _as_text(value: Any) -> Any:
     return value
 
 
-def _too_large(frame: dict[str, Any], size: int) -> dict[str, Any]:
+def has_more_values(body: bytes, most: int) -> bool:
+    """Whether some JSON holds more items, members, and what holds them, than `most`."""
+    if sum(map(body.count, _MARKS)) <= most:
+        return False
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return sum(map(b"".join(plain.split(b'"')[::2]).count, _MARKS)) > most
+
+
+def _too_large(frame: dict[str, Any], size: str) -> dict[str, Any]:
     """The frame without what makes it too large, and with a word about it."""
-    note = {"text/plain": f"too large to show: {size} bytes; write it to a file instead"}
+    note = {"text/plain": f"too large to show: {size}; write it to a file instead"}
     if frame["ev"] == "display":
         return {"ev": "display", "data": note}
     kept = {name: frame.get(name) for name in ("ev", "id", "ok", "exit_code", "exit_signal", "interrupted")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from pathlib import Path
@@ -90,13 +91,14 @@ class AsyncFiles:
         path = check_path("path", path)
         worker = await self._sandbox.worker()
         assert worker.workdir is not None
-        return worker.workdir.read(path)
+        return await asyncio.to_thread(worker.workdir.read, path)
 
     async def list(self) -> dict[str, int]:
         """Every regular file in the workdir, path to size in bytes."""
         worker = await self._sandbox.worker()
         assert worker.workdir is not None
-        return {path: stamp.size_bytes for path, stamp in sorted(worker.workdir.list().files.items())}
+        listing = await asyncio.to_thread(worker.workdir.list)
+        return {path: stamp.size_bytes for path, stamp in sorted(listing.files.items())}
 
     async def _order(
         self, path: str, order: dict[str, object], descriptor: int | None, *, locked: bool = False
@@ -107,4 +109,4 @@ class AsyncFiles:
             if not done.ok:
                 raise GuestFileError(path, done.reason)
             assert worker.workdir is not None
-            worker.workdir.note()
+            await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()

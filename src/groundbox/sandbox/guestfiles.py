@@ -7,6 +7,7 @@ An order waits for the run that is going on. Only a look at the workdir does not
 
 from __future__ import annotations
 
+import asyncio
 import os
 import posixpath
 import stat
@@ -94,7 +95,7 @@ class AsyncGuestFiles:
         try:
             await self._order("get", path, [descriptor], most_bytes=most_bytes)
             size = min(os.fstat(descriptor).st_size, most_bytes)
-            return os.pread(descriptor, size, 0)
+            return await asyncio.to_thread(os.pread, descriptor, size, 0)
         finally:
             os.close(descriptor)
 
@@ -182,7 +183,7 @@ class AsyncGuestFiles:
             worker = await self._sandbox.worker()
             done = await worker.order(order, descriptors)
             if op in ("put", "mkdir", "remove") and worker.workdir is not None:
-                worker.workdir.note()
+                await asyncio.to_thread(worker.workdir.note)
         value = _value(done)
         if not done.ok:
             raise GuestFileError(path, done.reason, value.errno)
@@ -201,7 +202,7 @@ def _checked(path: str) -> str:
 
 def _value(done: Done) -> _Value:
     try:
-        return msgspec.convert(done.value or {}, _Value)
+        return msgspec.convert(done.value.data if done.value else {}, _Value)
     except msgspec.ValidationError as error:
         raise WireError(f"a guest's answer does not fit the schema: {str(error)[:200]}") from None
 

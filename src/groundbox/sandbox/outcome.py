@@ -40,7 +40,7 @@ def judge(report: Report) -> tuple[Outcome, int | None, int | None]:
         return Outcome.MEMORY, code, ended_by
     if done is not None and done.error is not None and done.error.type == "MemoryError":
         return Outcome.MEMORY, code, ended_by
-    if done is not None and done.interrupted:
+    if done is not None and done.interrupted and report.interrupted:  # a guest can send itself a signal, too
         return Outcome.CANCELLED, code, ended_by
     if ended_by is not None:
         return Outcome.SIGNAL, code, ended_by
@@ -77,6 +77,23 @@ def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Wa
         *_lost_state(report),
         *observations.warnings(told),
         *_left_outside(report),
+        *_left_out(report),
+    )
+
+
+def _left_out(report: Report) -> Sequence[Warning]:
+    if not report.left_out:
+        return ()
+    count = report.left_out.total()
+    what = "one form" if count == 1 else f"{count} forms"
+    return (
+        Warning(
+            code="display.left_out",
+            tier="warn",
+            message=f"{what} of what the program showed or returned is missing: {'; '.join(report.left_out)}",
+            evidence={"forms": count, "reasons": dict(report.left_out)},
+            hint="Show text as str, pictures as bytes or as their base64, and nothing larger than a page can hold.",
+        ),
     )
 
 
@@ -193,6 +210,8 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
     if report.stopped is not None:
         return report.stopped
     told = report.done.error if report.done else None
+    if report.done is not None and report.done.interrupted and outcome is Outcome.ERROR:
+        return _by_itself(told)
     if outcome is Outcome.TIMEOUT:
         name = report.timed_out or "cpu_s"
         hint = f"Make the program cheaper, or run it with a larger {name}."
@@ -228,6 +247,17 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
         return Failure(type="KeyboardInterrupt", message="the run was interrupted")
     code, _ = _exit(report.done, report.ended)
     return Failure(type="SystemExit", message=f"the program ended with exit code {code}")
+
+
+def _by_itself(told: wire.GuestFailure | None) -> Failure:
+    """A signal or an exception such as that of an interrupt, when nobody had asked for one."""
+    return Failure(
+        type="KeyboardInterrupt",
+        message="the program interrupted itself",
+        line=told.line if told else None,
+        column=told.column if told else None,
+        traceback=told.traceback if told else "",
+    )
 
 
 def _signal_text(number: int | None) -> str:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.errors import WireError
 from groundbox.execution import Failure
-from groundbox.sandbox import wire
+from groundbox.sandbox import bundles, wire
+from groundbox.sandbox.bundles import Bundle
 from groundbox.sandbox.control import Companion
 from groundbox.sandbox.output import Output
 from groundbox.sandbox.screening import Screen
 
-_MOST_DISPLAY_BYTES: Final = 64 * 1024 * 1024
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of what a run shows and of its value, as they are held; failures are bounded by wire.decode."""
 _MOST_DISPLAYS: Final = 1000
 _DISPLAY_BYTES: Final = 1024
+_MOST_REASONS: Final = 20
 GRACE_S: Final = 0.5
 
 
@@ -82,11 +86,14 @@ class Report:
         self.stderr = Output(order.output_bytes)
         self.displays: list[dict[str, Any]] = []
         self.dropped_displays = 0
+        self.left_out: Counter[str] = Counter()
+        self.value: dict[str, Any] | None = None
         self.done: wire.Done | None = None
         self.ended: Ended | None = None
         self.violation: WireError | None = None
         self.stopped: Failure | None = None
         self.timed_out = ""
+        self.interrupted = False
         self.out_of_memory = False
         self.memory_kills = 0
         self.cpu_s: float | None = None
@@ -94,22 +101,39 @@ class Report:
         self.watched = order.frame.get("checks") is True
         self.wall_s = 0.0
         self.reading_s = 0.0
-        self._display_bytes = 0
+        self._held_bytes = 0
 
     def used_up_cpu(self) -> bool:
         """Whether SIGXCPU can have come from the kernel. Anyone can send it; the group's count cannot be talked up."""
         return self.cpu_s is None or (self.cpu_limit_s is not None and self.cpu_s >= self.cpu_limit_s)
 
-    def show(self, data: dict[str, Any], size: int) -> bool:
-        """Keep a display unless there are too many; `size` is the memory that it takes.
+    def show(self, bundle: Bundle) -> bool:
+        """Keep a display unless there are too many, or nothing in it is what its type says.
 
         What was shown and cleared counts too: a listener may not have come to it yet.
         """
-        size += _DISPLAY_BYTES
-        over = self._display_bytes + size > _MOST_DISPLAY_BYTES or len(self.displays) >= _MOST_DISPLAYS
-        if over:
+        self._note(bundle)
+        size = bundle.size_bytes + _DISPLAY_BYTES
+        over = self._held_bytes + size > _MOST_BYTES or len(self.displays) >= _MOST_DISPLAYS
+        if over or (bundle.left_out and not bundle.data):
             self.dropped_displays += 1
             return False
-        self._display_bytes += size
-        self.displays.append(data)
+        self._held_bytes += size
+        self.displays.append(bundle.data)
         return True
+
+    def finish(self, done: wire.Done) -> None:
+        """Keep what the worker says of the end. Its value has to fit beside the displays."""
+        self.done = done
+        bundle = done.value
+        if bundle is None:
+            return
+        self._note(bundle)
+        if self._held_bytes + bundle.size_bytes > _MOST_BYTES:
+            bundle = bundles.note("too large to keep beside what the run has shown; write it to a file instead")
+        self._held_bytes += bundle.size_bytes
+        self.value = bundle.data if bundle.data or not bundle.left_out else None
+
+    def _note(self, bundle: Bundle) -> None:
+        for why in bundle.left_out:
+            self.left_out[why if why in self.left_out or len(self.left_out) < _MOST_REASONS else "others"] += 1

@@ -425,7 +425,6 @@ class AsyncSandbox:
     async def _trace(
         self, memory: TraceMemory, program: languages.Program, report: Report, execution: Execution
     ) -> Trace:
-        body = memory.body()
         assert self._python is not None
         facts: dict[str, Any] = {
             "python": self._python,
@@ -434,9 +433,9 @@ class AsyncSandbox:
             "why": execution.error.message if execution.error else "",
             "core": report.done.core if report.done else "",
         }
-        if len(body) < _traces().LARGE_BYTES:
-            return cast("Trace", _traces().read(body, program, memory.options, **facts))
-        return cast("Trace", await asyncio.to_thread(_traces().read, body, program, memory.options, **facts))
+        if not memory.is_large():
+            return cast("Trace", _traces().read(memory, program, **facts))
+        return cast("Trace", await asyncio.to_thread(_traces().read, memory, program, **facts))
 
     async def _result(
         self,
@@ -480,7 +479,7 @@ class AsyncSandbox:
                 "displays": report.dropped_displays,
                 "artifacts": collected.dropped,
             },
-            value=report.done.value if report.done else None,
+            value=report.value,
             error=failure_of(report, outcome, self.limits, wall_s),
             displays=[Display(data=data) for data in report.displays],
             artifacts=Artifacts(collected.artifacts),
@@ -602,6 +601,8 @@ def _of_kind(name: str, value: T | None, kind: type[T]) -> T | None:
 
 async def _collect(workdir: Workdir) -> Collected:
     """The run's artifacts; in a thread when there is much to read, so that other sandboxes do not wait."""
+    if workdir.is_crowded():
+        return await asyncio.to_thread(workdir.collect)
     listing = workdir.list()
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)

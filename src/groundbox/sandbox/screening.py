@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-HERE_BYTES: Final = 128 * 1024
+HERE_BYTES: Final = 16 * 1024
 """A smaller display is looked at in the event loop; larger ones take up to a second, for which others would wait."""
 Screen = Callable[[dict[str, Any]], dict[str, Any]]
 

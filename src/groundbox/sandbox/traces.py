@@ -22,7 +22,7 @@ from groundbox.trace.schema import Entry
 _COUNT: Final = struct.Struct("<Q")
 _TAGS: Final = [[tag] for tag in ("int", "float", "complex", "bytes", "tuple", "set", "frozenset", "dict")]
 """Keys of dicts that would be taken for tagged values."""
-LARGE_BYTES: Final = 1 << 20
+LARGE_BYTES: Final = 32 * 1024
 """More is decoded in a thread, so that other sandboxes do not wait."""
 
 
@@ -48,16 +48,22 @@ class TraceMemory:
             "core": self.options.core,
         }
 
+    def is_large(self) -> bool:
+        """Whether reading the records takes a while."""
+        return self._used_bytes() >= LARGE_BYTES
+
     def body(self) -> bytes:
         """The records as the guest left them."""
+        return os.pread(self.descriptor, self._used_bytes(), _COUNT.size)
+
+    def _used_bytes(self) -> int:
         (count,) = _COUNT.unpack(os.pread(self.descriptor, _COUNT.size, 0))
-        return os.pread(self.descriptor, min(count, self.options.max_bytes), _COUNT.size)
+        return int(min(count, self.options.max_bytes))
 
 
 def read(
-    body: bytes,
+    memory: TraceMemory,
     program: Program,
-    options: TraceOptions,
     *,
     python: str,
     hash_seed: int | None,
@@ -70,9 +76,9 @@ def read(
     Args:
         why: For an outcome that is neither ok nor error: what stopped the program.
     """
-    call = program.call
+    call, options = program.call, memory.options
     return assemble(
-        body,
+        memory.body(),
         source=program.source,
         filename=program.filename if program.mode != "cell" else "<cell>",
         mode=program.mode,

@@ -1,24 +1,34 @@
 """The host's end of a worker's socket: every byte that arrives is a hostile guest's claim.
 
-Frames are length-prefixed JSON (see guest/wire.py), decoded against a strict schema, with caps on the size of
-a frame and on the depth of what is in it. Nothing is ever unpickled.
+Frames are length-prefixed JSON (see guest/wire.py), decoded against a strict schema, with caps on the size of a frame,
+on the number of values and on the depth of what is in it (guestjson.py). Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
+from groundbox import guestjson
 from groundbox.errors import WireError
+from groundbox.guestjson import MOST_VALUES
+from groundbox.sandbox import bundles
+from groundbox.sandbox.bundles import Bundle
 
 MOST_FRAME_BYTES: Final = 16 * 1024 * 1024
-MOST_VALUES: Final = 1_000_000
-"""A value takes a few bytes in a frame and up to a hundred once decoded."""
-VALUE_BYTES: Final = 96
-MOST_DEPTH: Final = 64
+_SMALL_BYTES: Final = 256 * 1024
+_FEW_VALUES: Final = 2000
+_MOST_NAME: Final = 200
+_MOST_MESSAGE: Final = 64 * 1024
+_MOST_TRACEBACK: Final = 256 * 1024
+_MOST_LOCALS: Final = 200
+_MOST_LOCAL: Final = 4096
+_MOST_HINTS: Final = 50
+_MOST_REASON: Final = 4096
 _LENGTH: Final = struct.Struct("<I")
 
 
@@ -32,10 +42,14 @@ class Failed(msgspec.Struct, tag_field="ev", tag="failed", frozen=True):
     reason: str
 
 
-class Shown(msgspec.Struct, tag_field="ev", tag="display", frozen=True):
+class _Shown(msgspec.Struct, tag_field="ev", tag="display", frozen=True):
+    data: dict[str, msgspec.Raw]
+
+
+class Shown(NamedTuple):
     """The program showed a rich value."""
 
-    data: dict[str, Any]
+    bundle: Bundle
 
 
 class Cleared(msgspec.Struct, tag_field="ev", tag="clear", frozen=True):
@@ -66,12 +80,10 @@ class Observed(msgspec.Struct, frozen=True):
     names: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=8)] = []
 
 
-class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
-    """The order with this id is finished."""
-
+class _Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     id: int
     ok: bool
-    value: dict[str, Any] | None = None
+    value: dict[str, msgspec.Raw] | None = None
     error: GuestFailure | None = None
     exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)] | None = None
     exit_signal: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
@@ -83,8 +95,25 @@ class Done(msgspec.Struct, tag_field="ev", tag="done", frozen=True):
     outside: Annotated[list[Annotated[str, msgspec.Meta(max_length=4096)]], msgspec.Meta(max_length=10)] = []
 
 
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """The order with this id is finished."""
+
+    id: int
+    ok: bool
+    value: Bundle | None = None
+    error: GuestFailure | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    interrupted: bool = False
+    state_lost: bool = False
+    reason: str = ""
+    core: str = ""
+    observed: list[Observed] = []
+    outside: list[str] = []
+
+
 Frame = Ready | Failed | Shown | Cleared | Done
-_DECODER: Final = msgspec.json.Decoder(Frame)
+_DECODER: Final = msgspec.json.Decoder(Ready | Failed | _Shown | Cleared | _Done)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -100,8 +129,8 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Frame, int]]:
-        """The frames that are complete now, each with about the memory in bytes that it takes once decoded.
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies of the frames that are complete now, for `decode`.
 
         Raises:
             WireError: What came is no frame. The worker must be destroyed.
@@ -114,72 +143,67 @@ class FrameReader:
             end = _LENGTH.size + length
             if len(self._buffer) < end:
                 return
-            body = bytes(self._buffer[_LENGTH.size : end])
+            with memoryview(self._buffer) as held:
+                body = bytes(held[_LENGTH.size : end])
             del self._buffer[:end]
-            values = count_values(body)
-            yield _decoded(body, values), length + VALUE_BYTES * values
+            yield body
 
 
 def decode(body: bytes) -> Frame:
-    """One frame's body.
+    """One frame's body. For one that is not `is_small`, others should have their turn meanwhile: use a thread.
 
     Raises:
         WireError: It is not valid JSON of the schema, has too many values, or is nested too deeply.
     """
-    return _decoded(body, count_values(body))
-
-
-def _decoded(body: bytes, values: int) -> Frame:
-    if values > MOST_VALUES:
+    if len(body) > MOST_VALUES and guestjson.has_more_values(body, MOST_VALUES):
         raise WireError(f"a guest's frame holds more than {MOST_VALUES} values")
-    if is_deeper(body, MOST_DEPTH, values):
-        raise WireError(f"a guest's frame is nested deeper than {MOST_DEPTH}")
     try:
-        frame: Frame = _DECODER.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        frame = _DECODER.decode(body)
+    except guestjson.FAULTS as error:
         raise WireError(f"a guest's frame does not fit the schema: {str(error)[:200]}") from None
-    return frame
+    if isinstance(frame, _Shown):
+        return Shown(bundles.unpacked(frame.data))
+    if isinstance(frame, _Done):
+        return _done(frame)
+    known: Ready | Failed | Cleared = frame
+    return known
 
 
-def count_values(body: bytes) -> int:
-    """No fewer than there are: what stands in texts is counted as well."""
-    return body.count(b",") + body.count(b"[") + body.count(b"{")
+def is_small(body: bytes) -> bool:
+    """Whether a frame is decoded within a few milliseconds, whatever is in it."""
+    return len(body) <= _FEW_VALUES or (len(body) <= _SMALL_BYTES and guestjson.count_marks(body) <= _FEW_VALUES)
 
 
-def is_deeper(body: bytes, most: int, values: int) -> bool:
-    """Whether brackets nest too deeply, by peeling the innermost pairs off; never a loop over bytes in Python.
-
-    Args:
-        values: As `count_values` gives them.
-
-    Raises:
-        WireError: As `without_texts`.
-    """
-    if body.count(b"[") + body.count(b"{") <= most:
-        return False
-    brackets = without_texts(body, values).translate(None, _NO_BRACKETS)
-    for _ in range(most):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return bool(brackets)
+def _done(told: _Done) -> Done:
+    return Done(
+        id=told.id,
+        ok=told.ok,
+        value=None if told.value is None else bundles.unpacked(told.value),
+        error=None if told.error is None else _shortened(told.error),
+        exit_code=told.exit_code,
+        exit_signal=told.exit_signal,
+        interrupted=told.interrupted,
+        state_lost=told.state_lost,
+        reason=_cut(told.reason, _MOST_REASON),
+        core=told.core,
+        observed=told.observed,
+        outside=told.outside,
+    )
 
 
-def without_texts(body: bytes, values: int) -> bytes:
-    """The brackets, braces and colons of JSON, without those in its strings.
-
-    Linear in time, and the work in Python's own objects is bounded by the number of values, whatever the bytes are.
-    An escape is two bytes that go first, and two quotes with nothing between them change nothing for the rest.
-
-    Raises:
-        WireError: There are more strings than can be in so few values.
-    """
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = plain.translate(None, _NO_MARKS).replace(b'""', b"")
-    if marks.count(b'"') > 4 * (values + 1):  # a value and its name, with two quotes each
-        raise WireError("a guest's frame is no JSON: it has more texts than values")
-    return b"".join(marks.split(b'"')[::2])
+def _shortened(told: GuestFailure) -> GuestFailure:
+    """No longer than the guest's own code would make it."""
+    names = itertools.islice(told.locals.items(), _MOST_LOCALS)
+    return GuestFailure(
+        type=_cut(told.type, _MOST_NAME),
+        message=_cut(told.message, _MOST_MESSAGE),
+        line=told.line,
+        column=told.column,
+        traceback=_cut(told.traceback, _MOST_TRACEBACK),
+        locals={_cut(name, _MOST_NAME): _cut(shown, _MOST_LOCAL) for name, shown in names},
+        hints=[_cut(hint, _MOST_LOCAL) for hint in told.hints[:_MOST_HINTS]],
+    )
 
 
-_NO_MARKS: Final = bytes(byte for byte in range(256) if byte not in b'[]{}:"')
-_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters left out)"

@@ -8,10 +8,12 @@ The host never writes here; the guest writes what it is given (guest/files.py).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -29,6 +31,8 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 _HELD_BYTES: Final = 8 * 1024 * 1024
 _CHUNK: Final = 1 << 20
 _AS_GUESTS_SAY: Final = tuple(f"{folder}/" for folder in (rootfs.WORKDIR, rootfs.USUAL_WORKDIR, "/work"))
+_CROWD: Final = 500
+_HEAVY_BYTES: Final = 16 * 1024 * 1024
 _TIDY: Final = frozenset({"__pycache__", ".ipynb_checkpoints"})
 
 
@@ -75,14 +79,35 @@ class Workdir:
 
     def close(self) -> None:
         """Give the descriptor back. Idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-            if self._folder:
-                private.remove_soon(self._folder)
+        if self._descriptor < 0:
+            return
+        descriptor, is_heavy = self._descriptor, self.is_crowded() or self._used_bytes() > _HEAVY_BYTES
+        self._descriptor = -1
+        if is_heavy and not self._folder:  # it may be the last one, and then the tmpfs goes with it, in this thread
+            with contextlib.suppress(RuntimeError):  # the interpreter is ending
+                threading.Thread(target=os.close, args=(descriptor,), name="groundbox-close", daemon=True).start()
+                return
+        os.close(descriptor)
+        if self._folder:
+            private.remove_soon(self._folder)
 
     def __del__(self) -> None:
         self.close()
+
+    def is_crowded(self) -> bool:
+        """Whether there are so many files that looking at them takes a while. Asks the file system, which knows."""
+        try:
+            told = os.fstatvfs(self._descriptor)
+        except OSError:
+            return False
+        return told.f_files - told.f_ffree > _CROWD
+
+    def _used_bytes(self) -> int:
+        try:
+            told = os.fstatvfs(self._descriptor)
+        except OSError:
+            return 0
+        return (told.f_blocks - told.f_bfree) * told.f_frsize
 
     def list(self) -> Listing:
         """Every regular file. Symlinks, devices, sockets, pipes and hard links are counted as skipped.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
 import socket
@@ -31,6 +30,8 @@ from groundbox.sandbox.workdir import Workdir
 _READ: Final = 1 << 18
 _DRAIN_BYTES: Final = 1 << 22
 _FREE_S: Final = 0.25
+_TURN_S: Final = 0.01
+"""For frames in one turn of the loop; then it is somebody else's."""
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
@@ -69,8 +70,9 @@ class Worker:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._frames = wire.FrameReader()
-        self._screening: asyncio.Future[dict[str, Any]] | None = None
+        self._unpacking: asyncio.Future[tuple[wire.Frame, float]] | None = None
         self._has_unread = False
+        self._is_ending = False
         self._reads_on: asyncio.TimerHandle | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._end: asyncio.Future[None] = self._loop.create_future()
@@ -109,10 +111,14 @@ class Worker:
         """The process and everything in its pid namespace is gone."""
         if self.ended is not None:
             return
+        self._is_ending = True
+        begun = time.monotonic()
         while self._on_control():
-            pass
-        if self._screening is not None:
-            self._screening.add_done_callback(lambda _: self.has_ended(ended))
+            if time.monotonic() - begun > _TURN_S:
+                self._loop.call_soon(self.has_ended, ended)
+                return
+        if self._unpacking is not None:
+            self._unpacking.add_done_callback(lambda _: self.has_ended(ended))
             return
         self.ended = ended
         if self._report is not None:
@@ -215,6 +221,8 @@ class Worker:
     def interrupt(self) -> None:
         """Send the equivalent of Ctrl-C; once it is known where to, which may be after a run has begun."""
         self._interrupted = self._report
+        if self._report is not None:
+            self._report.interrupted = True
         self._signal(signal.SIGINT)
 
     def kill(self) -> None:
@@ -251,7 +259,7 @@ class Worker:
 
     def _attend(self) -> None:
         """Read frames. Between runs nobody does: what a guest sends then waits in the socket, and costs us one look."""
-        if not self._attending and self.ended is None and self._screening is None and self._control.fileno() >= 0:
+        if not self._attending and not self._is_ending and self._unpacking is None and self._control.fileno() >= 0:
             self._attending = True
             self._loop.add_reader(self._control.fileno(), self._on_frames)
 
@@ -398,8 +406,10 @@ class Worker:
 
     def _on_control(self) -> bool:
         """Take what has come; whether there may be more."""
-        if self._screening is not None:
+        if self._unpacking is not None:
             return False
+        if self._has_unread:
+            return self._feed(b"")
         try:
             if self.workdir is None:  # no guest code has run yet
                 data, descriptors, _, _ = socket.recv_fds(self._control.socket, _READ, 4)
@@ -419,20 +429,22 @@ class Worker:
         return self._feed(data)
 
     def _feed(self, data: bytes) -> bool:
-        """Take frames until one has to be waited for; the rest stay with the reader of frames."""
-        begun = time.monotonic()
+        """Take frames until the turn is over or one has to be waited for; the rest stay with the reader of frames."""
+        begun, cpu_s = time.monotonic(), time.thread_time()
+        self._has_unread = False
         try:
-            for frame, size in self._frames.feed(data):
-                self._take(frame, size)
-                if self._screening is not None:
+            for body in self._frames.feed(data):
+                self._open(body)
+                if self._unpacking is not None or time.monotonic() - begun > _TURN_S:
                     self._has_unread = True
                     break
-            else:
-                self._has_unread = False
         except WireError as violation:
             self._break_off(violation)
             return False
-        self._pace(time.monotonic() - begun)
+        if self._pace(time.thread_time() - cpu_s) or not self._has_unread or self._unpacking is not None:
+            return True
+        self._look_away()
+        self._loop.call_soon(self._read_on, self._report)
         return True
 
     def _break_off(self, violation: WireError) -> None:
@@ -449,7 +461,7 @@ class Worker:
         What is spent in a thread counts as well: it holds the interpreter. Whether there is a pause now.
         """
         report = self._report
-        if report is None or self.ended is not None:
+        if report is None or self._is_ending:
             return False
         report.reading_s += spent_s
         if report.reading_s <= _FREE_S or (self._finished and self._finished.done()):
@@ -462,9 +474,9 @@ class Worker:
         self._reads_on = self._loop.call_at(until, self._read_on, report)
         return True
 
-    def _read_on(self, report: Report) -> None:
+    def _read_on(self, report: Report | None) -> None:
         """Take what has come already, then what is to come."""
-        if self._report is report and self._screening is None and self.ended is None:
+        if self._report is report and self._unpacking is None and not self._is_ending:
             self._attend()
             if self._has_unread:
                 self._feed(b"")
@@ -478,7 +490,37 @@ class Worker:
         if len(descriptors) > 1:
             self.listener = socket.socket(fileno=descriptors[1])
 
-    def _take(self, frame: wire.Frame, size: int) -> None:
+    def _open(self, body: bytes) -> None:
+        """Decode a frame and take it; in a thread if that may take long. Nothing more is read of the guest until then.
+
+        Raises:
+            WireError: It is no frame.
+        """
+        screen = None if self._order is None else self._order.screen
+        if wire.is_small(body) and (screen is None or len(body) <= HERE_BYTES):
+            self._take(_unpacked(body, screen)[0])
+            return
+        report = self._report
+
+        def go_on(done: asyncio.Future[tuple[wire.Frame, float]]) -> None:
+            self._unpacking = None
+            if done.cancelled():
+                return
+            try:
+                frame, cpu_s = done.result()
+            except WireError as violation:
+                self._break_off(violation)
+                return
+            if report is self._report:
+                self._take(frame)
+            if self._report is not None and not self._pace(cpu_s):
+                self._read_on(self._report)
+
+        self._look_away()
+        self._unpacking = self._loop.run_in_executor(None, _unpacked, body, screen)
+        self._unpacking.add_done_callback(go_on)
+
+    def _take(self, frame: wire.Frame) -> None:
         report = self._report
         if isinstance(frame, wire.Ready):
             if not self._ready.done():
@@ -490,45 +532,13 @@ class Worker:
         elif report is None:
             return
         elif isinstance(frame, wire.Shown):
-            if self._order is None or self._order.screen is None:
-                self._show(report, frame.data, size)
-            elif size <= HERE_BYTES:
-                self._show(report, screened(self._order.screen, frame.data), size)
-            else:
-                self._screen(self._order.screen, frame.data, functools.partial(self._show, report, size=size))
+            if report.show(frame.bundle) and self._order and self._order.listener:
+                self._order.listener.display(frame.bundle.data)
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
         elif frame.id == self._next_id and report.done is None and report.violation is None:
-            report.done = frame
+            report.finish(frame)
             self._finish()
-
-    def _show(self, report: Report, data: dict[str, Any], size: int) -> None:
-        if report is not self._report:
-            return
-        if self._order is not None and self._order.screen is not None:
-            size = max(size, sum(len(str(content)) for content in data.values()))
-        if report.show(data, size) and self._order and self._order.listener:
-            self._order.listener.display(data)
-
-    def _screen(self, screen: Screen, data: dict[str, Any], show: Callable[[dict[str, Any]], None]) -> None:
-        """Look at a large display in a thread. Nothing more is read of the guest until then."""
-
-        begun = time.monotonic()
-
-        def go_on(done: asyncio.Future[dict[str, Any]]) -> None:
-            self._screening = None
-            report = self._report
-            if done.cancelled() or report is None:
-                return
-            try:
-                show(done.result())
-            finally:
-                if not self._pace(time.monotonic() - begun):
-                    self._read_on(report)
-
-        self._look_away()
-        self._screening = self._loop.run_in_executor(None, screened, screen, data)
-        self._screening.add_done_callback(go_on)
 
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""
@@ -592,3 +602,15 @@ class Worker:
             self._pidfd = -1
         if self.listener is not None:
             self.listener.close()
+
+
+def _unpacked(body: bytes, screen: Screen | None) -> tuple[wire.Frame, float]:
+    """The frame, with what may be shown of a display, and the processor time that it took."""
+    begun = time.thread_time()
+    frame = wire.decode(body)
+    if screen is not None and isinstance(frame, wire.Shown):
+        bundle = frame.bundle
+        data = screened(screen, bundle.data)
+        size = max(bundle.size_bytes, sum(len(str(content)) for content in data.values()))
+        frame = wire.Shown(bundle._replace(data=data, size_bytes=size))
+    return frame, time.thread_time() - begun

@@ -2,7 +2,8 @@
 
 Theory of operation: a timer of a few milliseconds beats on the loop, and each beat notes how late it came, how much
 processor time the loop's thread used since the last one, and how long the thread was ready to run and had no
-processor (`/proc/thread-self/schedstat`). What is late for want of a processor is the machine's doing and is taken off.
+processor (`/proc/self/task/*/schedstat`). What is late for want of a processor is the machine's doing and is taken off;
+so is the longest that another thread of the process wanted for one, which may have held the interpreter's lock.
 A process of its own beats in the same way; how late that one came at worst is what the machine does to anyone, and is
 taken off as well. What is left was spent in the loop's thread, or waiting for the interpreter's lock.
 """
@@ -116,16 +117,22 @@ class Heartbeat:
     def _beat(self) -> None:
         if not self._running:
             return
-        (at, cpu_s, waited_s), now = self._last, _now()
-        late_s = now[0] - at - BEAT_S - (now[2] - waited_s)
+        (at, cpu_s, waited), now = self._last, _now()
+        late_s = now[0] - at - BEAT_S
+        if late_s > self._late_s:
+            own = str(threading.get_native_id())
+            waits = {name: wait_s - waited.get(name, wait_s) for name, wait_s in now[2].items()}
+            late_s -= waits.pop(own, 0.0) + max(waits.values(), default=0.0)
         if late_s > self._late_s:
             self._late_s, self._cpu_s = late_s, now[1] - cpu_s
         self._last = _now()
         self._loop.call_later(BEAT_S, self._beat)
 
 
-def _now() -> tuple[float, float, float]:
-    waited_s = 0.0
-    with contextlib.suppress(OSError), open("/proc/thread-self/schedstat") as file:
-        waited_s = int(file.read().split()[1]) / 1e9
-    return time.monotonic(), time.thread_time(), waited_s
+def _now() -> tuple[float, float, dict[str, float]]:
+    """The time, this thread's processor time, and for how long each thread of the process wanted for a processor."""
+    waits = {}
+    for name in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{name}/schedstat") as file:
+            waits[name] = int(file.read().split()[1]) / 1e9
+    return time.monotonic(), time.thread_time(), waits

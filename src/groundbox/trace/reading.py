@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import msgspec
 
+from groundbox import guestjson
+from groundbox.errors import WireError
 from groundbox.trace.checking import Checker, InvalidRecord
 from groundbox.trace.errors import InvalidTrace
 from groundbox.trace.schema import SCHEMA, Entry, Header, Record
@@ -32,10 +34,20 @@ SLACK_EVENTS: Final = 10_000
 """The same over `max_events`: one event may describe 2,000 objects and change more."""
 _PIECE_BYTES: Final = 1024 * 1024
 """How much of a body is split into lines at a time."""
+MOST_RECORD_BYTES: Final = 8 * 1024 * 1024
+MEMORY_RATIO: Final = 4
+"""Memory that the records of a guest's trace may take, for each byte that the trace may have."""
+_LEAST_MEMORY: Final = 16 * 1024 * 1024
+_LARGE_BYTES: Final = 32 * 1024
+"""A longer record is decoded in slices (guestjson.py), which no record of two lines of code needs."""
+_FEW_VALUES: Final = 20_000
+_RECORD_BYTES: Final = 48
+_NUMBER_BYTES: Final = 32
 _OVER: Final = "it is over the limits of the trace"
 _ENDED_BY_ITSELF: Final = ("ok", "error")
 _KINDS: Final[Mapping[type[Record], str]] = {kind: kind.__name__.lower() for kind in get_args(Record)}
-_RECORDS: Final = msgspec.json.Decoder(Record)
+_RECORDS: Final = msgspec.json.Decoder(Record, float_hook=float)
+"""A float that is not finite is refused by values.check; msgspec's own reading of floats can be slow (guestjson.py)."""
 _HEADER: Final = msgspec.json.Decoder(Header)
 
 
@@ -63,7 +75,7 @@ class Trace:
         """
         first, _, body = data.partition(b"\n")
         header = _header(first)
-        found = _read(body, header.source, most_bytes=len(body), most_events=len(body))
+        found = _read(body, header.source, most_bytes=len(body), most_events=len(body), most_memory_bytes=None)
         if found.problem:
             raise InvalidTrace(found.at + 2, found.problem)
         _check_header(header, body, found)
@@ -191,11 +203,13 @@ def assemble(
         why: For an outcome that is neither `ok` nor `error`, what stopped the program, as a sentence.
         reasons: What else the host knows to be missing.
     """
+    most_bytes = limits.get("max_bytes", len(body)) + SLACK_BYTES
     found = _read(
         body,
         source,
-        most_bytes=limits.get("max_bytes", len(body)) + SLACK_BYTES,
+        most_bytes=most_bytes,
         most_events=limits.get("max_events", len(body)) + SLACK_EVENTS,
+        most_memory_bytes=max(_LEAST_MEMORY, MEMORY_RATIO * most_bytes),
     )
     missing = list(dict.fromkeys([*reasons, *_missing(found, outcome, why)]))
     kept = body[: found.kept_bytes]
@@ -237,16 +251,28 @@ class _Found:
     lost: Sequence[str] = ()
 
 
-def _read(body: bytes, source: str, *, most_bytes: int, most_events: int) -> _Found:
+def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_memory_bytes: int | None) -> _Found:
+    """
+    Args:
+        most_memory_bytes: None for a trace that is read from a file, which was bounded when it was made.
+    """
     found = _Found()
+    memory_bytes = 0
     checker = Checker(line_count(source))
     records = found.records
-    start, lines, before = 0, [], 0
+    lines: list[bytes] = []
+    start = before = 0
     try:
         while start < len(body):
             stop = _end_of_lines(body, start, most_bytes)
             room = most_events - len(records)
-            lines, before = body[start : stop - 1].split(b"\n", room), len(records)
+            piece = body[start : stop - 1]
+            lines, before = [], len(records)
+            if most_memory_bytes is not None:
+                memory_bytes += weigh(piece)
+                if memory_bytes > most_memory_bytes:
+                    raise InvalidRecord(_OVER)
+            lines = piece.split(b"\n", room)
             _take(lines[:room], checker, records)
             if len(lines) > room:
                 raise InvalidRecord(_OVER)
@@ -270,19 +296,46 @@ def _end_of_lines(body: bytes, start: int, most_bytes: int) -> int:
     stop = body.rfind(b"\n", start, min(start + _PIECE_BYTES, most_bytes)) + 1
     stop = stop or body.find(b"\n", start, most_bytes) + 1
     if not stop:
-        raise InvalidRecord(_OVER if b"\n" in body[start:] else "it is cut short")
+        raise InvalidRecord(_OVER if body.find(b"\n", start) >= 0 else "it is cut short")
+    if stop - start > MOST_RECORD_BYTES:
+        raise InvalidRecord(f"it has more than {MOST_RECORD_BYTES} bytes")
     return stop
+
+
+def weigh(piece: bytes) -> int:
+    """Memory in bytes that some records take at most once they are decoded."""
+    records = piece.count(b"\n") + 1
+    inner = max(0, piece.count(b"{") - records) * guestjson.OBJECT_BYTES + piece.count(b"[") * guestjson.ARRAY_BYTES
+    numbers = piece.count(b",") * _NUMBER_BYTES
+    return records * _RECORD_BYTES + inner + numbers + len(piece) * guestjson.widest(piece)
 
 
 def _take(lines: Sequence[bytes], checker: Checker, records: list[Record]) -> None:
     """Decode and check each line by itself, and keep what it says, up to the first that is not valid."""
-    decoded = map(_RECORDS.decode, lines)
+    decoded = map(_decode if max(map(len, lines)) > _LARGE_BYTES else _RECORDS.decode, lines)
     last = len(records) + len(lines)
     while len(records) < last:
         try:
             checker.take(decoded, records)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             checker.take((_decode_surrogates(lines[len(records) - last], error),), records)
+
+
+def _decode(line: bytes) -> Record:
+    """Decode a line of any length, without holding the interpreter's lock for long."""
+    record: Record
+    if len(line) <= _LARGE_BYTES:
+        record = _RECORDS.decode(line)
+        return record
+    if guestjson.has_more_values(line, guestjson.MOST_VALUES):
+        raise msgspec.ValidationError(f"it holds more than {guestjson.MOST_VALUES} values")
+    try:
+        record = msgspec.convert(guestjson.decode(line), Record)
+    except guestjson.TooDeep:
+        raise RecursionError from None
+    except WireError as error:
+        raise msgspec.DecodeError(str(error)) from None
+    return record
 
 
 def _start_of_line(body: bytes, end: int, back: int) -> int:
@@ -296,6 +349,8 @@ def _decode_surrogates(line: bytes, error: Exception) -> Record:
     """Decode a line that msgspec refuses; the one valid reason is a lone surrogate in a string."""
     if b"\\ud" not in line and b"\\uD" not in line:
         raise InvalidRecord(_plain(error)) from None
+    if guestjson.has_more_values(line, _FEW_VALUES):
+        raise InvalidRecord(f"it holds more than {_FEW_VALUES} values, and half of a surrogate pair")
     try:
         record: Record = msgspec.convert(json.loads(line, parse_constant=_no_constant), Record)
         return record

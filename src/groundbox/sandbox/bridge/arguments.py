@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from groundbox import guestjson
 from groundbox.errors import GuestFileError, InvalidArgument, WireError
 from groundbox.limits import MiB
 from groundbox.sandbox.bridge import frames, values
@@ -24,11 +25,16 @@ Read = Callable[[frames.Kept], bytes]
 
 
 class Given(NamedTuple):
-    """Arguments as they travelled, as the function gets them, and the digest of the call."""
+    """Arguments as they travelled, as the function gets them, and the digest of the call.
+
+    Attributes:
+        file_bytes: About the memory that those from a file take.
+    """
 
     tagged: Written
     values: dict[str, Any]
     sha256: str
+    file_bytes: int = 0
 
 
 class Arguments:
@@ -93,13 +99,15 @@ def _elsewhere(file: frames.Kept) -> bytes:
 
 def _given(tool: Tool, call: frames.Call, read: Read) -> Given:
     tagged = call.args or {}
+    held_bytes = 0
     if call.file is not None:
         if call.file.size_bytes > _MOST_BYTES:
             raise Unfit(f"it has {call.file.size_bytes} bytes of arguments, over {_MOST_BYTES}; give tools.File(path)")
         try:
-            tagged = frames.decode_args(read(call.file))
+            body = read(call.file)
+            tagged, held_bytes = frames.decode_args(body), guestjson.weigh(body)
         except WireError as problem:
             raise Unfit(str(problem)) from None
     decoded = {name: values.decode(item, read) for name, item in tagged.items()}
-    written = Written.of(tagged)
-    return Given(written, tool.arguments(decoded), digest(tool.name, written))
+    written = Written.of(tagged) if call.file is None else Written.slowly(tagged)
+    return Given(written, tool.arguments(decoded), digest(tool.name, written), held_bytes)

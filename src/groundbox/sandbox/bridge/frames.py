@@ -19,14 +19,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from groundbox import guestjson
 from groundbox.errors import WireError
-from groundbox.limits import KiB, MiB
-from groundbox.sandbox.wire import VALUE_BYTES, count_values, is_deeper, without_texts
+from groundbox.limits import MiB
 
 PROTOCOL: Final = "gbx-bridge/1"
 MOST_FRAME_BYTES: Final = 1 * MiB
 MOST_DEPTH: Final = 32
-MOST_VALUES: Final = 200_000
+MOST_VALUES: Final = 2000
+"""In a frame, which is decoded on the event loop. Arguments with more come in a file."""
+MOST_FILE_VALUES: Final = guestjson.MOST_VALUES
 _LENGTH: Final = struct.Struct("<I")
 _Id = Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -121,7 +123,7 @@ class FrameReader:
                 return
             body = bytes(self._buffer[_LENGTH.size : end])
             del self._buffer[:end]
-            yield decode(body), end, end + VALUE_BYTES * count_values(body)
+            yield decode(body), end, end + guestjson.weigh(body)
 
 
 def decode(body: bytes) -> Frame:
@@ -131,35 +133,32 @@ def decode(body: bytes) -> Frame:
         WireError: It is not valid JSON of the schema, has too many values, is nested too deeply, or names a key twice.
     """
     try:
-        frame: Frame = msgspec.convert(_parsed(body), Frame)
+        frame: Frame = msgspec.convert(_parsed(body, MOST_VALUES), Frame)
     except msgspec.ValidationError as error:
         raise WireError(f"a frame for a tool does not fit the schema: {str(error)[:200]}") from None
     return frame
 
 
 def decode_args(body: bytes) -> dict[str, Any]:
-    """The arguments that lay in a file.
+    """The arguments that lay in a file. Takes a while if there are many: use a thread.
 
     Raises:
         WireError: As `decode`.
     """
-    args = _parsed(body)
+    args = _parsed(body, MOST_FILE_VALUES)
     if not isinstance(args, dict):
         raise WireError("the arguments in a file are no JSON object")
     return args
 
 
-def _parsed(body: bytes) -> Any:
-    values = count_values(body)
-    if len(body) > 4 * KiB and values > MOST_VALUES:
-        raise WireError(f"a frame for a tool holds more than {MOST_VALUES} values")
-    if is_deeper(body, MOST_DEPTH, values):
-        raise WireError(f"a frame for a tool is nested deeper than {MOST_DEPTH}")
+def _parsed(body: bytes, most_values: int) -> Any:
+    if len(body) > most_values and guestjson.has_more_values(body, most_values):
+        raise WireError(f"a frame for a tool holds more than {most_values} values")
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise WireError(f"a frame for a tool is no JSON: {str(error)[:200]}") from None
-    if _count_names(value) != without_texts(body, values).count(b":"):
+        value = guestjson.decode(body, depth=guestjson.MOST_DEPTH - MOST_DEPTH)
+    except WireError as error:
+        raise WireError(f"a frame for a tool cannot be read: {error}") from None
+    if _count_names(value) != sum(part.count(b":") for part in guestjson.without_texts(body)):
         raise WireError("a frame for a tool names a key twice")
     return value
 

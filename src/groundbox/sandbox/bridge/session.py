@@ -100,6 +100,7 @@ class Session:
         self._reader = frames.FrameReader()
         self._control: Control | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._from_files: dict[int, int] = {}
         self._others: set[asyncio.Task[None]] = set()
         self._sending = asyncio.Lock()
         self._last_id = self._frame_count = self._greetings = 0
@@ -220,7 +221,7 @@ class Session:
                 self._look_up(frame)
 
     def _served(self, identity: int, memory: int) -> None:
-        self._memory -= memory
+        self._memory -= memory + self._from_files.pop(identity, 0)
         self._tasks.pop(identity, None)
 
     def _greet(self, frame: frames.Hello) -> None:
@@ -295,9 +296,13 @@ class Session:
         if call.deadline_ms is not None:
             limit_s = min(limit_s, call.deadline_ms / 1000)
         try:
-            tagged, arguments, sha256 = await self._arguments.of(tool, call, size)
+            tagged, arguments, sha256, held_bytes = await self._arguments.of(tool, call, size)
         except Unfit as problem:
             return refused("invalid", "InvalidArguments", f"{tool.name}: {problem}"[:1000])
+        self._memory += held_bytes
+        self._from_files[call.id] = held_bytes
+        if self._memory > _MOST_MEMORY:
+            return self._refuse("too many large calls are under way at once; wait for their answers")
         row["args"], row["args_sha256"] = self._bridge.shown("args", tagged, row), sha256
         recorded = self._bridge.replay.take(tool.name, sha256)
         if recorded is not None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = "gbx-bridge/1"
 MOST_FRAME_BYTES = 1 << 20
+MOST_FRAME_VALUES = 1900
+"""What the host takes in one, without what a frame has around its arguments."""
 _LENGTH = struct.Struct("<I")
 _READ = 1 << 18
 _MOST_DESCRIPTORS = 8

@@ -19,7 +19,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .channel import MOST_FRAME_BYTES, Channel, Closed, encoded
+from ...wire import has_more_values
+from .channel import MOST_FRAME_BYTES, MOST_FRAME_VALUES, Channel, Closed, encoded
 from .values import File, Unfit, from_wire, kept, remember_workdir, to_wire, workdir
 
 NAME = "tools"
@@ -166,7 +167,7 @@ def _message(tool: str, arguments: Mapping[str, Any]) -> Any:
         raise ToolError(tool, "InvalidArguments", str(problem)) from None
     message: dict[str, Any] = {"op": "call", "tool": tool}
     body = encoded(args)
-    if len(body) + _SPARE <= MOST_FRAME_BYTES:
+    if len(body) + _SPARE <= MOST_FRAME_BYTES and not has_more_values(body, MOST_FRAME_VALUES):
         yield {**message, "args": args}
         return
     name = f".tools-{os.getpid()}-{next(_NUMBERS)}.json"
