@@ -13,6 +13,8 @@ from groundbox.errors import WireError
 from groundbox.guest.wire import Wire
 from groundbox.sandbox import wire
 
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
