@@ -74,7 +74,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture(scope="session")
 def postgres():
     """A PostgreSQL server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'groundbox[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres` of groundbox brings it")
     server = _beside("postgres")
     programs = server.programs()
     if programs is None:
@@ -86,7 +86,7 @@ def postgres():
 @pytest.fixture(scope="session")
 def mariadb():
     """A MariaDB server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
-    pytest.importorskip("pymysql", reason="PyMySQL is not installed: pip install 'groundbox[mysql]'")
+    pytest.importorskip("pymysql", reason="PyMySQL is not installed: the extra `mysql` of groundbox brings it")
     server = _beside("mariadb")
     programs = server.programs()
     if programs is None:
@@ -109,7 +109,9 @@ def browser(tmp_path_factory):
 @pytest.fixture(scope="session")
 def firebird():
     """A Firebird server with the database `shop`, and the role `reader` of the script in docs/sql.md."""
-    pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'")
+    pytest.importorskip(
+        "sqlalchemy", reason="SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
+    )
     pytest.importorskip("sqlalchemy_firebird", reason="its dialect is not installed: pip install sqlalchemy-firebird")
     server = _beside("firebird")
     programs = server.programs()

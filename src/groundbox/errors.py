@@ -107,7 +107,7 @@ class ExtraMissing(GroundboxError):
         library: Its name on the package index.
     """
 
-    def __init__(self, library: str, purpose: str, install: str = "'groundbox[data]'") -> None:
+    def __init__(self, library: str, purpose: str, install: str = "pyarrow duckdb rensa httpx") -> None:
         super().__init__(f"{library} is needed {purpose}, and not installed: pip install {install}")
         self.library = library
 

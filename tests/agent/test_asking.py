@@ -16,7 +16,7 @@ from groundbox.agent.turn import Bounds
 from groundbox.errors import SandboxLost
 from groundbox.sandbox.portal import PORTAL
 
-pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 CUSTOMERS = "id,name,city\n1,Ada,Paris\n2,Grace,Rome\n3,Alan,Paris\n4,Alan Kay,Oslo\n"
 
 

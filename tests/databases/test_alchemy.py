@@ -16,7 +16,7 @@ from groundbox.databases.database import Database, named
 from groundbox.errors import InvalidArgument, SandboxClosed
 
 sqlalchemy = pytest.importorskip(
-    "sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'"
+    "sqlalchemy", reason="SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
 )
 
 TABLE = "application/vnd.dataresource+json"

@@ -18,7 +18,7 @@ from groundbox.databases.database import Database
 from groundbox.databases.failure import failure_of
 
 sqlalchemy = pytest.importorskip(
-    "sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'"
+    "sqlalchemy", reason="SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
 )
 
 URL = "odd://reader:hidden%20word@db.example.org/shop?api_token=topsecret&host=10.1.2.3:1,second.example.org:2"

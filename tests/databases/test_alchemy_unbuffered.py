@@ -10,7 +10,7 @@ from groundbox.databases import alchemy
 from groundbox.databases.database import Database
 
 sqlalchemy = pytest.importorskip(
-    "sqlalchemy", reason="SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'"
+    "sqlalchemy", reason="SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
 )
 
 LONG = "SELECT seq, repeat('x', 1000) FROM seq_1_to_1000000000"

@@ -125,7 +125,8 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(tmp_path, problems):
 
     assert ran.returncode == 3
     assert ran.stderr == (
-        "groundbox: rensa is needed to find near-duplicate programs, and not installed: pip install 'groundbox[data]'\n"
+        "groundbox: rensa is needed to find near-duplicate programs, and not installed: "
+        "pip install pyarrow duckdb rensa httpx\n"
     )
 
 

@@ -477,9 +477,7 @@ def test_without_uv_the_mend_is_told(locked, tmp_path, monkeypatch):
     with pytest.raises(EnvironmentFailed) as failed:
         environments.create("tiny", lock=lock)
 
-    assert str(failed.value) == (
-        "environments are built with uv, which is not installed: `pip install 'groundbox[environments]'`"
-    )
+    assert str(failed.value) == ("environments are built with uv, which is not installed: `pip install uv`")
 
 
 def test_uv_takes_over_pips_index_unless_it_has_one_of_its_own(tmp_path):

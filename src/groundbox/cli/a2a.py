@@ -122,7 +122,7 @@ def _check_installed() -> None:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
-            raise click.UsageError(f"this command needs {error.name}: pip install 'groundbox[a2a]'") from None
+            raise click.UsageError(f"this command needs {error.name}: the extra `a2a` of groundbox brings it") from None
 
 
 def _serve(

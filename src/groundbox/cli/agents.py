@@ -26,8 +26,8 @@ _KEY: Final = re.compile(r"\bSet the `([A-Z][A-Z0-9_]*)` environment variable")
 _NO_MODEL: Final = (
     f"no model is named. Say --model PROVIDER:NAME, such as {_SUCH_AS}, or set "
     "GROUNDBOX_MODEL; the provider's key comes from its own variable, such as OPENAI_API_KEY or ANTHROPIC_API_KEY. "
-    "Models need groundbox[agent] and the provider's own package (pip install 'groundbox[agent]' "
-    f"'pydantic-ai-slim[openai]'). A model on this machine needs no key: --endpoint {LOCAL} --model NAME. "
+    "Models need the provider's own package (pip install 'pydantic-ai-slim[openai]'). "
+    f"A model on this machine needs no key: --endpoint {LOCAL} --model NAME. "
     "--replay FILE runs a recorded conversation and needs none of these."
 )
 
@@ -84,7 +84,7 @@ def model_of(
     try:
         from groundbox.agent.pydantic_ai.model import PydanticModel
     except ModuleNotFoundError as error:
-        raise click.UsageError(f"--model needs {error.name}: pip install 'groundbox[agent]'") from None
+        raise click.UsageError(f"--model needs {error.name}: the extra `agent` of groundbox brings it") from None
     try:
         return PydanticModel(spec)
     except InvalidArgument as error:

@@ -78,7 +78,7 @@ def _target(address: str) -> Target | str:
     try:
         sqlalchemy = importlib.import_module("sqlalchemy")
     except ImportError:
-        return "SQLAlchemy is not installed: pip install 'groundbox[sqlalchemy]'"
+        return "SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
     try:
         url = sqlalchemy.make_url(address)
         dialect = url.get_dialect()

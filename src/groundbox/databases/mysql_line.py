@@ -96,7 +96,7 @@ def line_to(name: str, database: Database, read_s: float) -> Line:
     try:
         driver()
     except ImportError:
-        raise DatabaseUnavailable(name, "PyMySQL is not installed: pip install 'groundbox[mysql]'") from None
+        raise DatabaseUnavailable(name, "PyMySQL is not installed: the extra `mysql` of groundbox brings it") from None
     arguments = None
     with contextlib.suppress(ValueError, OSError, ssl.SSLError):
         arguments = _arguments(database.url)

@@ -137,7 +137,9 @@ async def _connected(name: str, database: Database) -> Any:
     try:
         psycopg = _psycopg()
     except ImportError:
-        raise DatabaseUnavailable(name, "psycopg is not installed: pip install 'groundbox[postgres]'") from None
+        raise DatabaseUnavailable(
+            name, "psycopg is not installed: the extra `postgres` of groundbox brings it"
+        ) from None
     try:
         async with asyncio.timeout(CONNECT_S):
             return await psycopg.AsyncConnection.connect(

@@ -8,7 +8,7 @@ from typing import Any
 from groundbox.errors import ExtraMissing
 
 
-def need(module: str, purpose: str, *, install: str = "'groundbox[data]'") -> Any:
+def need(module: str, purpose: str, *, install: str = "pyarrow duckdb rensa httpx") -> Any:
     """A module of the extra, or of another package.
 
     Args:

@@ -2,7 +2,9 @@
 
 import pytest
 
-pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed: pip install 'groundbox[agent]'")
+pydantic_ai = pytest.importorskip(
+    "pydantic_ai", reason="pydantic-ai is not installed: the extra `agent` of groundbox brings it"
+)
 
 from pydantic_ai import Agent, messages, models  # noqa: E402
 from pydantic_ai.exceptions import UsageLimitExceeded  # noqa: E402

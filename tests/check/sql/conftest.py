@@ -50,7 +50,7 @@ def shop_file(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shop(shop_file):
-    pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+    pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
     with FileDatabase(shop_file, "sqlite") as database:
         yield database
 
@@ -83,7 +83,9 @@ def _made(path, dialect, script):
     if dialect == "sqlite":
         connection = sqlite3.connect(path)
     else:
-        duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'groundbox[data]'")
+        duckdb = pytest.importorskip(
+            "duckdb", reason="duckdb is not installed: the extra `data` of groundbox brings it"
+        )
         connection = duckdb.connect(str(path))
     for statement in statements(script, dialect):
         connection.execute(statement)

@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "calibrate_sql_checks.py"
 
 @pytest.fixture(scope="module")
 def script():
-    pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+    pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
     spec = importlib.util.spec_from_file_location("calibrate_sql_checks", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -16,7 +16,7 @@ from groundbox.check.sql.source import QueryFailed, Rows
 from groundbox.databases.database import Database
 from groundbox.errors import InvalidArgument
 
-pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 
 WRITES = (
     "DELETE FROM customer",
@@ -425,7 +425,7 @@ def test_a_database_that_answers_about_its_tables_with_anything_breaks_nothing(r
 
 
 def test_a_duckdb_file_is_read_and_nothing_beside_it(tmp_path):
-    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'groundbox[data]'")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: the extra `data` of groundbox brings it")
     path = tmp_path / "shop.duckdb"
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE customer (id INTEGER PRIMARY KEY, name VARCHAR, city VARCHAR)")

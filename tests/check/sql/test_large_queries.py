@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 
 from groundbox.check.sql.query import MOST_TOKENS, NotTakenApart, Query
 from groundbox.check.sql.schema import Column, Schema, Table

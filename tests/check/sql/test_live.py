@@ -7,7 +7,7 @@ from groundbox.check import check_sql
 from groundbox.check.sql.live import SandboxDatabase
 from groundbox.errors import InvalidArgument
 
-pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 TABLES = (
     "CREATE TABLE customer (id INTEGER PRIMARY KEY, name VARCHAR(9), city VARCHAR(9));"
     "CREATE TABLE orders (id INTEGER PRIMARY KEY, customer_id INTEGER REFERENCES customer (id));"

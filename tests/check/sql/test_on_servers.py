@@ -9,7 +9,7 @@ from groundbox.check import check_sql
 from groundbox.check.sql.schema import ForeignKey
 from groundbox.check.sql.source import QueryFailed
 
-pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install 'groundbox[check]'")
+pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 KEYS = (
     "CREATE TABLE kind (id INTEGER PRIMARY KEY, code INTEGER UNIQUE);\n"
     "CREATE TABLE piece (id INTEGER, kind_id INTEGER, PRIMARY KEY (id, kind_id), "

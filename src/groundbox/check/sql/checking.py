@@ -60,7 +60,7 @@ def check_sql(
     """
     _check_arguments(sql, question, candidates, max_queries, wall_s, max_rows)
     if importlib.util.find_spec("sqlglot") is None:
-        return [_note("sql.not_checked", "sqlglot is not installed", "pip install 'groundbox[check]'")]
+        return [_note("sql.not_checked", "sqlglot is not installed", "The extra `check` of groundbox brings it.")]
     try:
         with opened(database) as source:
             budget = Budget(source, max_queries=max_queries, wall_s=wall_s, max_rows=max_rows)

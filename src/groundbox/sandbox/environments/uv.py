@@ -44,9 +44,7 @@ def command() -> list[str]:
         return [sys.executable, "-m", "uv"]
     if found := shutil.which("uv"):
         return [found]
-    raise EnvironmentFailed(
-        "environments are built with uv, which is not installed: `pip install 'groundbox[environments]'`"
-    )
+    raise EnvironmentFailed("environments are built with uv, which is not installed: `pip install uv`")
 
 
 def run(arguments: Sequence[str | Path], *, cwd: Path, keep_open: int, what: str) -> None:
