@@ -352,8 +352,8 @@ class Engine:
                     self._empty(group)
                 elif not group.remove():
                     self._leaving.append(group)
-            except FileNotFoundError:
-                continue  # somebody has removed it
+            except OSError:
+                continue  # somebody has removed it; one that is there still goes with the engine
 
     def _empty(self, group: cgroups.Cgroup) -> None:
         """Have a group's pages taken back, by a thread that takes one after the other, and look at it again then."""
