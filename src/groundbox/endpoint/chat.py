@@ -206,7 +206,7 @@ def _httpx() -> Any:
     try:
         import httpx
     except ImportError:
-        raise ExtraMissing("httpx", "to call language models", "'groundbox[data]' or 'groundbox[agent]'") from None
+        raise ExtraMissing("httpx", "to call language models", "httpx") from None
     return httpx
 
 
