@@ -76,7 +76,8 @@ def test_without_an_environment_it_says_how_to_build_one(command, monkeypatch, t
         (["cgroup", "rlimits"], {"the memory of all processes together is bounded"}),
         (["network_ns", "seccomp", "landlock"], {"the host's loopback cannot be reached"}),
     ],
-    ids=",".join,
+    # Sorted, because every process of a test run has to name a test alike.
+    ids=lambda names: ",".join(sorted(names)),
 )
 def test_a_layer_that_is_missing_shows(waive, breached):
     async def run():

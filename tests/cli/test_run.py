@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from groundbox import Limits, MiB
+
 TABLE = "application/vnd.dataresource+json"
 SUMMARY = re.compile(
     r"groundbox: (?P<end>[^,]+), [\d.]+ m?s(, cpu [\d.]+ m?s)?(, memory [\d.]+ [KMG]?i?B)?, cold start [\d.]+ m?s"
@@ -210,13 +212,14 @@ def test_limits_reach_the_guest(command):
 
 
 def test_a_limit_above_the_default_is_one(command):
-    code = "len(bytearray(b'x') * (700 << 20))"
+    usual = Limits().memory_bytes
+    code = f"len(bytearray(b'x') * {usual})"
 
     below = command("run", "-c", code)
-    above = command("run", "--memory-mib", "1024", "-c", code)
+    above = command("run", "--memory-mib", str(usual // MiB + 256), "-c", code)
 
     assert (below.code, told(below)[1]) == (1, "memory")
-    assert (above.code, above.stdout) == (0, f"{700 << 20}\n")
+    assert (above.code, above.stdout) == (0, f"{usual}\n")
 
 
 def test_none_is_no_limit(command):
