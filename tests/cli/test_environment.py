@@ -87,7 +87,7 @@ def test_check_exits_with_3_when_something_is_wrong(groundbox, empty_lock, tmp_p
         (["environment", "check"], 3, "there is no environment 'default'"),
         (["environment", "remove", "tiny"], 3, "there is no environment 'tiny'"),
         (["environment", "create", "UP", "--requirement", "x"], 2, "'UP' is not a name"),
-        (["environment", "create", "tiny"], 2, "needs a lock or requirements"),
+        (["environment", "create", "tiny"], 2, "needs a lock, requirements or a base"),
         (["environment", "create", "tiny", "--lock", "/nowhere"], 2, "does not exist"),
         (["environment", "create", "tiny", "--nonsense"], 2, "No such option"),
         (["environment", "update", "tiny", "--rollback", "--python", "3.12"], 2, "goes with no other option"),

@@ -218,7 +218,7 @@ def test_a_limit_above_the_default_is_one(command):
     below = command("run", "-c", code)
     above = command("run", "--memory-mib", str(usual // MiB + 256), "-c", code)
 
-    assert (below.code, told(below)[1]) == (1, "memory")
+    assert (below.code, told(below)[1].split()[0]) == (1, "memory")
     assert (above.code, above.stdout) == (0, f"{usual}\n")
 
 

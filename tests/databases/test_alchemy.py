@@ -509,7 +509,7 @@ def test_a_missing_package_is_told_with_the_way_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
 
     with pytest.raises(
-        DatabaseUnavailable, match=r"SQLAlchemy is not installed: pip install 'groundbox\[sqlalchemy\]'"
+        DatabaseUnavailable, match=r"SQLAlchemy is not installed: the extra `sqlalchemy` of groundbox brings it"
     ):
         asked(Database(url="oracle+oracledb://reader@h/shop", allow_powerful=True), "SELECT 1")
 

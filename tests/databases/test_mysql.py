@@ -281,7 +281,9 @@ def test_what_cannot_be_reached_is_told_without_its_address(mariadb, url, reason
 def test_a_missing_driver_is_told_with_the_way_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymysql", None)
 
-    with pytest.raises(DatabaseUnavailable, match=r"PyMySQL is not installed: pip install 'groundbox\[mysql\]'"):
+    with pytest.raises(
+        DatabaseUnavailable, match=r"PyMySQL is not installed: the extra `mysql` of groundbox brings it"
+    ):
         asyncio.run(mysql.ask("shop", Database(url="mysql://reader@h/shop"), "SELECT 1"))
 
 

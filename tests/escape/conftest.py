@@ -11,6 +11,7 @@ The longest gaps are printed at the end.
 """
 
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -103,13 +104,18 @@ def _case(text, breached):
 @pytest.fixture(scope="session")
 def heart():
     """Beats on the event loop of all sandboxes of this process."""
+    # What all the tests are would be gone through by the collector of garbage for half a second, in whichever thread.
+    gc.collect()
+    gc.freeze()
     with Heartbeat() as beating:
         yield beating
 
 
 @pytest.fixture(autouse=True)
-def heartbeat(heart, record_property):
+def heartbeat(heart, record_property, request):
     """No test may hold the loop: neither work in its thread nor let it wait for longer than a guest may.
+
+    Where several processes test at once, the gap is told and not judged; `make heartbeat` has one process.
 
     Work is told by the thread's processor time. Waiting is judged five times as mildly, since a machine that is busy
     with other things makes it longer in ways that are not seen; test_heartbeat.py repeats what it does, and is strict.
@@ -118,6 +124,8 @@ def heartbeat(heart, record_property):
     yield heart
     gap = heart.longest()
     record_property("gap", str(gap))
+    if hasattr(request.config, "workerinput"):
+        return
     assert min(gap.cpu_s, gap.late_s) <= 2 * MOST_S, f"the event loop was busy: {gap}"
     assert gap.own_s <= 5 * MOST_S, f"the event loop stood still: {gap}"
 

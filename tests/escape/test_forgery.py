@@ -136,7 +136,7 @@ def test_garbage_on_the_connection_costs_the_guest_its_sandbox_and_the_host_noth
     )
 
     assert execution.outcome is not Outcome.OK
-    assert (execution.state, execution.error.type) == ("lost", "ProtocolViolation")
+    assert (execution.state, execution.error.type) == ("ended", "ProtocolViolation")
     with pytest.raises(SandboxLost):
         box.run("1")
     assert other.run("kept").text == "1"

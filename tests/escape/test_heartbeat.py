@@ -15,6 +15,9 @@ from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.testing.heartbeat import MOST_S
 from groundbox.trace.options import TraceOptions
 
+# It is strict with waiting, which any other test beside it would make longer.
+pytestmark = pytest.mark.alone
+
 # The host's socket, frames for it, and what a script has instead: the pipe on which it reports.
 SEND = """
 import array, fcntl, json, socket, stat, struct, sys, time

@@ -183,7 +183,7 @@ def test_no_socket_of_another_family_can_be_made(attack, family):
 def test_a_loopback_of_its_own_gives_no_raw_sockets(attack, family):
     execution = attack(f"call('socket', *{FAMILIES[family]})", network=Network(loopback=True))
 
-    assert execution.text in ("-1", "-13")
+    assert execution.text in ("-1", "-13", "-93")
 
 
 @pytest.mark.layers(holds=[""], breaks=["seccomp"])

@@ -127,6 +127,7 @@ ENVIRONMENT = frozenset(
         "TMPDIR",
         "USER",
         "LOGNAME",
+        "XDG_DATA_DIRS",
         "LANG",
         "LC_ALL",
         "TZ",

@@ -126,7 +126,7 @@ def test_what_is_no_message_ends_the_run_by_name_and_nothing_else(raw, sandbox, 
     execution = raw(f"send({VIOLATIONS[kind]})\ntime.sleep(60)")
 
     assert execution.outcome is not Outcome.OK
-    assert (execution.state, execution.error.type) == ("lost", "ProtocolViolation")
+    assert (execution.state, execution.error.type) == ("ended", "ProtocolViolation")
     assert (
         "for a tool" in execution.error.message
         or "for tools" in execution.error.message
@@ -144,7 +144,7 @@ def test_a_run_that_ends_right_after_a_violation_has_violated(raw, end):
     execution = raw(f"send(b'x')\nreceive(){end}")
 
     assert execution.error.type == "ProtocolViolation"
-    assert execution.state == "lost"
+    assert execution.state == "ended"
 
 
 def test_without_the_check_a_second_name_would_be_the_one_that_counts(raw, paying, monkeypatch):
@@ -614,7 +614,7 @@ def test_a_guest_that_goes_on_while_an_approval_is_pending_gets_no_answer_and_en
     )
 
     assert execution.error.type == "ToolApprovalPending"
-    assert (execution.stdout, execution.state) == ("pause\n", "lost")
+    assert (execution.stdout, execution.state) == ("pause\n", "ended")
     assert paying.paid == []
 
 

@@ -119,8 +119,8 @@ def test_one_whose_trial_ends_without_a_word_is_not(came_with_it, taken, tmp_pat
 
 def test_one_that_writes_other_records_is_not(came_with_it, taken):
     content = came_with_it.read_bytes()
-    assert b"unwind\0" in content
-    came_with_it.write_bytes(content.replace(b"unwind\0", b"unwond\0"))
+    assert b'"raise"' in content
+    came_with_it.write_bytes(content.replace(b'"raise"', b'"raisd"'))
 
     assert taken() == (f"the prebuilt {came_with_it.name} does not write what the core in Python writes", [])
 

@@ -208,7 +208,7 @@ def test_a_translation_that_is_stopped_goes_on_and_asks_nothing_twice(dataset, t
     with serving(Narrator(samples(dataset), flawed(items))) as (url, asked):
         ran = translate(dataset, out, url, "--concurrency", "2", "--json")
 
-    words = f"groundbox: stopped. What was answered is kept in {out}; the same command goes on from there.\n"
+    words = f"groundbox: interrupted. What was done is kept in {out}; the same command goes on from there.\n"
     assert process.returncode == status
     assert errors.strip() == (words.strip() if says else "")
     assert ran.returncode == 0, ran.stderr

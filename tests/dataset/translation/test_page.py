@@ -14,7 +14,9 @@ def drop(number, **facts):
 
 def shown(drops):
     counts = Counts(asked=3, prompt_tokens=7, completion_tokens=5, measures={
-        name: [0.5] for name in ("faithfulness/first", "coverage/first", "told_events/accepted")
+        f"{name}/{which}": [0.5]
+        for name in ("faithfulness", "coverage", "told_events")
+        for which in ("first", "accepted")
     })  # fmt: skip
     facts = {
         "items": len(drops), "kept": 0, "samples": 0, "dropped": {"unproven-claims": len(drops), "no-such-word": 1},
