@@ -11,6 +11,8 @@ import pytest
 
 import groundbox as gb
 
+pytestmark = pytest.mark.slow
+
 FIGURE = (
     "import plotly.graph_objects as go\nfig = go.Figure(go.Bar(x=['a', 'b'], y=[1, 3]), layout={'title': '売上'})\n"
 )

@@ -9,6 +9,8 @@ import pytest
 
 import groundbox as gb
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = {
     "numpy solves equations": "import numpy as np\nassert np.linalg.solve([[2, 0], [0, 4]], [2, 4]).tolist() == [1, 1]",
     "numpy draws random numbers": "import numpy as np\nassert np.random.default_rng(0).normal(size=3).shape == (3,)",

@@ -13,6 +13,8 @@ from groundbox.check.answers.shown_data import TABLE, read_executions
 from groundbox.check.answers.shown_text import _AFTER
 from groundbox.check.answers.sources import families
 
+pytestmark = pytest.mark.slow
+
 SIZE = 40_000
 SHAPES = {
     "digits": "1",

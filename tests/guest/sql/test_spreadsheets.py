@@ -14,6 +14,8 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000)
 MAKE = """
 import openpyxl
 
+pytestmark = pytest.mark.slow
+
 def book(path, **sheets):
     made = openpyxl.Workbook()
     made.remove(made.active)

@@ -42,6 +42,8 @@ PROGRAMS = {
 
 LARGE = """
 import random
+
+pytestmark = pytest.mark.slow
 class Part:
     pass
 r = random.Random(5)

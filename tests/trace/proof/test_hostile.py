@@ -6,6 +6,8 @@ from groundbox.trace.proof.prover import prove
 from groundbox.trace.proof.text.markup import plain
 from groundbox.trace.proof.text.tokens import tokenize
 
+pytestmark = pytest.mark.slow
+
 SIZE = 100_000
 PIECES = [
     "(", "[", "x[", "{", "'", '"', "'a", "`", "$", "*", "**", "|a", "\\(", "n is (", "i → ", "and ", "is ", "=", "1,",
