@@ -14,7 +14,9 @@ and counts it down from a sandbox's allowance. What the call does stands behind 
 change after it was looked at, so calls that free are counted like calls that take. At zero it counts what is
 really held, in /proc, and gives what is left as the next allowance; where too little is left, the answer is ENOLCK, as
 from a kernel without memory for locks. So the number of locks is bounded at any moment, and who takes and
-frees them in turns, as databases do, pays for a count every ten thousand calls.
+frees them in turns, as databases do, pays for a count every ten thousand calls. A count takes the warden's time, for
+which other sandboxes wait: whoever holds so many locks that counts would come often is counted four times a second,
+and gets ENOLCK in between.
 
 A sandbox is known by its pid namespace. Numbers of namespaces are given again, by which a new sandbox might begin with
 the rest of an old one's allowance: it is counted sooner then.
@@ -36,6 +38,8 @@ _FIRST: Final = 1_000
 """What a sandbox has before it is first counted, and the least that a count gives."""
 _MOST_FILES: Final = 4_096
 """Open files that a count looks at; a sandbox with more of them gets no lock beyond its allowance."""
+_SELDOM_COUNTED: Final = MOST_LOCKS // 2
+"""An allowance from which on the next count comes late by itself: so many calls take 50 ms on a fast machine."""
 _COUNT_AGAIN_S: Final = 0.25
 _MOST_SANDBOXES: Final = 4_096
 _RECEIVE, _SEND, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082104
@@ -67,12 +71,12 @@ def _be_warden(listener: int, template: int) -> NoReturn:
 
 
 class _Sandbox:
-    """What is known of one: how many calls it may make before it is counted, and when it was."""
+    """What is known of one: how many calls it may make before it is counted, and from when on it may be."""
 
-    __slots__ = ("counted_at", "left", "name")
+    __slots__ = ("left", "name", "not_before")
 
     def __init__(self, name: str) -> None:
-        self.name, self.left, self.counted_at = name, _FIRST, 0.0
+        self.name, self.left, self.not_before = name, _FIRST, 0.0
 
 
 class Warden:
@@ -116,11 +120,12 @@ class Warden:
         if sandbox is None:
             return False  # it is ending
         if sandbox.left == 0:
-            if time.monotonic() - sandbox.counted_at < _COUNT_AGAIN_S:
+            if time.monotonic() < sandbox.not_before:
                 return False
             self._sandbox_of.clear()
             left = MOST_LOCKS - held(sandbox.name)
-            sandbox.left, sandbox.counted_at = left if left >= _FIRST else 0, time.monotonic()
+            sandbox.left = left if left >= _FIRST else 0
+            sandbox.not_before = 0.0 if left >= _SELDOM_COUNTED else time.monotonic() + _COUNT_AGAIN_S
         if sandbox.left == 0:
             return False
         sandbox.left -= 1
