@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,8 @@ def _beside(name):
     return module
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so, and all that it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 tiers = _beside("tiers")
 _left_out = []
 _seconds = {}

@@ -3,8 +3,10 @@
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -118,20 +120,27 @@ def test_who_had_a_group_before_learns_nothing_of_the_next(hierarchy: cgroup.Hie
 def test_a_group_is_gone_from_the_kernel_when_its_pages_are(
     hierarchy: cgroup.Hierarchy, tmp_path: pathlib.Path, emptied: bool
 ) -> None:
-    """A removed group lives on, unseen, for as long as a page of a file is charged to it. 30 are many enough to see."""
-    groups = [cgroup.Cgroup(hierarchy, str(number)) for number in range(30)]
-    before = _memory_groups()
-    for number, group in enumerate(groups):
-        writes = f"open('{tmp_path}/{number}', 'wb').write(bytes(1 << 20))"
-        assert _run_in(group, writes).wait() == 0
-        assert group.holds_pages() is True
+    """A removed group lives on, unseen, for as long as a page of a file is charged to it. 30 are many enough to see.
 
-    for group in groups:
-        if emptied:
-            group.let_go()
-        assert group.remove() is True
+    The count is the machine's: groups of others come and go in between, so three tries have a say.
+    """
+    gone = []
+    for trial in range(3):
+        groups = [cgroup.Cgroup(hierarchy, f"{trial}-{number}") for number in range(30)]
+        for number, group in enumerate(groups):
+            writes = f"open('{tmp_path}/{trial}-{number}', 'wb').write(bytes(1 << 20))"
+            assert _run_in(group, writes).wait() == 0
+            assert group.holds_pages() is True
 
-    assert (before - _memory_groups() > 15) is emptied
+        before = _memory_groups()
+        for group in groups:
+            if emptied:
+                group.let_go()
+            assert group.remove() is True
+        time.sleep(0.5)  # the kernel frees them by and by
+        gone.append(before - _memory_groups())
+
+    assert (statistics.median(gone) > 15) is emptied, gone
 
 
 def test_names_that_a_guest_looked_up_in_vain_are_not_kept(hierarchy: cgroup.Hierarchy, tmp_path: pathlib.Path) -> None:

@@ -1,8 +1,10 @@
 """The workdir through its descriptor: real folders of all shapes, without a sandbox."""
 
+import fcntl
 import os
 import socket
 import stat
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.sandbox import workdir as workdirs
 from groundbox.sandbox.workdir import Workdir, check_path
+from groundbox.testing.base import until
 
 NAMES = st.binary(min_size=1, max_size=8).filter(
     lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b"..")
@@ -162,13 +165,20 @@ def test_what_tools_leave_behind_is_no_artifact(folder):
 
 
 def test_the_descriptor_is_closed_once_and_for_all(folder):
-    before = len(os.listdir("/proc/self/fd"))
-    work = _opened(folder)
+    """Its number is a high one, which the kernel gives to no other thread. One may do the closing."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    number = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 900)
+    work = Workdir(number)
 
     work.close()
+    assert until(lambda: not os.path.exists(f"/proc/self/fd/{number}"))
+    os.dup2(file, number)
+    os.close(file)
     work.close()
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    time.sleep(0.1)
+    assert os.path.exists(f"/proc/self/fd/{number}")
+    os.close(number)
 
 
 @given(st.text(max_size=30))
