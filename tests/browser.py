@@ -108,7 +108,9 @@ class Browser:
         """The next message; an event is noted by its page, too."""
         end = time.monotonic() + DEADLINE_S
         while b"\0" not in self._waiting:
-            ready, _, _ = select.select([self._answers], [], [], max(0, end - time.monotonic()))
+            poll = select.poll()  # select(2) knows descriptors below 1024 only
+            poll.register(self._answers, select.POLLIN)
+            ready = poll.poll(max(0, end - time.monotonic()) * 1000)
             read = os.read(self._answers, 1 << 16) if ready else b""
             assert read, f"the browser {'has ended' if ready else 'does not answer'}: {self._log.read_text()[-2000:]}"
             self._waiting += read

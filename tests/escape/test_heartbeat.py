@@ -63,15 +63,19 @@ def hand_over(connection, body, busy):
 
 
 @pytest.fixture
-def calm(heart):
-    """Asserts that the loop beats beside an attack: at most MOST_S late in one of three times."""
+def calm(heart, request):
+    """Asserts that the loop beats beside an attack: at most MOST_S late in one of three times.
+
+    Five times as late where the tests run in several processes, whose sandboxes are not gone when they pause.
+    """
+    most_s = MOST_S * (5 if hasattr(request.config, "workerinput") else 1)
 
     def beside(attack):
         for _ in range(3):
             heart.reset()
             result = attack()
             gap = heart.longest()
-            if gap.own_s <= MOST_S:
+            if gap.own_s <= most_s:
                 return result
         raise AssertionError(f"the event loop stood still in each of three times: {gap}")
 

@@ -41,7 +41,9 @@ def ends_tidily(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def call(**given: Any) -> Any:
         with tidy_end():
-            return command(**given)
+            code = command(**given)
+            sys.stdout.flush()  # what cannot be written is told here; when Python ends it would be status 120
+            return code
 
     return call
 
