@@ -97,6 +97,8 @@ class Terminal:
             preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
         )
         os.close(its)
+        self._readable = select.poll()  # select(2) knows descriptors below 1024 only
+        self._readable.register(self._ours, select.POLLIN)
         self.shown = ""
 
     def send(self, text):
@@ -119,7 +121,7 @@ class Terminal:
         deadline = time.monotonic() + 30
         while not (found := re.search(until, self.shown)):
             assert time.monotonic() < deadline, f"{until!r} is not in {self.shown!r}"
-            if select.select([self._ours], [], [], 0.1)[0]:
+            if self._readable.poll(100):
                 self.shown += os.read(self._ours, 65536).decode().replace("\r\n", "\n")
                 self.shown = re.sub("\x1b\\[\\?2004[hl]\r?", "", self.shown)  # tells a terminal to mark pastes
         before, self.shown = self.shown[: found.end()], self.shown[found.end() :]

@@ -7,14 +7,14 @@ import pytest
 
 import groundbox as gb
 
+pytestmark = pytest.mark.slow
+
 TABLE = "application/vnd.dataresource+json"
 DIALECTS = ("duckdb", "sqlite")
 QUOTED = 'O\'Neil "x" #1'
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000)
 MAKE = """
 import openpyxl
-
-pytestmark = pytest.mark.slow
 
 def book(path, **sheets):
     made = openpyxl.Workbook()

@@ -11,6 +11,8 @@ import pytest
 
 from groundbox.guest.trace.native import build
 
+pytestmark = pytest.mark.slow
+
 DIFFERENTIAL = Path(__file__).with_name("differential.py")
 STRICT = ("-Wall", "-Wextra", "-Werror")
 PROGRAMS = {
@@ -42,8 +44,6 @@ PROGRAMS = {
 
 LARGE = """
 import random
-
-pytestmark = pytest.mark.slow
 class Part:
     pass
 r = random.Random(5)
