@@ -132,9 +132,15 @@ class Terminal:
         try:
             return self.process.wait(10)
         finally:
-            self.process.kill()
-            self.process.wait()
+            self.end()
+
+    def end(self):
+        """End what still runs, and let go of the terminal."""
+        self.process.kill()
+        self.process.wait()
+        if self._ours >= 0:
             os.close(self._ours)
+            self._ours = -1
 
 
 @pytest.fixture
@@ -148,8 +154,7 @@ def terminal():
 
     yield start
     for each in started:
-        each.process.kill()
-        each.process.wait()
+        each.end()
 
 
 def children():

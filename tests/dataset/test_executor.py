@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 
 import pytest
 from dataset_fakes import die, fail, interrupt, part, threshold
@@ -94,6 +95,20 @@ def test_computing_is_done_in_other_processes():
             await executor.close()
 
     assert asyncio.run(computed()) == {"traces": b"t", "jsonl": b"0"}
+
+
+def test_a_closed_executor_leaves_no_thread_to_the_end_of_the_interpreter():
+    executor = LocalExecutor(1)
+
+    async def computed():
+        await executor.compute(part, shards(1)[0])
+        await executor.close()
+        return {each.name for each in threading.enumerate()}
+
+    before = {each.name for each in threading.enumerate()}
+    left = asyncio.run(computed()) - before
+
+    assert [name for name in left if not name.startswith("asyncio_")] == []
 
 
 def test_only_computing_processes_look_for_cycles_rarely():

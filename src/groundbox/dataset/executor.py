@@ -103,9 +103,12 @@ class LocalExecutor:
         raise ShardFailed(shard, "its process died, as it does when memory runs out")
 
     async def close(self) -> None:
-        """See Executor.close."""
+        """See Executor.close. Waits for what computes, as the interpreter would at its end.
+
+        Left to that, the pool's own thread may close a pipe that the main thread is about to wake it by.
+        """
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def _processes(self) -> ProcessPoolExecutor:
         if self._pool is None:
