@@ -68,7 +68,7 @@ heartbeat: setup
 	$(BIN)/python -m pytest tests/escape/test_heartbeat.py $(ARGS)
 
 # The frameworks find groundbox where it lies; nothing of it is built for them.
-IN_ADAPTERS := .venv-adapters/bin/python -m pytest -o asyncio_default_fixture_loop_scope=function
+IN_ADAPTERS := .venv-adapters/bin/python -m pytest $(SPREAD) -o asyncio_default_fixture_loop_scope=function
 OLDER       := .venv-adapters/deepagents-0.6
 
 adapters: setup .venv-adapters/stamp
