@@ -414,7 +414,7 @@ def test_no_memory_of_a_guest_goes_to_the_hosts_socket_of_cores(attack, core_soc
 
     found = sum(core.count(nonce.encode()) for core in core_socket())
     assert (found >= 10_000) is breached
-    assert found < 10 or breached  # registers hold what was copied last
+    assert found * len(nonce) < 16_384 or breached  # registers hold what was copied last: AVX-512 2 KiB, AMX 8
 
 
 @pytest.mark.alone
