@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import time
 import types
@@ -30,6 +31,7 @@ from groundbox.network import Network
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox import languages, options
 from groundbox.sandbox.ahead import HostWork
+from groundbox.sandbox.decoding import decoded_trace
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
 from groundbox.sandbox.egress.refusal import Refusal
@@ -435,7 +437,7 @@ class AsyncSandbox:
         }
         if not memory.is_large():
             return cast("Trace", _traces().read(memory, program, **facts))
-        return cast("Trace", await asyncio.to_thread(_traces().read, memory, program, **facts))
+        return cast("Trace", await decoded_trace(functools.partial(_traces().read, memory, program, **facts)))
 
     async def _result(
         self,

@@ -22,6 +22,7 @@ from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox import wire
 from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
+from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.descriptors import GuestSocket
 from groundbox.sandbox.report import Ended, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
@@ -517,7 +518,7 @@ class Worker:
                 self._read_on(self._report)
 
         self._look_away()
-        self._unpacking = self._loop.run_in_executor(None, _unpacked, body, screen)
+        self._unpacking = decoded(_unpacked, body, screen)
         self._unpacking.add_done_callback(go_on)
 
     def _take(self, frame: wire.Frame) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from groundbox.sandbox.bridge.log import Written, digest
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolQuotas
 from groundbox.sandbox.bridge.values import Unfit
+from groundbox.sandbox.decoding import decoded
 
 _LARGE_BYTES: Final = 32 * 1024
 _MOST_BYTES: Final = 8 * MiB
@@ -55,7 +55,7 @@ class Arguments:
         self._most_bytes = quotas.sent_bytes
 
     async def of(self, tool: Tool, call: frames.Call, size: int) -> Given:
-        """What a call gives. What takes long is found out in a thread.
+        """What a call gives. What takes long is found out beside the event loop.
 
         Raises:
             Unfit: It does not fit, or a file is not what the call says.
@@ -70,7 +70,7 @@ class Arguments:
                 pass
             finally:
                 self.spent_s += time.monotonic() - begun
-        return await asyncio.to_thread(_given, tool, call, self._kept)
+        return await decoded(_given, tool, call, self._kept)
 
     def _kept(self, file: frames.Kept) -> bytes:
         """The bytes of a file in the workdir, which may change while we look; they have to be those that were meant.
