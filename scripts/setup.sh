@@ -80,6 +80,12 @@ choose() {
     fi
 }
 
+say_what_it_costs() {
+    case $facts in 3.11.*)
+        echo "setup: 3.11 does what later ones do, more slowly: checks=True, and traces where no tracer in C can be had" >&2 ;;
+    esac
+}
+
 make_venvs_possible() {
     case $facts in *\ venv\ *) return ;; esac
     command -v apt-get >/dev/null || fail "$base cannot make virtual environments (no ensurepip); install your system's venv package for it"
@@ -94,6 +100,7 @@ make_venvs_possible() {
 
 if [ "${1:-}" = choose ]; then
     choose
+    say_what_it_costs
     echo "$facts"
     exit
 fi
@@ -112,6 +119,7 @@ fi
 version=${facts%% *}
 base=${facts#* * }
 echo "setup: Python $version ($base), $how" >&2
+say_what_it_costs
 
 if [ "$have" != "$(pwd -P)/.venv $base" ] || [ ! -x .venv/bin/pip ]; then
     make_venvs_possible

@@ -72,6 +72,14 @@ def test_python_decides_against_a_newer_one(tmp_path, pythons):
     assert choose(tmp_path, asked).stdout == "3.11.4 venv /mine\n"
 
 
+@pytest.mark.parametrize(("says", "lines"), [("3.11.4 venv /mine", 1), ("3.12.1 venv /mine", 0)])
+def test_what_an_older_python_costs_is_said(tmp_path, pythons, says, lines):
+    stderr = choose(tmp_path, pythons("mine", says)).stderr
+
+    assert stderr.count("\n") == lines
+    assert ("3.11 does what later ones do, more slowly" in stderr) is bool(lines)
+
+
 @pytest.mark.parametrize(
     ("says", "why"),
     [

@@ -70,7 +70,7 @@ def test_an_unknown_magic_is_an_error(run_cells):
 
 @pytest.mark.parametrize("line", ["%pip install nothing", "pip install nothing"])
 def test_pip_without_a_network_says_which_setting_allows_it(run_cells, line):
-    ran = run_cells(f"{line} --no-cache-dir --isolated --index-url http://127.0.0.1:9/simple", ipython=True)
+    ran = run_cells(f"{line} --retries 1 --no-cache-dir --isolated --index-url http://127.0.0.1:9/simple", ipython=True)
 
     assert (ran.error["type"], ran.error["hints"]) == (
         "PipFailed",

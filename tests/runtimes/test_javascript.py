@@ -298,7 +298,7 @@ def test_threads_of_node_work(box):
 
 
 def test_too_few_processes_for_node_are_an_outcome():
-    with Sandbox(profile="bare", limits=Limits(process_count=4)) as box:
+    with Sandbox(profile="bare", limits=Limits(process_count=4, wall_s=5)) as box:
         execution = js(box, "1")
 
         assert not execution.ok
