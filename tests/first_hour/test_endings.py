@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from groundbox.testing.base import until
+
 ROOT = Path(__file__).parents[2]
 RECORDING = ROOT / "examples/conversations/mended_error.jsonl"
 TIDY = (
@@ -77,6 +79,19 @@ def test_files_made_before_an_interrupt_are_written(started, tmp_path):
 
     assert code == 130
     assert (tmp_path / "out/kept.txt").read_text() == "kept"
+
+
+def test_a_prompt_that_waits_for_a_pipe_is_ended(started, nothing_left):
+    process = started("repl")
+    process.stdin.write("6 * 7\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "42\n"
+    until(lambda: b"pipe_read" in Path(f"/proc/{process.pid}/wchan").read_bytes())
+
+    code, _, said = ended(process, signal.SIGINT)
+
+    assert (code, said[-1]) == (130, "groundbox: interrupted")
+    assert nothing_left(process.pid) is True
 
 
 def test_a_program_that_does_not_heed_an_interrupt_is_ended_soon(started, nothing_left):

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from groundbox.cli.prompt import Lines
+from groundbox.cli.prompt import Dropped, Lines
 
 _LEAVE: Final = frozenset({"exit", "quit", "exit()", "quit()"})
 _MOST_PARSED: Final = 64 * 1024
@@ -32,7 +32,7 @@ def cells(lines: Lines, language: str) -> Iterator[str]:
     while True:
         try:
             begun.append(lines.read(bool(begun)))
-        except KeyboardInterrupt:
+        except Dropped:
             begun.clear()
             continue
         except EOFError:

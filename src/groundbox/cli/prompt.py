@@ -31,6 +31,10 @@ Complete = Callable[[str, int], list[str]]
 """Takes the line up to the cursor and where the part begins that is to be replaced; gives replacements of that part."""
 
 
+class Dropped(Exception):
+    """Ctrl-C at a prompt: what was begun is not wanted."""
+
+
 class Lines(Protocol):
     """Where cells come from."""
 
@@ -39,7 +43,7 @@ class Lines(Protocol):
 
         Raises:
             EOFError: There is none.
-            KeyboardInterrupt: What was begun is to be dropped.
+            Dropped: What was begun is to be dropped, and the next line asked for.
         """
 
     def peek(self) -> str | None:
@@ -143,7 +147,10 @@ class TypedLines:
             self._editor.set_startup_hook(lambda: self._editor.insert_text(begun))
         try:
             return input(prompt)
-        except (KeyboardInterrupt, EOFError):
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            raise Dropped from None
+        except EOFError:
             click.echo(err=True)
             raise
         finally:
