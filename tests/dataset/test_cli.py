@@ -150,13 +150,14 @@ def test_the_libraries_are_not_imported_before_they_are_needed():
     assert ran.stdout == "[]\n"
 
 
-def test_the_reply_that_the_readme_shows_is_the_first_of_the_examples(tmp_path):
+def test_the_part_of_a_reply_that_the_readme_shows_is_of_the_first_of_the_examples(tmp_path):
     with (EXAMPLES / "everyday.jsonl").open() as examples:
         (tmp_path / "everyday.jsonl").write_text(next(examples))
-    shown = re.search(r"answer in the dataset is:\n\n((?:>.*\n)+)", (ROOT / "README.md").read_text())
+    shown = re.search(r"there says among others:\n\n> (.*)\n", (ROOT / "README.md").read_text())
 
     ran = groundbox("build", tmp_path / "everyday.jsonl", "--out", tmp_path / "out")
 
     first = json.loads((tmp_path / "out" / "sft.jsonl").read_text().partition("\n")[0])
     assert ran.returncode == 0
-    assert first["messages"][1]["content"] == re.sub("^> ?", "", shown[1], flags=re.MULTILINE).strip()
+    assert len(shown[1]) > 100
+    assert shown[1] in first["messages"][1]["content"]
