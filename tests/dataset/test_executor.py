@@ -2,6 +2,9 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
+import textwrap
 import threading
 
 import pytest
@@ -160,3 +163,35 @@ def test_an_interrupt_is_the_parents_and_computing_goes_on():
             await executor.close()
 
     assert asyncio.run(computed()) == {"traces": b"t", "jsonl": b"0"}
+
+
+def test_ctrl_c_while_a_process_starts_shows_no_traceback_of_it(tmp_path):
+    program = tmp_path / "interrupted.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import asyncio, os, signal
+            from groundbox.dataset.executor import LocalExecutor, Shard
+
+            if __name__ == "__mp_main__":  # as the process that computes imports this
+                os.kill(os.getpid(), signal.SIGINT)
+
+            def work(shard):
+                return {"jsonl": b"done"}
+
+            async def computed():
+                executor = LocalExecutor(1)
+                try:
+                    return await executor.compute(work, Shard(stage="work", number=0, payload=0))
+                finally:
+                    await executor.close()
+
+            if __name__ == "__main__":
+                print(asyncio.run(computed()))
+            """
+        )
+    )
+
+    ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
+
+    assert (ran.stdout, ran.stderr) == ("{'jsonl': b'done'}\n", "")

@@ -132,6 +132,7 @@ def _end_with(parent: int) -> None:
     """Have this process end when its parent does, by whatever signal; it would wait for work for ever.
 
     Ctrl-C reaches all processes of a terminal, but is meant for the parent alone: this one would show a traceback.
+    Until here it was blocked (`_computed`).
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     credentials.die_with_parent()
@@ -140,7 +141,13 @@ def _end_with(parent: int) -> None:
 
 
 async def _computed(pool: ProcessPoolExecutor, work: Callable[[Shard], Part], shard: Shard) -> Part:
-    return await asyncio.get_running_loop().run_in_executor(pool, work, shard)
+    # This may start a process, which imports for a while before it can ignore Ctrl-C; the mask is inherited.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        part = asyncio.get_running_loop().run_in_executor(pool, work, shard)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return await part
 
 
 async def carry_out(
