@@ -25,6 +25,7 @@ COMMANDS: Final = (
     "repl",
     "ask",
     "trace",
+    "prove",
     "dataset",
     "eval",
     "mcp",

@@ -83,7 +83,7 @@ def trace(
         for option, value in (("--call", call), ("--args", arguments)):
             if value is not None:
                 raise programs.bad(option, f"{program!r} is a trace made before; name a program to run it again")
-        made = _read(program)
+        made = read_made(program, "PROGRAM")
     else:
         execution, ended_by = _execute(program, call, arguments, asked, soft_events=soft_events, max_events=max_events)
         made = execution.trace
@@ -97,16 +97,17 @@ def trace(
     return status
 
 
-def _read(name: str) -> Trace:
+def read_made(name: str, option: str) -> Trace:
+    """A trace that was made before. Raises click.BadParameter, in the name of `option`, for what is none."""
     try:
         if os.path.getsize(name) > _MOST_FILE:
-            raise programs.bad("PROGRAM", f"{name!r} is larger than any trace, {_MOST_FILE} bytes; name another file")
+            raise programs.bad(option, f"{name!r} is larger than any trace, {_MOST_FILE} bytes; name another file")
         return Trace.loads(Path(name).read_bytes())
     except InvalidTrace as error:
-        raise programs.bad("PROGRAM", f"{name!r} is no trace that can be used: {error}; make it anew") from None
+        raise programs.bad(option, f"{name!r} is no trace that can be used: {error}; make it anew") from None
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
-        raise programs.bad("PROGRAM", f"{name!r} cannot be read: {problem}") from None
+        raise programs.bad(option, f"{name!r} cannot be read: {problem}") from None
 
 
 def _execute(

@@ -1,0 +1,233 @@
+"""Code and values in prose: names of the program, expressions over them, and literals, quoted or not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from typing import Any, Final, NamedTuple
+
+from groundbox.trace.pure import FUNCTIONS
+
+MOST_CODE: Final = 2000
+"""Characters of one item; a longer one is prose."""
+_CANDIDATES: Final = 12
+_LOOKED_AT: Final = 20
+"""How often a character of a text is looked at, on the average; when that is used up, no more is found in it."""
+_DEEPEST: Final = 60
+
+_QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_CODE: Final = re.compile(r"(`{1,3})(.+?)\1(?!`)", re.DOTALL)
+_NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_OPERATOR: Final = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%<>]|\.(?=[A-Za-z_])")
+_MATHS: Final = str.maketrans({"×": "*", "·": "*", "−": "-", "÷": "/"})
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_WORDS_OF_PYTHON: Final = frozenset({"and", "or", "not", "in", "is", "if", "else", "for", "lambda", "await", "yield"})
+_CONSTANTS: Final = frozenset({"True", "False", "None"})
+_EMPTY: Final[tuple[tuple[re.Pattern[str], Any], ...]] = (
+    (re.compile(r"(?:an )?empty (?:list|array)\b(?: \[\])?", re.I), []),
+    (re.compile(r"(?:an )?empty (?:string|text)\b(?: (?:''|\"\"))?", re.I), ""),
+    (re.compile(r"(?:an )?empty (?:dict(?:ionary)?|map)\b(?: \{\})?", re.I), {}),
+)  # fmt: skip
+
+
+class Item(NamedTuple):
+    """A piece of code or a value in a text.
+
+    Attributes:
+        node: The expression.
+        value: What it is, where it is a literal.
+        kind: `name`, `expression` or `value`; `code` for what is marked as code and is none of these.
+        quoted: It is marked as code.
+    """
+
+    start: int
+    end: int
+    kind: str
+    node: ast.expr | None
+    value: Any = None
+    quoted: bool = False
+
+
+def find(text: str, names: Collection[str]) -> list[Item]:
+    """The items of a text, in its order; none overlaps another.
+
+    Args:
+        names: What the program calls things.
+    """
+    return list(_Finder(text, frozenset(names)).items())
+
+
+class _Finder:
+    def __init__(self, text: str, names: frozenset[str]) -> None:
+        self._text = text
+        self._maths = text.translate(_MATHS)
+        self._names = names
+        self._left = _LOOKED_AT * (len(text) + MOST_CODE)
+
+    def items(self) -> Iterator[Item]:
+        text, at = self._text, 0
+        while at < len(text):
+            item = self._item(at)
+            if item is not None:
+                yield item
+                at = item.end
+                continue
+            word = _WORD.match(text, at) or _NUMBER.match(text, at)
+            at = word.end() if word else at + 1
+
+    def _item(self, at: int) -> Item | None:
+        text, sign = self._text, self._text[at]
+        before = text[at - 1] if at else " "
+        if sign == "`":
+            code = _CODE.match(text, at, at + MOST_CODE)
+            return self._code(code) if code else None
+        if sign in "eEaA" and not before.isalnum():
+            for pattern, value in _EMPTY:
+                if empty := pattern.match(text, at):
+                    return Item(at, empty.end(), "value", parsed(repr(value)), value)
+        if before.isalnum() or before == "_" or (before == "." and sign.isdigit()):
+            return None
+        if before in "'’" and at > 1 and text[at - 2].isalnum():
+            return None  # the s of "it's"
+        if sign.isalnum() or sign in "_([{'\"" or (sign == "-" and text[at + 1 : at + 2].isdigit()):
+            return self._bare(at)
+        return None
+
+    def _code(self, found: re.Match[str]) -> Item | None:
+        inner = found[2].strip()
+        made = self._made(inner, found.start(), found.end(), quoted=True)
+        return made or Item(found.start(), found.end(), "code", None, quoted=True)
+
+    def _bare(self, at: int) -> Item | None:
+        """The longest expression that begins here."""
+        if self._left < 0:
+            return None
+        ends = list(self._ends(at))[-_CANDIDATES:]
+        self._left -= ends[-1] - at if ends else 0
+        for end in reversed(ends):
+            self._left -= end - at
+            if self._left < 0:
+                return None
+            if made := self._made(self._text[at:end], at, end, quoted=False):
+                return made
+        return None
+
+    def _ends(self, at: int) -> Iterator[int]:
+        """Where an expression that begins here may end: after each operand."""
+        text, wants_operand = self._text, True
+        last = min(len(text), at + MOST_CODE)
+        is_attribute = False
+        while at < last:
+            if wants_operand:
+                if text[at] == "-":
+                    at += 1
+                    continue
+                end = self._operand(at, is_attribute=is_attribute)
+                if end is None:
+                    return
+                at, wants_operand = end, False
+                while at < len(text) and text[at] in "([" and (end := self._closed(at)):
+                    yield at
+                    at = end
+                yield at
+                continue
+            spaces = len(text[at : at + 2]) - len(text[at : at + 2].lstrip(" "))
+            operator = _OPERATOR.match(self._maths, at + spaces)
+            if operator is None or (operator[0] == "." and spaces):
+                return
+            if operator[0] == "-" and spaces and text[operator.end() : operator.end() + 1] != " ":
+                return
+            is_attribute = operator[0] == "."
+            at = operator.end()
+            at += text[at : at + 1] == " "
+            wants_operand = True
+
+    def _operand(self, at: int, *, is_attribute: bool) -> int | None:
+        text = self._text
+        if text[at] in "'\"":
+            quoted = _QUOTED.match(text, at, at + MOST_CODE)
+            return quoted.end() if quoted and not text[quoted.end() : quoted.end() + 1].isalnum() else None
+        if text[at] in _CLOSING:
+            return self._closed(at)
+        if number := _NUMBER.match(text, at):
+            after = text[number.end() : number.end() + 1]
+            return None if after.isalpha() or after == "_" else number.end()
+        word = _WORD.match(text, at)
+        if word is None or word[0] in _WORDS_OF_PYTHON:
+            return None
+        known = is_attribute or word[0] in self._names or word[0] in FUNCTIONS or word[0] in _CONSTANTS
+        return word.end() if known else None
+
+    def _closed(self, at: int) -> int | None:
+        """Where the bracket that opens here has its end."""
+        text, open_ = self._text, []
+        end = min(len(text), at + MOST_CODE)
+        while at < end:
+            sign = text[at]
+            if sign in "'\"" and (quoted := _QUOTED.match(text, at, end)):
+                at = quoted.end()
+                continue
+            if sign in _CLOSING:
+                open_.append(_CLOSING[sign])
+                if len(open_) > _DEEPEST:
+                    return None
+            elif sign in ")]}":
+                if sign != open_.pop():
+                    return None
+                if not open_:
+                    return at + 1
+            at += 1
+        return None
+
+    def _made(self, code: str, start: int, end: int, *, quoted: bool) -> Item | None:
+        source = re.sub(r"(?<=\d),(?=\d{3}\b)", "", code) if _NUMBER.fullmatch(code) else code
+        node = parsed(source.translate(_MATHS))
+        if node is None:
+            return None
+        literal, value = literal_of(node)
+        if literal:
+            return Item(start, end, "value", node, value, quoted)
+        if not self._is_of_the_program(node):
+            return None
+        return Item(start, end, "name" if isinstance(node, ast.Name) else "expression", node, None, quoted)
+
+    def _is_of_the_program(self, node: ast.expr) -> bool:
+        bound = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+        used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} - bound
+        if isinstance(node, ast.Tuple | ast.Set | ast.List):
+            return False  # "(nums, target)" lists names, and says nothing of them
+        return all(name in self._names or name in FUNCTIONS for name in used) and (
+            not isinstance(node, ast.Name) or node.id in self._names
+        )
+
+
+def parsed(source: str) -> ast.expr | None:
+    """The expression of a piece of Python, or None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes, and of `is` with a literal
+        try:
+            node = ast.parse(source.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            return None
+    return node if _is_shallow(node) else None
+
+
+def _is_shallow(node: ast.expr) -> bool:
+    """Whether whoever goes through it by recursion stays far from Python's limit."""
+    level: list[ast.AST] = [node]
+    for _ in range(_DEEPEST):
+        level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
+        if not level:
+            return True
+    return False
+
+
+def literal_of(node: ast.expr) -> tuple[bool, Any]:
+    """Whether an expression is a literal, and its value."""
+    try:
+        return True, ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False, None

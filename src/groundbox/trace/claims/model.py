@@ -1,0 +1,141 @@
+"""Claims as data, and what the record says to them."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What is claimed."""
+
+    VALUE = "value"  # an expression of the program has a value at some moment
+    TEST = "test"  # a condition of the program comes out true, or false
+    RETURN = "return"  # a call gives a value
+    INPUT = "input"  # the run was given a value
+
+
+class Status(StrEnum):
+    """What the record says to a claim. Only `refuted` says that it is false."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    NOT_FOUND = "not_found"
+    OFF_PROGRAM = "off_program"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One claim of a text.
+
+    Attributes:
+        subject: The expression that is spoken of; None for results and inputs of the run as a whole.
+        value: What it is said to be.
+        shown: `value` as the text writes it.
+        decimals: Digits after the point that the text gives, of a number that may be rounded; None for others.
+        start: Where the words begin that claim it, in characters of the text.
+        end: Where they end.
+        parts: Where the code and values in it stand, in characters of the text.
+        sentence: The number of the sentence.
+        certain: The wording leaves no doubt that this moment of this run is meant, so that it can be refuted.
+        general: The sentence speaks of what the program does in a case, not of what happened.
+    """
+
+    kind: Kind
+    subject: ast.expr | None
+    value: Any
+    shown: str
+    decimals: int | None
+    start: int
+    end: int
+    parts: Sequence[tuple[int, int]]
+    sentence: int
+    certain: bool
+    general: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """A claim and what became of it.
+
+    Attributes:
+        step: The record that shows it, or shows otherwise.
+        actual: What is so instead, of one that is refuted.
+        message: Why it is not supported, for whoever wrote the text; without the text's own value.
+    """
+
+    claim: Claim
+    status: Status
+    step: int | None = None
+    actual: str = ""
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """What is said is so, also where it is said of the program and not of the run."""
+        return self.status is Status.SUPPORTED or (self.status is Status.OFF_PROGRAM and not self.message)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number of the text, and whether something that is supported says it."""
+
+    start: int
+    end: int
+    covered: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Proof:
+    """A text held against a record.
+
+    Attributes:
+        sentences: Where each begins and ends, in characters of the text.
+        answer: Whether the text gives the result of the run: True, False (it gives another), or None (it gives none).
+    """
+
+    text: str
+    sentences: Sequence[tuple[int, int]]
+    verdicts: Sequence[Verdict]
+    numbers: Sequence[Number]
+    answer: bool | None
+
+    @property
+    def passes(self) -> bool:
+        """The result is told and right, nothing is refuted, and each number stands in something that is so."""
+        refuted = any(verdict.status is Status.REFUTED for verdict in self.verdicts)
+        return self.answer is True and not refuted and all(number.covered for number in self.numbers)
+
+    def count(self, status: Status) -> int:
+        """How many claims have this status."""
+        return sum(verdict.status is status for verdict in self.verdicts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `groundbox prove --json` prints."""
+        return {
+            "passes": self.passes,
+            "answer": self.answer,
+            "claims": {str(status): self.count(status) for status in Status},
+            "numbers": {"covered": sum(number.covered for number in self.numbers), "total": len(self.numbers)},
+            "sentences": [self._sentence(number) for number in range(len(self.sentences))],
+        }
+
+    def _sentence(self, number: int) -> dict[str, Any]:
+        start, end = self.sentences[number]
+        return {
+            "text": self.text[start:end],
+            "claims": [
+                {
+                    "kind": str(verdict.claim.kind),
+                    "quote": self.text[verdict.claim.start : verdict.claim.end],
+                    "status": str(verdict.status),
+                    "step": verdict.step,
+                    "message": verdict.message,
+                }
+                for verdict in self.verdicts
+                if verdict.claim.sentence == number
+            ],
+        }

@@ -1,0 +1,100 @@
+"""A proof as a page: each sentence green, red or grey, and the record that decided one click away.
+
+It has no script, and fetches nothing: all of the text and of the program is shown as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Final
+
+import msgspec
+
+from groundbox.trace.claims.model import Proof, Status, Verdict
+from groundbox.trace.reading import Trace
+from groundbox.unseen import visible
+
+_MOST_RECORD: Final = 2000
+_WORDS: Final = {
+    Status.SUPPORTED: "supported",
+    Status.REFUTED: "refuted",
+    Status.NOT_FOUND: "not found in the record",
+    Status.OFF_PROGRAM: "not about this run",
+}
+_STYLE: Final = """
+:root { color-scheme: light dark; --line: #8886; --good: #1a7f37; --bad: #cf222e; --none: #6e7781; }
+@media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff7b72; --none: #9198a1; } }
+body { font: 16px/1.6 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
+pre, code { font-family: ui-monospace, monospace; font-size: .9em; white-space: pre-wrap; overflow-wrap: anywhere; }
+.told { border-left: .35rem solid var(--none); margin: .3rem 0; padding: .1rem .8rem; white-space: pre-wrap; }
+.told.supported { border-color: var(--good); } .told.refuted { border-color: var(--bad); }
+b { color: var(--none); } .supported b { color: var(--good); } .refuted b { color: var(--bad); }
+mark { background: none; text-decoration: underline wavy var(--none); color: inherit; }
+details { margin: .2rem 0 .2rem 1rem; font-size: .92em; } summary { cursor: pointer; }
+"""
+
+
+def page(proof: Proof, trace: Trace, *, title: str = "A text held against a run") -> str:
+    """The whole page.
+
+    Args:
+        title: Shown as text.
+    """
+    numbers = proof.to_dict()["numbers"]
+    counts = ", ".join(f"{proof.count(status)} {_WORDS[status]}" for status in Status)
+    told = {True: "it tells the result", False: "it tells another result", None: "it tells no result"}[proof.answer]
+    verdict = "The text passes" if proof.passes else "The text does not pass"
+    lead = f"{verdict}: {told}; claims: {counts}; {numbers['covered']} of {numbers['total']} numbers are borne out."
+    body = "".join(_sentence(proof, trace, number) for number in range(len(proof.sentences)))
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{_text(title)}</title><style>{_STYLE}</style><h1>{_text(title)}</h1><p>{_text(lead)}</p>"
+        "<p>Green: borne out by the record. Red: the record shows otherwise. Grey: nothing that was found either way. "
+        f"Numbers that nothing bears out are <mark>underlined</mark>.</p>{body}"
+        f"<h2>The program</h2><pre>{_text(trace.source)}</pre></html>"
+    )
+
+
+def _sentence(proof: Proof, trace: Trace, number: int) -> str:
+    start, end = proof.sentences[number]
+    verdicts = [verdict for verdict in proof.verdicts if verdict.claim.sentence == number]
+    claims = "".join(_claim(proof, trace, verdict) for verdict in verdicts)
+    return f'<div class="told {_colour(verdicts)}">{"".join(_marked(proof, start, end))}</div>{claims}'
+
+
+def _marked(proof: Proof, start: int, end: int) -> Iterator[str]:
+    at = start
+    for number in proof.numbers:
+        if start <= number.start and number.end <= end and not number.covered:
+            yield f"{_text(proof.text[at : number.start])}<mark>{_text(proof.text[number.start : number.end])}</mark>"
+            at = number.end
+    yield _text(proof.text[at:end])
+
+
+def _claim(proof: Proof, trace: Trace, verdict: Verdict) -> str:
+    quote = proof.text[verdict.claim.start : verdict.claim.end]
+    why = f"<p>{_text(verdict.message)}</p>" if verdict.message else ""
+    record = ""
+    if verdict.step is not None:
+        shown = msgspec.json.encode(trace.records[verdict.step])[:_MOST_RECORD].decode("utf-8", "replace")
+        record = f"<p>record {verdict.step}:</p><pre>{_text(shown)}</pre>"
+    status = verdict.status
+    return (
+        f'<details class="{status}"><summary><b>{_WORDS[status]}</b>: <code>{_text(quote)}</code></summary>'
+        f"{why}{record}</details>"
+    )
+
+
+def _colour(verdicts: Sequence[Verdict]) -> str:
+    found = {verdict.status for verdict in verdicts}
+    for status in (Status.REFUTED, Status.SUPPORTED):
+        if status in found:
+            return str(status)
+    return ""
+
+
+def _text(text: str) -> str:
+    return escape(visible(text))

@@ -1,0 +1,89 @@
+"""Texts made to be slow, to run something, or to act in a page or a terminal."""
+
+import itertools
+import time
+
+import pytest
+
+from groundbox.trace.claims import items, prove
+from groundbox.trace.claims.page import page
+
+SLOW = {
+    "operators": lambda n: "s+" * n,
+    "brackets": lambda n: "(s " * n,
+    "brackets in rows": lambda n: "(zz)+" * n,
+    "quotes that do not end": lambda n: "' \\" * n,
+    "backticks": lambda n: "`" * n,
+    "backticks apart": lambda n: "` `` " * n,
+    "the output of": lambda n: "output of " * n,
+    "words": lambda n: "returns " + "a-" * n,
+    "claims": lambda n: "s = 3. " * n,
+    "claims in one sentence": lambda n: "s = 3 and " * n,
+    "numbers": lambda n: "1,234 " * n,
+    "markers": lambda n: "- " * n,
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_time_grows_with_the_text_and_not_with_its_square(proof, kind):
+    def cost(n):
+        text, times = SLOW[kind](n), []
+        for _ in range(2):
+            begun = time.process_time()
+            proof(text)
+            times.append(time.process_time() - begun)
+        return min(times)
+
+    # Eight times the text; its square would be 64 times the work.
+    assert cost(8000) < 28 * max(cost(1000), 0.01)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`__import__('os').system('touch ran')` is 0",
+        "s = 9 ** 9 ** 9 ** 9",
+        "`'a' * 10 ** 12` is 'b'",
+        "`[0] * 10 ** 12` = [0]",
+        "`sum(range(10 ** 12))` = 3",
+        "s = " + "[" * 1500 + "]" * 1500,
+        "s = " + "9" * 5000,
+        "s = '" + "x" * 100_000 + "'",
+        "\u202e s = 3 \x1b[31m \x00 \ud800",
+        "\ue000 is \uf000",
+        "",
+    ],
+)
+def test_nothing_is_run_and_nothing_breaks(proof, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    proof(text).to_dict()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_claims_than_are_worked_through_are_not_found(recorded):
+    run = recorded("def f():\n    s = 0\n    for i in range(300):\n        s += i\n    return s\n", "f")
+
+    found = prove("".join(f"s = {n}. " for n in range(10**6, 10**6 + 500)), run)
+
+    assert {str(verdict.status) for verdict in found.verdicts} == {"refuted", "not_found"}
+
+
+def test_a_page_shows_text_as_text(proof, run):
+    shown = page(proof("<script>alert(1)</script> \u202e s = 93 </style>"), run, title="<b>")
+
+    assert "<script" not in shown
+    assert "\u202e" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "<title>&lt;b&gt;</title>" in shown
+    assert 'class="refuted"' in shown
+
+
+def test_items_stay_within_the_text():
+    text = "`a` 'b' [1, 2] (3) x = " * 50
+
+    spans = [(item.start, item.end) for item in items.find(text, {"x"})]
+
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert spans[-1][1] <= len(text)

@@ -1,0 +1,112 @@
+"""What texts say of a run is supported, refuted with a record, not found, or about something else."""
+
+import pytest
+
+from groundbox.trace.claims import Status, prove
+
+TELLS = (
+    "total is called with [3, 90, 4] and 50. `s` = 0 at first. Since 90 is not less than 50, it is skipped. "
+    "`s` becomes 7. Therefore, the output of total is 7."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("`s` is 3.", "supported"),
+        ("s = 7", "supported"),
+        ("s = 93", "refuted"),
+        ("The value of `s` becomes 8.", "refuted"),
+        ("`prices[1]` is 90.", "supported"),
+        ("`prices[1]` is 91.", "refuted"),
+        ("`price < limit` is False.", "supported"),
+        ("the length of prices is 3", "supported"),
+        ("len(prices) = 4", "refuted"),
+        ("90 is not less than 50", "supported"),
+        ("3 + 4 = 7", "supported"),
+        ("3 + 4 = 8", "off_program"),  # mathematics, which no record refutes
+        ("If s is 3, it goes on.", "off_program"),
+        ("The output is 7.", "supported"),
+        ("The final result is 8.", "refuted"),
+        ("total([3, 90, 4], 50) returns 7.", "supported"),
+        ("total([3, 90, 4], 50) == 8", "refuted"),
+        ("total([1], 50) == 1", "not_found"),  # another call than those recorded
+        ("The input is [3, 90, 4].", "supported"),
+        ("The input is [3, 91, 4].", "not_found"),
+        ("prices is 3", "not_found"),  # a list is no number: a word for something else
+    ],
+)
+def test_a_claim_has_its_status(statuses, text, status):
+    assert [found for _, found in statuses(text)] == [status]
+
+
+def test_what_is_refuted_names_the_record_and_never_repeats_the_texts_value(proof, run):
+    (verdict,) = proof("s = 93").verdicts
+
+    assert verdict.message == f"`s` is 0 at record {verdict.step}, later 3, 7; never what the text says"
+    assert verdict.step < len(run.records)
+
+
+def test_a_text_that_tells_the_run_passes(proof):
+    found = proof(TELLS)
+
+    assert found.passes
+    assert found.answer is True
+    assert found.to_dict()["numbers"] == {"covered": 9, "total": 9}
+
+
+@pytest.mark.parametrize("number", ["3", "90", "4", "50", "0", "7"])
+def test_a_changed_number_is_noticed(proof, number):
+    places = [at for at in range(len(TELLS)) if TELLS.startswith(number, at) and not TELLS[at - 1].isdigit()]
+
+    for at in places:
+        assert not proof(f"{TELLS[:at]}{int(number) + 1}{TELLS[at + len(number) :]}").passes, at
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("s = 3.", None), ("The output is 8.", False), ("The result is 9. No, the result is 7.", True)],
+)
+def test_the_result_has_to_be_told(proof, text, answer):
+    found = proof(text)
+
+    assert (found.answer, found.passes) == (answer, False)
+
+
+def test_another_answer_can_be_asked_for(proof):
+    assert proof("The output is 7.", answer=7).answer is True
+    assert proof("The output is 7.", answer=8).answer is False
+
+
+def test_true_is_no_one_and_digits_may_be_rounded(recorded):
+    run = recorded("def f(x):\n    r = x / 3\n    t = r > 1\n    return r\n", "f", 10)
+
+    def told(text):
+        return [str(verdict.status) for verdict in prove(text, run).verdicts]
+
+    assert told("r = 3.33") == ["supported"]
+    assert told("r = 3.34") == ["refuted"]
+    assert told("`t` is True") == ["supported"]
+    assert told("`t` is 1") == ["not_found"]
+
+
+def test_a_run_that_was_not_recorded_whole_refutes_nothing(recorded):
+    source = "def f(n):\n    s = 0\n    for i in range(n):\n        s += i\n    return s\n"
+    run = recorded(source, "f", 400, soft_events=50)
+
+    assert run.folded
+    assert [str(v.status) for v in prove("s = 1234567", run).verdicts] == ["not_found"]
+
+
+def test_values_of_an_object_are_those_of_the_moment(recorded):
+    run = recorded("def f():\n    a = []\n    for i in range(3):\n        a.append(i)\n    return a\n", "f")
+    text = "a = []. a = [0, 1]. a = [0, 1, 2]. a = [0, 2]."
+
+    assert [str(v.status) for v in prove(text, run).verdicts] == ["supported"] * 3 + ["refuted"]
+
+
+def test_what_a_program_printed_is_its_result(traced):
+    run = traced("print(6 * 7)")
+
+    assert prove("The output is 42.", run).passes
+    assert prove("The output is 43.", run).count(Status.REFUTED) == 1
