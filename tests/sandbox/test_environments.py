@@ -303,7 +303,7 @@ def test_default_is_built_from_its_own_lock_only(tmp_path):
 
 
 def test_other_environments_need_something_to_be_made_from():
-    with pytest.raises(InvalidArgument, match="'tiny' needs a lock or requirements"):
+    with pytest.raises(InvalidArgument, match="'tiny' needs a lock, requirements or a base to be made from"):
         environments.create("tiny")
 
 
