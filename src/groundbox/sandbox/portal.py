@@ -238,6 +238,7 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
     """
     of_language = languages.option_names(languages.find(given.get("language", "python")))
     refuse_unknown("run()", given, options.ONE_RUN | of_language)
+    options.check(given)
     files: Mapping[str, bytes | str] = given.pop("files", None) or {}
     for_sandbox: dict[str, Any] = {name: each for name, each in given.items() if name in options.SANDBOX}
     for_run: dict[str, Any] = {name: each for name, each in given.items() if name not in options.SANDBOX}

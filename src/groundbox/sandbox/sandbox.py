@@ -98,6 +98,7 @@ class AsyncSandbox:
             InvalidArgument: An argument cannot be meant. `UnknownArgument`, where there is none of that name.
         """
         refuse_unknown("Sandbox()", given, options.SANDBOX)
+        options.check(given)
         tools = given.get("tools")
         self.limits = _of_kind("limits", given.get("limits"), Limits) or _USUAL_LIMITS
         self.network = _of_kind("network", given.get("network"), Network) or _NO_NETWORK
