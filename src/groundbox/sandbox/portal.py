@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, wait
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, Unpack
 
 from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
@@ -173,6 +173,12 @@ class Sandbox:
         self.guest_files = GuestFiles(self.asynchronous.guest_files)
 
     __init__.__doc__ = AsyncSandbox.__init__.__doc__
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse `copy` and `pickle`: a copy would share descriptors and close them under the other."""
+        raise TypeError(
+            f"a {type(self).__name__} is a live process, and is neither copied nor pickled; its Executions can be"
+        )
 
     def __enter__(self) -> Sandbox:
         return self

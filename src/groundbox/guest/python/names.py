@@ -110,34 +110,11 @@ _NEEDS: Final = re.compile(
 )
 """How libraries say that they lack one that they can do without."""
 _OWN: Final = frozenset(
-    [
-        "app",
-        "common",
-        "config",
-        "constants",
-        "core",
-        "data",
-        "functions",
-        "helper",
-        "helpers",
-        "lib",
-        "main",
-        "model",
-        "models",
-        "module",
-        "my_module",
-        "mymodule",
-        "script",
-        "settings",
-        "solution",
-        "src",
-        "test",
-        "tests",
-        "tools",
-        "util",
-        "utilities",
-        "utils",
-    ]
+    {
+        *("app", "common", "config", "constants", "core", "data", "functions", "helper", "helpers", "lib", "main"),
+        *("model", "models", "module", "my_module", "mymodule", "script", "settings", "solution", "src", "test"),
+        *("tests", "tools", "util", "utilities", "utils"),
+    }
 )
 """Names of people's own files: a package of that name is hardly what is meant."""
 _MANY_PACKAGES: Final = frozenset({"azure", "google", "zope"})
