@@ -196,6 +196,9 @@ CASES = {
     "Mapping is imported from collections": Case(
         "from collections import Mapping", ("`Mapping` is in `collections.abc`.",)
     ),
+    "a sandbox is made inside a sandbox": Case(
+        "import groundbox as gb\ngb.run('1')", ("inside groundbox already, where no further sandbox can be made",)
+    ),
     "await stands in a plain function": Case("def f(): await g()", ("`async def`",), ("asyncio.run",)),
     "a password is asked for": Case("import getpass; getpass.getpass()", ("no standard input, so `getpass()` fails",)),
     "a file is looked for at home": Case(

@@ -330,6 +330,10 @@ def missing_member(fault: Fault) -> list[str]:
 
 
 def _unknown_in_module(fault: Fault, module: types.ModuleType, name: str) -> list[str]:
+    if module.__name__ == "groundbox":
+        return [
+            "This program runs inside groundbox already, where no further sandbox can be made: run the code itself."
+        ]
     shadow = _shadow(fault, module)
     if shadow:
         return [shadow]
