@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from groundbox.errors import InvalidArgument
@@ -19,6 +19,7 @@ _IPV6: Final = re.compile(r"\[.*|[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*(%.*)?", re.ASCI
 _AMBIGUOUS: Final = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_LISTS: Final = {"allow": ("hosts", "example.org"), "private_ranges": ("ranges", "10.1.0.0/16")}
 # These say where a message goes and where it ends, which is the proxy's to say.
 _PROXY_HEADERS: Final = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -51,8 +52,16 @@ class Network:
     private_ranges: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.allow, str):
-            raise InvalidArgument("allow", f"must be a list of hosts, such as [{self.allow!r}]")
+        for name, (kind, example) in _LISTS.items():
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise InvalidArgument(name, f"must be a list of {kind}, such as [{given!r}]")
+            if not isinstance(given, Iterable):
+                raise InvalidArgument(name, f"must be a list of {kind}, such as [{example!r}]")
+        if not isinstance(self.loopback, bool):
+            raise InvalidArgument("loopback", f"must be True or False, not {self.loopback!r}")
+        if not isinstance(self.headers, Mapping):
+            raise InvalidArgument("headers", "must map hosts to their headers, such as {'example.org': {'X-Key': '…'}}")
         allowed = {split_host_port("allow", entry)[0] for entry in self.allow}
         for entry in self.private_ranges:
             private_range(entry)

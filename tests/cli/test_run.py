@@ -363,25 +363,17 @@ MESSAGES = {
     ("-c", "1", "--mode", "cell", "--", "x"): "a cell takes no arguments; say --mode script",
     ("-c", "1", "--mode", "cell", "--stdin", "empty.py"): "a cell takes no stdin; say --mode script",
     ("-c", "1", "--stdin", "folder"): "Invalid value for '--stdin': 'folder' is a folder; name a file",
-    ("-c", "1", "--wall-s", "0"): (
-        "Invalid value for '--wall-s': wall_s must be above 0, not 0.0; write none for no limit"
-    ),
-    ("-c", "1", "--wall-s", "-1"): (
-        "Invalid value for '--wall-s': wall_s must be above 0, not -1.0; write none for no limit"
-    ),
-    ("-c", "1", "--wall-s", "nan"): (
-        "Invalid value for '--wall-s': wall_s must be finite, not nan; write none for no limit"
-    ),
-    ("-c", "1", "--cpu-s", "soon"): "Invalid value for '--cpu-s': 'soon' is neither a number nor none",
-    ("-c", "1", "--memory-mib", "1"): (
-        "Invalid value for '--memory-mib': memory_bytes must be at least 16777216, not 1048576"
-    ),
+    ("-c", "1", "--wall-s", "0"): ("Invalid value for '--wall-s': must be above 0, not 0; write none for no limit"),
+    ("-c", "1", "--wall-s", "-1"): ("Invalid value for '--wall-s': must be above 0, not -1; write none for no limit"),
+    ("-c", "1", "--wall-s", "nan"): ("Invalid value for '--wall-s': must be finite, not nan; write none for no limit"),
+    ("-c", "1", "--cpu-s", "soon"): "Invalid value for '--cpu-s': 'soon' is neither a number of seconds nor none",
+    ("-c", "1", "--memory-mib", "1"): ("Invalid value for '--memory-mib': must be at least 16, not 1"),
     ("-c", "1", "--processes", "1.5"): "Invalid value for '--processes': '1.5' is neither a whole number nor none",
     ("-c", "1", "--disk-mib", "99999999999"): (
-        "Invalid value for '--disk-mib': disk_bytes 104857599998951424 is too large; write none for no limit"
+        "Invalid value for '--disk-mib': 99999999999 is too large; write none for no limit"
     ),
     ("-c", "1", "--output-kib", "0"): (
-        "Invalid value for '--output-kib': output_bytes must be above 0, not 0; write none for no limit"
+        "Invalid value for '--output-kib': must be above 0, not 0; write none for no limit"
     ),
     ("-c", "1", "--language", "cobol"): (
         "Invalid value for '--language': 'cobol' is not known here; there is: dot, javascript, python, shell, sql"

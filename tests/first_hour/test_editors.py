@@ -154,6 +154,17 @@ RUN_SLIPS = [
         ({"allow": ["a.b"]}, "allow: is no argument of run(); did you mean `network=Network(allow=…)`?"),
         ({"packages": ["x"]}, "packages: is no argument of run(); did you mean `environment`?"),
         ({"zzz": 5}, "zzz: is no argument of run()"),
+        ({"main": "f"}, "main: is no argument of run()"),
+        ({"bind": "f"}, "bind: is no argument of run()"),
+        ({"max_tokns": 5}, "max_tokns: is no argument of run(); did you mean `max_tokens`?"),
+        ({"libraries": ["x"]}, "libraries: is no argument of run(); did you mean `environment`?"),
+        ({"data": {}}, "data: is no argument of run(); did you mean `files`?"),
+        ({"path": "x.py"},
+         "path: is no argument of run(); give what the file holds as the source, by its read_text()"),
+        ({"globals": {}}, "globals: is no argument of run(); give `args` of a call, `files` or `argv`; "
+         "a program sees no variables of the host"),
+        ({"output_dir": "x"},
+         "output_dir: is no argument of run(); what was made is in the result: its artifacts, displays and output"),
         ({"env": {}}, "env: is no argument of run() for python (it belongs to shell), and python takes checks"),
         (
             {"mode": "script", "args": ["a"]},
@@ -220,6 +231,69 @@ def test_a_wrong_argument_of_a_value_names_the_right_one(make, given, message):
 
     assert str(refused.value) == message
     assert isinstance(refused.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"files": ["a.csv"]}, "files: must be a mapping of paths to contents, not of type list"),
+        ({"files": {"a.csv": 3}}, "a.csv: must be text or bytes, not of type int"),
+        ({"files": {"a.csv": Path("/x")}},
+         "a.csv: must be text or bytes, not a path; files.put(source) copies a file of the host"),
+        ({"files": {b"a.csv": "1"}}, "path: must be text, such as 'data/sales.csv', not of type bytes"),
+        ({"files": {"a.csv": "\ud800"}},
+         "a.csv: holds half of a surrogate pair, which is no text; give bytes instead"),
+        ({"environment": None}, "environment: must be the name of an environment, such as 'default', not None"),
+        ({"waive": "cgroup"}, "waive: must be a list of layers, such as ['cgroup'], not 'cgroup'"),
+        ({"hash_seed": "0"}, "hash_seed: must be None or a whole number from 0 to 4294967295, not '0'"),
+        ({"hash_seed": -1}, "hash_seed: must be None or a whole number from 0 to 4294967295, not -1"),
+        ({"databases": "shop"}, "databases: must be names to databases or URLs, or a list of names, not 'shop'"),
+        ({"inspect": "no"}, "inspect: must be True or False, not 'no'"),
+        ({"tools": print}, "tools: must be a list of functions, not of type builtin_function_or_method"),
+        ({"mode": "script", "stdin": 3}, "stdin: must be text or bytes, not of type int"),
+        ({"mode": "script", "stdin": "\ud800"},
+         "stdin: holds half of a surrogate pair, which is no text; give bytes instead"),
+        ({"mode": "script", "argv": None}, "argv: must be a list of texts without NUL"),
+        ({"filename": 3}, "filename: must be a text without NUL"),
+        ({"mode": "call", "call": "f", "kwargs": ["x"]},
+         "args: must be a list of values; kwargs a mapping from names to values"),
+        ({"mode": "call", "call": "f", "args": 3},
+         "args: must be a list of values; kwargs a mapping from names to values"),
+    ],
+)  # fmt: skip
+def test_a_value_of_a_wrong_kind_is_refused_in_words(given, message):
+    with pytest.raises(InvalidArgument) as refused:
+        gb.run("1", **given)
+
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"allow": True}, "allow: must be a list of hosts, such as ['example.org']"),
+        ({"private_ranges": "10.0.0.0/8"}, "private_ranges: must be a list of ranges, such as ['10.0.0.0/8']"),
+        ({"private_ranges": 3}, "private_ranges: must be a list of ranges, such as ['10.1.0.0/16']"),
+        ({"loopback": "no"}, "loopback: must be True or False, not 'no'"),
+        ({"headers": 1}, "headers: must map hosts to their headers, such as {'example.org': {'X-Key': '…'}}"),
+    ],
+)
+def test_a_network_of_a_wrong_kind_is_refused_in_words(given, message):
+    with pytest.raises(InvalidArgument) as refused:
+        gb.Network(**given)
+
+    assert str(refused.value) == message
+
+
+def test_a_path_as_source_is_told_how_to_be_read():
+    with pytest.raises(InvalidArgument, match=r"must be text, not PosixPath; give what the file holds"):
+        gb.run(Path("x.py"))  # type: ignore[arg-type]
+
+
+def test_arguments_of_a_script_may_be_made_one_by_one():
+    result = gb.run("import sys; print(sys.argv[1:])", mode="script", argv=(letter for letter in "ab"))
+
+    assert result.stdout == "['a', 'b']\n"
 
 
 def test_limits_without_a_name_are_told_how_to_be_named():

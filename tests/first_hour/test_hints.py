@@ -172,6 +172,41 @@ CASES = {
     "pypdf is missing, and pypdfium2 is not it": Case(
         "import sys; sys.modules['pypdf'] = None\nimport pypdf", (f"`pypdf` {INSTALLED}",), ("Did you mean",)
     ),
+    "a module of an installed package is missing": Case(
+        "import pandas.foo", ("`pandas` is installed but has no module `pandas.foo`",), ("The environment",)
+    ),
+    "opencv is imported by its everyday name": Case("import opencv", ("is imported as `cv2`",), ("--requirement",)),
+    "Image is not skimage": Case("import Image", ("It is written `from PIL import Image`",), ("skimage",)),
+    "a package has another name than its module": Case(
+        "import googleapiclient", ("called `google-api-python-client`", "--requirement google-api-python-client")
+    ),
+    "a module of one's own is missing": Case(
+        "import utils",
+        ("If `utils` is a module of your own, its file has to be in the working directory.",),
+        ("--requirement",),
+    ),
+    "a name that packages share is missing": Case(
+        "from google.colab import files", ("Several packages share the name `google`",), ("--requirement google",)
+    ),
+    "what Python has dropped is imported": Case(
+        "raise ModuleNotFoundError(\"No module named 'distutils'\", name='distutils')",
+        ("`distutils` is in Python no more",),
+        ("--requirement",),
+    ),
+    "Mapping is imported from collections": Case(
+        "from collections import Mapping", ("`Mapping` is in `collections.abc`.",)
+    ),
+    "a sandbox is made inside a sandbox": Case(
+        "import groundbox as gb\ngb.run('1')", ("inside groundbox already, where no further sandbox can be made",)
+    ),
+    "await stands in a plain function": Case("def f(): await g()", ("`async def`",), ("asyncio.run",)),
+    "a password is asked for": Case("import getpass; getpass.getpass()", ("no standard input, so `getpass()` fails",)),
+    "a file is looked for at home": Case(
+        "open('~/sales.csv')", ("`~` is not expanded where a file is opened",), ("os.makedirs",)
+    ),
+    "a file is looked for on a drive": Case(
+        "open('sales.csv', 'w').close(); open('C:\\\\Users\\\\me\\\\sales.csv')", ("Did you mean `sales.csv`?",)
+    ),
     "pandas is misspelt": Case("import panda", ("Did you mean `pandas`?",)),
     "matplotlib is misspelt": Case("import mathplotlib", ("Did you mean `matplotlib`?",), ("matplotlib_inline",)),
     "a package is imported by its own name": Case(

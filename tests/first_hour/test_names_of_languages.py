@@ -8,6 +8,7 @@ import groundbox as gb
 from groundbox.agent.mcp import _checked
 from groundbox.agent.messages import Reply
 from groundbox.agent.reply import steps_of
+from groundbox.cli import program
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
 
@@ -49,6 +50,33 @@ def test_the_command_line_runs_what_is_called_bash(command):
     ran = command("run", "--language", "bash", "-c", "echo hello")
 
     assert (ran.code, ran.stdout) == (0, "hello\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "language"),
+    [("#!/bin/bash", "shell"), ("#!/usr/bin/env -S bash -e", "shell"), ("#!/bin/sh", "shell"),
+     ("#!/usr/bin/env node", "javascript"), ("#!/usr/bin/python3.12 -u", "python"), ("#!/usr/bin/perl", "python"),
+     ("# bash", "python")],
+)  # fmt: skip
+def test_a_file_without_an_ending_is_what_its_first_line_names(tmp_path, first, language):
+    (tmp_path / "program").write_text(f"{first}\necho hello\n")
+
+    found = program.find([str(tmp_path / "program")], None, language=None, mode=None, stdin=None)
+
+    assert found.language == language
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("a.ipynb", "is a notebook; `jupyter nbconvert --to script`"), ("a.rb", "ends like no program that runs here")],
+)
+def test_what_is_no_program_here_is_not_taken_for_python(command, tmp_path, name, says):
+    (tmp_path / name).write_text("{}\n")
+
+    ran = command("run", str(tmp_path / name))
+
+    assert ran.code == 2
+    assert says in ran.complaint
 
 
 def test_a_repl_of_py_is_one_of_python(command):

@@ -138,6 +138,19 @@ def test_a_result_comes_back_from_another_process_with_all_that_it_printed():
     assert execution.outputs["stdout"].search("line")[-1].number == 100
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_sandbox_is_not_copied_and_lives_on(copied):
+    with small() as box:
+        box.run("kept = 1")
+
+        with pytest.raises(TypeError, match="a Sandbox is a live process, and is neither copied nor pickled"):
+            copied(box)
+        with pytest.raises(TypeError, match="live process"):
+            copied(box.asynchronous)
+
+        assert box.run("kept").text == "1"
+
+
 def test_a_copy_says_why_it_has_no_bytes():
     with gb.Sandbox(profile="bare", limits=gb.Limits(disk_bytes=64 * gb.MiB)) as box:
         execution = box.run("_ = open('large', 'wb').write(b'1' * 9_000_000)")

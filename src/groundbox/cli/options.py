@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -15,10 +16,11 @@ from groundbox.cli.wording import LIMITS, Amounts, with_options
 from groundbox.errors import InvalidArgument, SandboxUnavailable
 from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
 from groundbox.jail.probe import missing, probe
-from groundbox.limits import Limits
+from groundbox.limits import KiB, Limits, MiB
 from groundbox.network import Network
 from groundbox.sandbox import environments
 
+_UNITS: Final = {KiB: " of KiB", MiB: " of MiB"}
 BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
 _WHERE: Final = {
     "source": "FILE",
@@ -67,12 +69,22 @@ class Amount(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             amount = self._number(value) * self._unit
         except ValueError:
             kind = "number" if self._number is float else "whole number"
-            self.fail(f"{value!r} is neither a {kind} nor none", param, ctx)
+            self.fail(f"{value!r} is neither a {kind}{self._counted()} nor none", param, ctx)
         try:
             dataclasses.replace(Limits(), **{self._limit: amount})  # type: ignore[arg-type]
         except InvalidArgument as error:
-            self.fail(f"{error.argument} {error.problem.replace('write None', 'write none')}", param, ctx)
+            self.fail(self._as_written(error.problem, amount, value), param, ctx)
         return amount
+
+    def _counted(self) -> str:
+        """In what it is counted, after "a number"."""
+        return " of seconds" if self._number is float else _UNITS.get(self._unit, "")
+
+    def _as_written(self, problem: str, amount: float, value: Any) -> str:
+        """A complaint of `Limits` in the unit of the option, and about what was written."""
+        words = problem.replace("write None", "write none").replace(f"{amount!r}", str(value))
+        least = re.search(r"at least (\d+)", words)
+        return words if least is None else words.replace(least[1], str(-(-int(least[1]) // self._unit)))
 
 
 def takes_sandbox(command: Callable[..., Any]) -> Callable[..., Any]:

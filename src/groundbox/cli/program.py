@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -27,7 +28,10 @@ LANGUAGES: Final = {
     ".dot": "dot",
     ".gv": "dot",
 }
-"""Endings of files to languages; any other file is Python, unless `--language` says otherwise."""
+"""Endings of files to languages; another file is what its first line (`#!`) names, or Python."""
+_OTHERS: Final = re.compile(r"\.(c|cc|cpp|cs|go|java|jl|kt|lua|php|pl|r|rb|rs|scala|swift|tsx?|zig|exe|pyc|csv|xlsx)")
+"""Endings of what is no program here: taken for Python, it would fail in words that lead nowhere."""
+_INTERPRETER: Final = re.compile(r"#!.*?\b(python|bash|sh|node)[\d.]*\s*(?:-.*)?$", re.MULTILINE)
 MOST_STDIN_BYTES: Final = 1024 * 1024 * 1024
 
 
@@ -73,7 +77,7 @@ def find(
         raise click.UsageError("both the program and its --stdin come from stdin; put one into a file")
     if not source.strip():
         raise bad(_called(name), "the program is empty; give it at least one statement")
-    spoken = languages.named(language) if language else LANGUAGES.get(os.path.splitext(name)[1].lower(), "python")
+    spoken = languages.named(language) if language else _spoken(name, source)
     chosen = _mode(mode, spoken, from_file=name not in ("-", "-c"), argv=argv, stdin=stdin)
     return Program(
         source=source,
@@ -132,6 +136,21 @@ def _mode(mode: str | None, language: str, *, from_file: bool, argv: tuple[str, 
         modes = languages.find(language).MODES
         mode = "script" if "script" in modes and (from_file or only_scripts) else modes[0]
     return cast("Mode", mode)
+
+
+def _spoken(name: str, source: str) -> str:
+    """The language of a program, by the ending of its file, or else by the interpreter that its first line names.
+
+    Raises:
+        click.BadParameter: The ending is that of something else.
+    """
+    ending = os.path.splitext(name)[1].lower()
+    if ending == ".ipynb":
+        raise bad("FILE", f"{name!r} is a notebook; `jupyter nbconvert --to script` makes a program of it")
+    if _OTHERS.fullmatch(ending):
+        raise bad("FILE", f"{name!r} ends like no program that runs here; --language says if it is one all the same")
+    named = _INTERPRETER.match(source)
+    return LANGUAGES.get(ending) or (languages.named(named[1]) if named else "python")
 
 
 def _called(name: str) -> str:

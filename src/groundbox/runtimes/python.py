@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
@@ -54,12 +55,15 @@ def _call(program: Program) -> dict[str, Any]:
         return {}
     if not isinstance(program.call, str) or not _is_name(program.call):
         raise InvalidArgument("call", f"must name a function, such as 'main', not {program.call!r}")
-    if isinstance(program.args, str | bytes) or not all(isinstance(name, str) for name in program.kwargs):
+    args: Any = program.args
+    kwargs: Any = program.kwargs
+    listed = isinstance(args, Iterable) and not isinstance(args, str | bytes)
+    if not listed or not isinstance(kwargs, Mapping) or not all(isinstance(name, str) for name in kwargs):
         raise InvalidArgument("args", "must be a list of values; kwargs a mapping from names to values")
     return {
         "call": program.call,
-        "args": [encode("args", value) for value in program.args],
-        "kwargs": {name: encode("kwargs", value) for name, value in program.kwargs.items()},
+        "args": [encode("args", value) for value in args],
+        "kwargs": {name: encode("kwargs", value) for name, value in kwargs.items()},
     }
 
 

@@ -39,7 +39,7 @@ class AsyncFiles:
 
     async def _write(self, path: str, data: bytes | str, *, mode: int, locked: bool) -> None:
         target = check_path("path", path)
-        content = data.encode() if isinstance(data, str) else bytes(data)
+        content = _content(path, data)
         limit = self._sandbox.limits.disk_bytes
         if len(content) > MOST_BYTES or (limit is not None and len(content) > limit):
             raise GuestFileError(path, f"{len(content)} bytes do not fit into disk_bytes={limit}")
@@ -110,3 +110,24 @@ class AsyncFiles:
                 raise GuestFileError(path, done.reason)
             assert worker.workdir is not None
             await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
+
+
+def _content(path: str, data: object) -> bytes:
+    """What a file shall hold.
+
+    Raises:
+        InvalidArgument: It is neither text nor bytes. A path, a number and a list of numbers would become bytes, too,
+            and none that anybody means.
+    """
+    if isinstance(data, os.PathLike):
+        raise InvalidArgument(path, "must be text or bytes, not a path; files.put(source) copies a file of the host")
+    if isinstance(data, str):
+        try:
+            return data.encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument(
+                path, "holds half of a surrogate pair, which is no text; give bytes instead"
+            ) from None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InvalidArgument(path, f"must be text or bytes, not of type {type(data).__name__}")
+    return bytes(data)

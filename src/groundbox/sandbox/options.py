@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
+from groundbox.errors import InvalidArgument
 from groundbox.jail.enter import NAMESPACES
 
 if TYPE_CHECKING:
@@ -151,6 +152,55 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "tools": None,
 }
 """What leaving an argument out means. Of `LanguageOptions` None is shown where there is no such value, and refused."""
+
+
+_MOST_SEED: Final = 0xFFFFFFFF
+
+
+def check(given: Mapping[str, Any]) -> None:
+    """Refuse values of a wrong kind among the arguments of a sandbox; what is not told here is told where it is used.
+
+    Raises:
+        InvalidArgument: There is one; it names what the argument takes.
+    """
+    for name, value in given.items():
+        takes = _WRONG[name](value) if name in _WRONG else ""
+        if takes:
+            raise InvalidArgument(name, f"must be {takes}, not {_shown(value)}")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _shown(value: Any) -> str:
+    plain = value is None or isinstance(value, bool | int | float | str | bytes)
+    text = repr(value) if plain else ""
+    return text if plain and len(text) < 80 else f"of type {type(value).__name__}"
+
+
+def _wrong_waive(value: Any) -> str:
+    right = _is_list(value) and all(isinstance(each, str) for each in value)
+    return "" if right else "a list of layers, such as ['cgroup']"
+
+
+def _wrong_seed(value: Any) -> str:
+    right = value is None or (type(value) is int and 0 <= value <= _MOST_SEED)
+    return "" if right else f"None or a whole number from 0 to {_MOST_SEED}"
+
+
+_WRONG: Final[Mapping[str, Callable[[Any], str]]] = {
+    "environment": lambda value: "" if isinstance(value, str) else "the name of an environment, such as 'default'",
+    "waive": _wrong_waive,
+    "hash_seed": _wrong_seed,
+    "databases": lambda value: "" if _is_list(value) else "names to databases or URLs, or a list of names",
+    "inspect": lambda value: "" if isinstance(value, bool) else "True or False",
+    "tools": lambda value: (
+        "" if value is None or _is_list(value) or hasattr(value, "manifest") else "a list of functions"
+    ),
+    "files": lambda value: "" if value is None or isinstance(value, Mapping) else "a mapping of paths to contents",
+}
+"""By argument: the words for what it takes, or "" for a value that it does take."""
 
 
 def names(options: type) -> frozenset[str]:

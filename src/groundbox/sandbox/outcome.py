@@ -25,7 +25,7 @@ _REFUSED: Final = {
     "address": "an address, where a name is wanted",
 }
 """Why the proxy refuses, by `Refusal.reason`."""
-_MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})")
+_MISSING_MODULE: Final = re.compile(r"No module named '([A-Za-z_][A-Za-z0-9_]{0,99})'")
 
 
 def judge(report: Report) -> tuple[Outcome, int | None, int | None]:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, wait
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, Unpack
 
 from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
@@ -174,6 +174,12 @@ class Sandbox:
 
     __init__.__doc__ = AsyncSandbox.__init__.__doc__
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse `copy` and `pickle`: a copy would share descriptors and close them under the other."""
+        raise TypeError(
+            f"a {type(self).__name__} is a live process, and is neither copied nor pickled; its Executions can be"
+        )
+
     def __enter__(self) -> Sandbox:
         return self
 
@@ -238,6 +244,7 @@ async def run_async(source: str, **given: Unpack[options.OneRunOptions]) -> Exec
     """
     of_language = languages.option_names(languages.find(given.get("language", "python")))
     refuse_unknown("run()", given, options.ONE_RUN | of_language)
+    options.check(given)
     files: Mapping[str, bytes | str] = given.pop("files", None) or {}
     for_sandbox: dict[str, Any] = {name: each for name, each in given.items() if name in options.SANDBOX}
     for_run: dict[str, Any] = {name: each for name, each in given.items() if name not in options.SANDBOX}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
@@ -13,26 +14,27 @@ MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
 
 
 def checked(
-    source: str,
+    source: Any,
     language: str,
     *,
     mode: str | None = None,
-    argv: Sequence[str] = (),
-    stdin: bytes | str | None = None,
-    filename: str | None = None,
+    argv: Any = (),
+    stdin: Any = None,
+    filename: Any = None,
     call: str | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> languages.Program:
-    """The program, if it can be meant.
+    """The program, if it can be meant: whatever a caller gave, of the kinds that `RunOptions` lists.
 
     Raises:
         InvalidArgument: It cannot; the message says which argument, and what to do.
     """
     runtime = languages.find(language)
     if not isinstance(source, str):
-        raise InvalidArgument("source", f"must be text, not {type(source).__name__}")
+        instead = "; give what the file holds, by its read_text()" if isinstance(source, os.PathLike) else ""
+        raise InvalidArgument("source", f"must be text, not {type(source).__name__}{instead}")
     if not source.strip():
         raise InvalidArgument("source", "is empty; give a program to run")
     try:
@@ -41,25 +43,45 @@ def checked(
         raise InvalidArgument("source", "cannot be encoded as UTF-8; decode the file as it was written") from None
     if size > MOST_SOURCE_BYTES:
         raise InvalidArgument("source", f"has {size} bytes, more than {MOST_SOURCE_BYTES}; put data into files instead")
-    arguments: Sequence[object] = argv
-    if isinstance(argv, str) or not all(isinstance(a, str) and "\0" not in a for a in arguments):
+    listed = tuple(argv) if isinstance(argv, Iterable) else (None,)
+    arguments = tuple(each for each in listed if isinstance(each, str) and "\0" not in each)
+    if isinstance(argv, str | bytes) or arguments != listed:
         raise InvalidArgument("argv", "must be a list of texts without NUL")
+    if filename is not None and not (isinstance(filename, str) and "\0" not in filename):
+        raise InvalidArgument("filename", "must be a text without NUL")
     for name, given in (("call", call), ("args", args), ("kwargs", kwargs)):
         if given and "call" not in runtime.MODES:
             instead = "; a script's arguments are `argv`" if name == "args" and "script" in runtime.MODES else ""
             raise InvalidArgument(name, f"belongs to a call of a Python function{instead}")
-    data = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
     return languages.Program(
         source=source,
         mode=mode or runtime.MODES[0],
-        argv=tuple(argv),
-        stdin=data,
+        argv=arguments,
+        stdin=_bytes("stdin", stdin),
         filename=filename or f"main{runtime.EXTENSION}",
         call=call,
         args=args,
         kwargs=kwargs or {},
         options=options,
     )
+
+
+def _bytes(name: str, data: object) -> bytes | None:
+    """`data` as it travels; half of a surrogate pair is the byte that `os.fsdecode` made it of.
+
+    Raises:
+        InvalidArgument: It is neither bytes nor text.
+    """
+    if data is None or isinstance(data, bytes):
+        return data
+    if isinstance(data, bytearray | memoryview):
+        return bytes(data)
+    if not isinstance(data, str):
+        raise InvalidArgument(name, f"must be text or bytes, not of type {type(data).__name__}")
+    try:
+        return data.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidArgument(name, "holds half of a surrogate pair, which is no text; give bytes instead") from None
 
 
 def trace_options(wanted: bool | TraceOptions, language: str) -> TraceOptions | None:

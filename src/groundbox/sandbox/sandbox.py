@@ -12,7 +12,7 @@ import types
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
 from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
 from groundbox.execution import (
@@ -98,6 +98,7 @@ class AsyncSandbox:
             InvalidArgument: An argument cannot be meant. `UnknownArgument`, where there is none of that name.
         """
         refuse_unknown("Sandbox()", given, options.SANDBOX)
+        options.check(given)
         tools = given.get("tools")
         self.limits = _of_kind("limits", given.get("limits"), Limits) or _USUAL_LIMITS
         self.network = _of_kind("network", given.get("network"), Network) or _NO_NETWORK
@@ -126,6 +127,12 @@ class AsyncSandbox:
         self._python: str | None = None
         self._isolation: Isolation | None = None
         self._setup(profile or "bare")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse `copy` and `pickle`: a copy would share descriptors and close them under the other."""
+        raise TypeError(
+            f"a {type(self).__name__} is a live process, and is neither copied nor pickled; its Executions can be"
+        )
 
     async def __aenter__(self) -> AsyncSandbox:
         return self

@@ -299,6 +299,8 @@ def check_path(argument: str, path: str) -> str:
     Raises:
         InvalidArgument: It is empty, absolute, leaves the workdir, or holds a NUL byte.
     """
+    if not isinstance(path, str):
+        raise InvalidArgument(argument, f"must be text, such as 'data/sales.csv', not of type {type(path).__name__}")
     if "\0" in path:
         raise InvalidArgument(argument, f"{path!r} holds a NUL byte; no file can be named so")
     for folder in _AS_GUESTS_SAY:

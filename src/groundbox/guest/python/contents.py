@@ -96,6 +96,8 @@ def not_python(fault: Fault) -> list[str]:
         ]
     if re.search(r"[\u2018\u2019\u201c\u201d\u00a0\u2013\u2212]", line):
         return ["The line has a typographic character: use plain ' \" - and spaces."]
+    if "'await' outside async function" in str(exc.msg):
+        return ["A function that uses `await` begins with `async def`, and is awaited itself."]
     if "'await' outside" in str(exc.msg):
         return ["A script needs `asyncio.run(main())`; only a cell can `await` outside a function."]
     return []

@@ -109,40 +109,89 @@ _NEEDS: Final = re.compile(
     r"|tree builder with the features you requested: ([\w.-]+)\."
 )
 """How libraries say that they lack one that they can do without."""
+_OWN: Final = frozenset(
+    {
+        *("app", "common", "config", "constants", "core", "data", "functions", "helper", "helpers", "lib", "main"),
+        *("model", "models", "module", "my_module", "mymodule", "script", "settings", "solution", "src", "test"),
+        *("tests", "tools", "util", "utilities", "utils"),
+    }
+)
+"""Names of people's own files: a package of that name is hardly what is meant."""
+_MANY_PACKAGES: Final = frozenset({"azure", "google", "zope"})
+_REMOVED_FROM_PYTHON: Final = {
+    "asynchat": "use asyncio",
+    "asyncore": "use asyncio",
+    "cgi": "use urllib.parse, html and email",
+    "crypt": "use hashlib",
+    "distutils": "use setuptools, shutil or sysconfig",
+    "imghdr": "use PIL.Image.open(path).format",
+    "imp": "use importlib",
+    "pipes": "use subprocess and shlex",
+    "smtpd": "use another server",
+    "sndhdr": "use wave",
+    "telnetlib": "use socket",
+}
+_ALSO_CALLED: Final = {"opencv": "cv2", "opencv-python-headless": "cv2", "scikit-learn": "sklearn", "pil": "PIL"}
+"""What packages are called in everyday words, to the modules that they are imported as."""
 _PACKAGE_OF_IMPORT: Final = {
     "Bio": "biopython",
     "Crypto": "pycryptodome",
     "Levenshtein": "levenshtein",
+    "MySQLdb": "mysqlclient",
+    "OpenGL": "pyopengl",
     "OpenSSL": "pyopenssl",
     "PIL": "pillow",
     "attr": "attrs",
     "bs4": "beautifulsoup4",
+    "cairo": "pycairo",
+    "camelot": "camelot-py",
     "community": "python-louvain",
     "cv2": "opencv-python",
     "dateutil": "python-dateutil",
+    "discord": "discord.py",
     "dns": "dnspython",
     "docx": "python-docx",
     "dotenv": "python-dotenv",
     "faiss": "faiss-cpu",
+    "ffmpeg": "ffmpeg-python",
     "fitz": "pymupdf",
     "fpdf": "fpdf2",
     "git": "gitpython",
+    "github": "pygithub",
+    "googleapiclient": "google-api-python-client",
+    "grpc": "grpcio",
+    "hydra": "hydra-core",
     "imblearn": "imbalanced-learn",
     "jose": "python-jose",
     "jwt": "pyjwt",
+    "kafka": "kafka-python",
+    "magic": "python-magic",
     "mpl_toolkits": "matplotlib",
+    "multipart": "python-multipart",
     "mysql": "mysql-connector-python",
+    "nacl": "pynacl",
     "odf": "odfpy",
+    "osgeo": "gdal",
+    "pkg_resources": "setuptools",
     "pptx": "python-pptx",
     "psycopg2": "psycopg2-binary",
     "pywt": "pywavelets",
     "ruamel": "ruamel.yaml",
     "serial": "pyserial",
+    "shapefile": "pyshp",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "skopt": "scikit-optimize",
     "slugify": "python-slugify",
+    "socks": "pysocks",
+    "speech_recognition": "speechrecognition",
+    "tabula": "tabula-py",
+    "telegram": "python-telegram-bot",
     "umap": "umap-learn",
+    "usb": "pyusb",
     "vaderSentiment": "vadersentiment",
+    "websocket": "websocket-client",
+    "wx": "wxpython",
     "yaml": "pyyaml",
     "zmq": "pyzmq",
 }
@@ -210,6 +259,8 @@ def missing_module(fault: Fault) -> list[str]:
     environments = fault.scene.environment_packages.get(top, ())
     if environments:
         return [f"`{top}` is in the environment {either(list(environments))}: run the program with that one."]
+    if top in _REMOVED_FROM_PYTHON:
+        return [f"`{top}` is in Python no more: {_REMOVED_FROM_PYTHON[top]}."]
     spelled = _other_spelling(top)
     return [*spelled, f"`{top}` {_not_installed(top)}.", *([] if spelled else [_how_to_bring(top)])]
 
@@ -231,6 +282,8 @@ def _other_spelling(module: str) -> list[str]:
     called = _import_of(module)
     if called is not None:
         return [f"The package `{module}` is imported as `{called}`."]
+    if module in _ALIASES and _is_importable(_ALIASES[module][0]):
+        return [f"It is written `{_ALIASES[module][1]}`."]
     known = set(sys.stdlib_module_names) | {found.name for found in pkgutil.iter_modules()}
     written = (name for name in sorted(known) if not name.startswith("_"))
     close = nearest(module, written, 1, likeness=_LIKE_A_MISSPELLING)
@@ -240,7 +293,9 @@ def _other_spelling(module: str) -> list[str]:
 def _import_of(package: str) -> str | None:
     """The module that a package is imported as, where that is another name."""
     folded = package.replace("_", "-").lower()
-    return next((module for module, name in _PACKAGE_OF_IMPORT.items() if name == folded), None)
+    return _ALSO_CALLED.get(folded) or next(
+        (module for module, name in _PACKAGE_OF_IMPORT.items() if name == folded), None
+    )
 
 
 def _not_installed(module: str) -> str:
@@ -250,6 +305,12 @@ def _not_installed(module: str) -> str:
 
 
 def _how_to_bring(module: str) -> str:
+    if module.lower() in _OWN:
+        return f"If `{module}` is a module of your own, its file has to be in the working directory."
+    if module in _MANY_PACKAGES:
+        return (
+            f"Several packages share the name `{module}`; `groundbox environment create` brings the one that is meant."
+        )
     package = _PACKAGE_OF_IMPORT.get(module, module)
     command = f"groundbox environment create NAME --from default --requirement {package}"
     return f"`{command}`, outside of the sandbox, makes an environment that has it."
@@ -269,9 +330,16 @@ def missing_member(fault: Fault) -> list[str]:
 
 
 def _unknown_in_module(fault: Fault, module: types.ModuleType, name: str) -> list[str]:
+    if module.__name__ == "groundbox":
+        return [
+            "This program runs inside groundbox already, where no further sandbox can be made: run the code itself."
+        ]
     shadow = _shadow(fault, module)
     if shadow:
         return [shadow]
+    abstract = sys.modules.get(f"{module.__name__}.abc")
+    if abstract is not None and name in getattr(abstract, "__all__", ()):
+        return [f"`{name}` is in `{abstract.__name__}`."]
     full = f"{module.__name__}.{name}"
     if hasattr(module, "__path__") and _is_importable(full):
         return [f"`{full}` is a module of its own: add `import {full}`."]

@@ -15,6 +15,7 @@ _FOLDERS_DEEP: Final = 3
 _KERNELS: Final = re.compile(r"/(proc|sys)(/|$)")
 _DATA: Final = re.compile(r"\s*[<{\[]|[^\n]*\n")
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+]*://")
+_DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _NO_FOLDER: Final = re.compile(r"Cannot save file into a non-existent directory: '(.+)'")
 
 
@@ -47,7 +48,7 @@ def missing_folder(fault: Fault) -> list[str]:
 def _elsewhere(fault: Fault, wanted: str) -> list[str]:
     workdir, here = fault.scene.workdir, _here(fault.scene.workdir)
     found = list(_files(workdir))
-    name = os.path.basename(wanted)
+    name = wanted.rpartition("\\")[2] if _DRIVE.match(wanted) else os.path.basename(wanted)
     close = nearest(name, [os.path.basename(path) for path in found])
     same = [path for path in found if os.path.basename(path) == name]
     alike = [path for near in close for path in found if os.path.basename(path) == near]
@@ -65,6 +66,8 @@ def _elsewhere(fault: Fault, wanted: str) -> list[str]:
 
 
 def _no_folder(folder: str, workdir: str) -> str:
+    if folder.startswith("~"):
+        return f"`{folder}` is not expanded where a file is opened: use the working directory, by relative paths."
     if is_beneath(os.path.abspath(folder), workdir):
         return f"There is no folder `{folder}`: a program that writes there makes it first, by `os.makedirs`."
     return f"There is no folder `{folder}` in this sandbox: read and write in the working directory, by relative paths."

@@ -71,11 +71,12 @@ def endless_recursion(fault: Fault) -> list[str]:
 
 
 def no_stdin(fault: Fault) -> list[str]:
-    """EOFError from `input()`."""
-    if "EOF when reading a line" not in fault.message:
+    """EOFError from `input()`, or from `getpass`, which says nothing."""
+    if "EOF when reading a line" not in fault.message and (fault.message or "getpass" not in fault.packages()):
         return []
     if fault.scene.filename.startswith("<cell"):
-        return ["A cell has no standard input, so `input()` fails: put the value into the code."]
+        asking = "`input()`" if fault.message else "`getpass()`"
+        return [f"A cell has no standard input, so {asking} fails: put the value into the code."]
     return ["Standard input has ended: the program reads more lines than it was given."]
 
 
