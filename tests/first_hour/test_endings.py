@@ -244,3 +244,28 @@ def test_a_conversation_on_a_full_disk_keeps_whole_lines(command, small_disk):
 
 def _children(pid):
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "shown"),
+    [
+        (">&-", "run -c 'print(6 * 7)'", 0, ""),
+        ("2>&-", "run -c 'print(6 * 7)'", 0, "42\n"),
+        ("<&-", "run -c 'print(6 * 7)'", 0, "42\n"),
+        ("<&-", "run -", 2, "the program is empty"),
+        ("<&- 2>&-", "run -c '1 / 0'", 1, ""),
+        (">&- 2>&-", "languages", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_fault(scratch, tmp_path, closed, arguments, code, shown):
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"exec {sys.executable} -m groundbox {arguments} {closed}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+
+    told = ran.stdout + ran.stderr
+    assert (ran.returncode, shown in told, "fault of groundbox" in told) == (code, True, False), told

@@ -86,7 +86,8 @@ def repl(
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"
-        words = f"{language} cells in one sandbox, {limit} each{_ENDS.get(language, _BLANK)}; Ctrl-C interrupts, Ctrl-D ends"
+        each = f"{limit} each{_ENDS.get(language, _BLANK)}"
+        words = f"{language} cells in one sandbox, {each}; Ctrl-C interrupts, Ctrl-D ends"
         click.echo(f"groundbox: {words}", err=True)
     with session.box:
         for source in cells(session.lines, language):
