@@ -242,6 +242,22 @@ def test_a_conversation_on_a_full_disk_keeps_whole_lines(command, small_disk):
     assert [json.loads(line) for line in lines]
 
 
+@pytest.mark.needs_root
+@pytest.mark.parametrize("before", [None, "the one before\n"])
+def test_the_page_of_a_conversation_on_a_full_disk_is_whole_or_not_there(command, small_disk, before):
+    (small_disk / "fill").write_bytes(bytes(60 * 1024))
+    page = small_disk / "page.html"
+    if before is not None:
+        page.write_text(before)
+
+    ran = command("ask", "--replay", RECORDING, "--html", page, "--out", command.folder / "out")
+
+    assert ran.code == 3
+    assert ran.stderr.splitlines()[-1] == f"groundbox: --html: '{page}' cannot be written: No space left on device"
+    left = {path.name: path.read_text() for path in small_disk.iterdir() if path.name != "fill"}
+    assert left == ({} if before is None else {page.name: before})
+
+
 def _children(pid):
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
