@@ -242,5 +242,46 @@ def test_a_conversation_on_a_full_disk_keeps_whole_lines(command, small_disk):
     assert [json.loads(line) for line in lines]
 
 
+@pytest.mark.needs_root
+@pytest.mark.parametrize("before", [None, "the one before\n"])
+def test_the_page_of_a_conversation_on_a_full_disk_is_whole_or_not_there(command, small_disk, before):
+    (small_disk / "fill").write_bytes(bytes(60 * 1024))
+    page = small_disk / "page.html"
+    if before is not None:
+        page.write_text(before)
+
+    ran = command("ask", "--replay", RECORDING, "--html", page, "--out", command.folder / "out")
+
+    assert ran.code == 3
+    assert ran.stderr.splitlines()[-1] == f"groundbox: --html: '{page}' cannot be written: No space left on device"
+    left = {path.name: path.read_text() for path in small_disk.iterdir() if path.name != "fill"}
+    assert left == ({} if before is None else {page.name: before})
+
+
 def _children(pid):
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code", "shown"),
+    [
+        (">&-", "run -c 'print(6 * 7)'", 0, ""),
+        ("2>&-", "run -c 'print(6 * 7)'", 0, "42\n"),
+        ("<&-", "run -c 'print(6 * 7)'", 0, "42\n"),
+        ("<&-", "run -", 2, "the program is empty"),
+        ("<&- 2>&-", "run -c '1 / 0'", 1, ""),
+        (">&- 2>&-", "languages", 0, ""),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_fault(scratch, tmp_path, closed, arguments, code, shown):
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f"exec {sys.executable} -m groundbox {arguments} {closed}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(scratch)},
+    )
+
+    told = ran.stdout + ran.stderr
+    assert (ran.returncode, shown in told, "fault of groundbox" in told) == (code, True, False), told

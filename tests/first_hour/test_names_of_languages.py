@@ -13,9 +13,9 @@ from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
 
 NAMES = {
-    "python": ("py", "python3", "Python", " python ", "ipython"),
-    "shell": ("bash", "sh", "Bash", "SHELL"),
-    "javascript": ("js", "node", "nodejs", "JavaScript"),
+    "python": ("py", "python3", "Python", " python ", "ipython", "ipython3"),
+    "shell": ("bash", "sh", "Bash", "SHELL", "shell-script"),
+    "javascript": ("js", "node", "nodejs", "JavaScript", "Node.js", "cjs", "ECMAScript"),
     "dot": ("graphviz", "gv", "DOT"),
     "sql": ("SQL",),
 }
@@ -90,6 +90,24 @@ def test_models_name_languages_so_in_fences_and_in_calls():
 
     assert step.language == "shell"
     assert _checked("run_code", {"code": "1", "language": "Bash"})["language"] == "shell"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("sqlite3", "it is `sql` with the dialect `sqlite`"),
+        ("DuckDB", "it is `sql` with the dialect `duckdb`"),
+        ("postgresql", "it is `sql` with a database of the sandbox (docs/sql.md)"),
+        ("pyhton", "did you mean `python`?"),
+        ("bsah", "did you mean `shell`?"),
+        ("javscript", "did you mean `javascript`?"),
+    ],
+)
+def test_what_was_meant_by_an_unknown_language_is_named(name, meant):
+    with pytest.raises(InvalidArgument) as refused:
+        languages.find(name)
+
+    assert str(refused.value).endswith(f"shell, sql; {meant}")
 
 
 def test_an_unknown_language_lists_those_that_there_are():

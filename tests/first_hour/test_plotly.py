@@ -29,6 +29,13 @@ def size_of(png):
     return struct.unpack(">II", png[16:24])
 
 
+def test_a_picture_leaves_nothing_beside_the_workdir(box):
+    made = box.run(FIGURE + "fig.write_image('made.png')")
+
+    assert (list(made.artifacts), list(made.warnings)) == (["made.png"], [])
+    assert box.run("import glob; glob.glob('/tmp/file*')").text == "[]"
+
+
 def test_show_gives_a_picture(box):
     shown = box.run(FIGURE + "fig.show()").displays[0]
 

@@ -34,6 +34,25 @@ def test_a_file_of_cells_with_blank_lines_in_its_functions_is_piped_in(command):
     assert ran.stdout == "42\nWho? \n'Hello Ada'\n'a module of my own'\n"
 
 
+def test_a_statement_of_sql_ends_with_its_semicolon(command):
+    cells = "SELECT 1 AS first;\nSELECT ';\n' AS text,\n2 AS second; -- two\nSELECT 3 AS third\n"
+
+    ran = command("repl", "--language", "sql", "--json", stdin=cells.encode())
+
+    told = [json.loads(line)["value"]["text/plain"] for line in ran.stdout.splitlines()]
+    assert [[name for name in ("first", "second", "third") if name in text] for text in told] == [
+        ["first"],
+        ["second"],
+        ["third"],
+    ]
+
+
+def test_a_prompt_says_how_a_cell_of_another_language_ends(terminal):
+    started = terminal("repl", "--language", "bash")
+
+    assert "ended by a blank line" in started.wait(r">>> $")
+
+
 @pytest.mark.parametrize("paste", [PASTED.replace("\n", "\r"), f"\x1b[200~{PASTED}\x1b[201~\r"])
 def test_a_function_with_blank_lines_is_pasted(prompt, paste):
     typist = prompt()

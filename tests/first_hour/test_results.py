@@ -138,6 +138,27 @@ def test_a_result_comes_back_from_another_process_with_all_that_it_printed():
     assert execution.outputs["stdout"].search("line")[-1].number == 100
 
 
+@pytest.mark.parametrize(("levels", "items"), [(100, 1), (9, 20_000)])
+def test_what_is_nested_too_deeply_to_be_sent_is_left_out_and_nothing_is_lost(levels, items):
+    source = (
+        f"from IPython.display import JSON\nx = list(range({items}))\nfor _ in range({levels}): x = {{'a': x}}\nJSON(x)"
+    )
+    with gb.Sandbox(profile="science") as box:
+        shown = box.run(source)
+
+        assert (shown.ok, shown.state, list(shown.value)) == (True, "kept", ["text/plain"])
+        assert "application/json left out: it is nested too deeply" in shown.text
+        assert box.run("len(x)").text == "1"
+
+
+@pytest.mark.parametrize("content", ["5", "'text'", "None", "[]", "{'a': [1]}", "'x' * 100_000"])
+def test_any_json_that_is_not_deep_is_shown(content):
+    shown = gb.run(f"from IPython.display import display\ndisplay({{'application/json': [{content}][0]}}, raw=True)")
+
+    assert shown.ok
+    assert [list(each.data) for each in shown.displays] == [[] if content == "None" else ["application/json"]]
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_sandbox_is_not_copied_and_lives_on(copied):
     with small() as box:

@@ -29,7 +29,7 @@ from groundbox.cli.agents import (
 )
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
-from groundbox.cli.results import check_folder
+from groundbox.cli.results import check_folder, write_file
 from groundbox.cli.telling import Telling
 from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
@@ -190,6 +190,7 @@ def _shown(path: Path | None, made: Callable[[], str]) -> Iterator[None]:
     if path is None:
         yield
         return
+    there = path.exists()
     try:
         path.touch()
     except OSError as error:
@@ -198,7 +199,9 @@ def _shown(path: Path | None, made: Callable[[], str]) -> Iterator[None]:
         yield
     finally:
         try:
-            path.write_text(made(), encoding="utf-8")
-            click.echo(f"groundbox: wrote {one_line(str(path))}", err=True)
-        except OSError as error:
-            click.echo(f"groundbox: --html: '{path}' cannot be written: {error.strerror}", err=True)
+            write_file(path, made().encode(), "--html")
+        except GroundboxError:
+            if not there:
+                path.unlink(missing_ok=True)  # what `touch` made
+            raise
+        click.echo(f"groundbox: wrote {one_line(str(path))}", err=True)

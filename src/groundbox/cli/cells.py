@@ -2,7 +2,7 @@
 
 A cell ends where Python's own prompt would end it: with a statement that is complete, after a blank line
 where more lines could follow. A cell that starts with `%%`, and every cell of another language, ends with
-a blank line; one of JavaScript not before its brackets are closed.
+a blank line; one of JavaScript not before its brackets are closed, one of SQL also with a semicolon at a line's end.
 A blank line within a pasted block does not end it: the line after it is there already, and shows that it goes on.
 """
 
@@ -24,6 +24,8 @@ _WITHIN: Final = re.compile(r"\s|[)\]}]|(?:else|elif|except|finally)\b")
 _NO_CODE: Final = re.compile(
     r"""//[^\n]*|/\*.*?\*/|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`""", re.DOTALL
 )
+
+_NO_SQL: Final = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*(?:'|\Z)|"[^"]*(?:"|\Z)""", re.DOTALL)
 
 
 def cells(lines: Lines, language: str) -> Iterator[str]:
@@ -62,6 +64,8 @@ def is_complete(text: str, language: str = "python") -> bool:
     ended = not text.rpartition("\n")[2].strip()
     if language == "javascript":
         return ended and not _has_open_brackets(text)
+    if language == "sql" and _NO_SQL.sub(" ", text[:_MOST_PARSED]).rstrip().endswith(";"):
+        return True
     if language != "python" or text.lstrip().startswith("%%") or len(text) > _MOST_PARSED:
         return ended
     compiler = codeop.Compile()

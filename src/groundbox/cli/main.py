@@ -73,6 +73,7 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits."""
+    _open_closed_streams()
     try:
         code = root.main(arguments, prog_name="groundbox", standalone_mode=False)
     except click.UsageError as error:
@@ -105,6 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception:
         _report_fault()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_closed_streams() -> None:
+    """Give streams that were closed at the start (`2>&-`) nowhere to go, rather than None and the next descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  as long as the process
 
 
 def _output_is_full() -> bool:

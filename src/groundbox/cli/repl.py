@@ -42,6 +42,8 @@ def prepare():
     answer_input(tools.next_line)
     tools._bridge.hide()
 """
+_BLANK: Final = ", ended by a blank line"
+_ENDS: Final = {"python": "", "sql": ", ended by a semicolon or a blank line"}
 _COMPLETION: Final = "from groundbox.guest.python.prompt import complete\n"
 _MOST_LINE: Final = 2000
 _MOST_WORDS: Final = 200
@@ -84,7 +86,8 @@ def repl(
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"
-        words = f"{language} cells in one sandbox, {limit} each; Ctrl-C interrupts, Ctrl-D ends"
+        each = f"{limit} each{_ENDS.get(language, _BLANK)}"
+        words = f"{language} cells in one sandbox, {each}; Ctrl-C interrupts, Ctrl-D ends"
         click.echo(f"groundbox: {words}", err=True)
     with session.box:
         for source in cells(session.lines, language):

@@ -33,7 +33,7 @@ WE_FAILED = 3
 @click.command()
 @click.argument("words", metavar="[FILE|-] [-- ARGS]...", nargs=-1)
 @click.option("-c", "code", metavar="CODE", help="The program itself.")
-@click.option("--language", metavar="L", help="By default the one of FILE's ending, or python.")
+@click.option("--language", metavar="L", help="By default the one of FILE's ending or first line, or python.")
 @click.option(
     "--mode",
     type=click.Choice(["cell", "script", "command"]),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -18,9 +19,9 @@ from groundbox.suggestions import meant
 ENTRY_POINTS: Final = "groundbox.runtimes"
 _OWN: Final = ("python", "sql", "shell", "javascript", "dot")
 _ALIASES: Final = {
-    **dict.fromkeys(("py", "py3", "python3", "ipy", "ipython"), "python"),
-    **dict.fromkeys(("sh", "bash", "shellscript"), "shell"),
-    **dict.fromkeys(("js", "mjs", "node", "nodejs"), "javascript"),
+    **dict.fromkeys(("py", "py3", "python3", "ipy", "ipython", "ipython3", "cpython"), "python"),
+    **dict.fromkeys(("sh", "bash", "shellscript", "shell-script"), "shell"),
+    **dict.fromkeys(("js", "mjs", "cjs", "node", "nodejs", "node.js", "ecmascript"), "javascript"),
     **dict.fromkeys(("gv", "graphviz"), "dot"),
 }
 """What people, files and fenced blocks call a language, to the name that it has here."""
@@ -164,7 +165,19 @@ def find(language: str) -> Runtime:
         runtime: Runtime = others[language].load()
         return runtime
     known = sorted({*_OWN, *others})
-    raise InvalidArgument("language", f"{language!r} is not known here; there is: {', '.join(known)}")
+    problem = f"{language!r} is not known here; there is: {', '.join(known)}"
+    raise InvalidArgument("language", f"{problem}{_meant(language, known)}")
+
+
+def _meant(language: object, known: Collection[str]) -> str:
+    """The end of a complaint about a language that there is not, or ""."""
+    spoken = str(language).strip().lower()[:60]
+    if spoken in ("sqlite", "sqlite3", "duckdb"):
+        return f"; it is `sql` with the dialect `{spoken.rstrip('3')}`"
+    if spoken in ("postgres", "postgresql", "psql", "mysql", "mariadb"):
+        return "; it is `sql` with a database of the sandbox (docs/sql.md)"
+    close = difflib.get_close_matches(spoken, [*known, *_ALIASES], 1, 0.75)
+    return f"; did you mean `{_ALIASES.get(close[0], close[0])}`?" if close else ""
 
 
 def profile_for(language: str, source: str, mode: str | None) -> str:

@@ -22,6 +22,9 @@ from . import figures, tables
 ITEM_BYTES: Final = 8 * 1024 * 1024
 """Each form of a value longer than this is replaced by a note in `text/plain` that says its size."""
 
+_MOST_DEPTH: Final = 60
+_LARGE: Final = 32 * 1024
+_SCANS: Final = 6
 SHOWN_ITEMS: Final = 1000
 """A longer list, tuple, set or dict shows this many items and the number of those left out."""
 
@@ -202,7 +205,30 @@ def _json(content: Any, source: str) -> Any:
     except (TypeError, ValueError, RecursionError) as fault:
         raise _Unfit(f"{source} returned what JSON cannot hold: {fault}") from None
     _fits(len(text))
-    return json.loads(text)
+    plain = json.loads(text)
+    if _is_too_deep(plain, len(text)):
+        raise _Unfit("it is nested too deeply, or too much of it is deep inside")
+    return plain
+
+
+def _is_too_deep(plain: Any, size: int) -> bool:
+    """Whether the host would refuse the frame for it: what it scans, level by level, is bounded (guestjson.py)."""
+    level = [plain] if isinstance(plain, list | dict) else []
+    large = level if size > _LARGE else []
+    scanned = 0
+    for _ in range(_MOST_DEPTH):
+        level = _containers_in(level)
+        sizes = [(each, len(json.dumps(each))) for each in _containers_in(large)]
+        large = [each for each, size_of_it in sizes if size_of_it > _LARGE]
+        scanned += sum(size_of_it for _, size_of_it in sizes if size_of_it > _LARGE)
+        if not level or scanned > _SCANS * size:
+            break
+    return bool(level)
+
+
+def _containers_in(values: list[Any]) -> list[Any]:
+    inside = (item for each in values for item in (each.values() if isinstance(each, dict) else each))
+    return [item for item in inside if isinstance(item, list | dict)]
 
 
 def _base64(content: Any, source: str) -> str:

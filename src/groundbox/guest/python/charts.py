@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import glob
 import gzip
 import hashlib
 import importlib
@@ -92,7 +93,7 @@ class _Browser:
         return self._answer()
 
     def end(self) -> None:
-        """End the browser at once; it keeps nothing."""
+        """End the browser at once; it keeps nothing, and the page that it had begun from (tmpnam(3)) goes."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for stream in (self._process.stdin, self._process.stdout):
@@ -100,6 +101,10 @@ class _Browser:
                 if stream is not None:
                     stream.close()
         self._process.wait()
+        for page in glob.glob("/tmp/file??????.html"):
+            with contextlib.suppress(OSError), open(page, "rb") as file:
+                if b'id="kaleido-image"' in file.read(4096):
+                    os.remove(page)
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
