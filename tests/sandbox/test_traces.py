@@ -31,7 +31,9 @@ def test_a_call_is_traced(core):
     assert trace.core == core if core != "auto" else trace.core in ("native", "monitoring", "settrace")
     assert shown(trace) == "1: 2: s=0 3: x=2 4: s=2 3: x=5 4: s=7 3: 5:"
     assert trace.header.entry.args == [[2, 5]]
-    assert trace.header.counts == {"call": 2, "end": 1, "line": 8, "object": 1, "return": 2, "set": 6}
+    assert trace.header.counts == {
+        "call": 2, "end": 1, "ended": 1, "iteration": 2, "line": 8, "object": 1, "return": 2, "set": 6
+    }  # fmt: skip
     assert execution.to_dict()["trace"]["complete"] is True
 
 

@@ -99,8 +99,8 @@ def test_two_versions_part_at_the_first_step_that_does_something_else(trace, tra
     assert (difference.control, difference.left.line, difference.right.line) == (False, 5, 5)
     assert str(difference) == (
         "after 5 steps in common they did different things\n"
-        "  left:  step 13, line 5 of total: if x > most:   # the test was false\n"
-        "  right: step 13, line 5 of total: if x >= most - 1:   # the test was true"
+        "  left:  step 14, line 5 of total: if x > most:   # the test was false\n"
+        "  right: step 14, line 5 of total: if x >= most - 1:   # the test was true"
     )
 
 

@@ -177,7 +177,7 @@ def changed(trace, **fields):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"schema": "other/1"}, "schema is 'other/1', and 'groundbox.trace/1' can be read"),
+        ({"schema": "other/1"}, "schema is 'other/1', and 'groundbox.trace/1' and 'groundbox.trace/2' can be read"),
         ({"source": "y = 2"}, "source_sha256 is not that of the source"),
         ({"sha256": "0"}, "sha256 is not what the lines say"),
         ({"counts": {"line": 1}}, "counts is not what the lines say"),

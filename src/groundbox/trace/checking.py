@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
+from groundbox.trace.operands import Operands
 from groundbox.trace.schema import Record, V
+from groundbox.trace.syntax import parse
 from groundbox.trace.values import MOST_INT, MOST_TEXT, InvalidValue, check, check_hex
 
 MOST_NAME: Final = 1000
@@ -59,6 +61,16 @@ _NOT_OF_OP: Final = {
 """Of a record: the parts, at least two, that do not go with its operation."""
 
 
+MOST_COLUMN: Final = 10**7
+
+
+class _Count(NamedTuple):
+    """Iterations of a loop so far, and how many folds there had been then."""
+
+    iterations: int
+    folds: int
+
+
 class InvalidRecord(ValueError):
     """A record that may not stand where it stands; the message says why."""
 
@@ -73,8 +85,16 @@ class Checker:
         folded: Whether anything was folded.
     """
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines: int, source: str | None = None) -> None:
+        """Args:
+        source: None for a source that nothing is known about, and for records of a schema without tests.
+        """
         self.lines = lines
+        self._source = source
+        self._operands: Operands | None = None
+        self._at: dict[int, int] = {}
+        self._loops: dict[int, dict[int, _Count]] = {}
+        self._folds = 0
         self.ended = False
         self.folded = False
         self.lost: list[str] = []
@@ -101,13 +121,14 @@ class Checker:
             InvalidRecord: The next record may not stand there. Those in `kept` may.
         """
         check, keep = self.check, kept.append
-        state, lines = self._frames.get, self.lines
+        state, lines, at = self._frames.get, self.lines, self._at
         for record in records:
             if self._owed or self.ended:
                 check(record)
             elif type(record) is schema.Line:
                 if state(record.f) != _RUNS or not 1 <= record.n <= lines:
                     check(record)
+                at[record.f] = record.n
                 self._fresh = None
             elif type(record) is schema.Set:
                 if state(record.f) != _RUNS or not _takes_plain(record):
@@ -200,6 +221,7 @@ class Checker:
     def _step(self, record: schema.Line) -> None:
         self._frame(record.f)
         self._line(record.n)
+        self._at[record.f] = record.n
 
     def _set(self, record: schema.Set) -> None:
         self._frame(record.f)
@@ -215,13 +237,19 @@ class Checker:
         self._frame(record.f, wakes=True)
         self._line(record.n)
         self._value(record.v)
-        self._frames[record.f] = _ENDED
+        self._leave(record.f)
+
+    def _leave(self, frame: int) -> None:
+        self._frames[frame] = _ENDED
+        self._at.pop(frame, None)
+        self._loops.pop(frame, None)
 
     def _yield(self, record: schema.Yield) -> None:
         self._frame(record.f)
         self._line(record.n)
         self._value(record.v)
         self._frames[record.f] = _WAITS
+        self._at[record.f] = record.n
 
     def _resume(self, record: schema.Resume) -> None:
         _need(self._frames.get(record.f) == _WAITS, f"frame {record.f} goes on without having waited")
@@ -240,7 +268,7 @@ class Checker:
     def _unwind(self, record: schema.Unwind) -> None:
         self._frame(record.f, wakes=True)
         self._line(record.n)
-        self._frames[record.f] = _ENDED
+        self._leave(record.f)
 
     def _out(self, record: schema.Out) -> None:
         _need(record.s in (1, 2), "output goes to 1 or 2")
@@ -253,6 +281,62 @@ class Checker:
         _need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
         _need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
         self.folded = True
+        self._folds += 1
+
+    def _known(self) -> Operands | None:
+        """What the source has, or None if it does not parse here."""
+        if self._source is not None and self._operands is None:
+            tree = parse(self._source)
+            self._source = None
+            self._operands = None if tree is None else Operands(tree)
+        return self._operands
+
+    def _test(self, record: schema.Test) -> None:
+        self._frame(record.f)
+        first, column, last, end = record.at
+        _need(1 <= first <= last <= self.lines, f"the source has no lines {first} to {last}")
+        _need(0 <= column <= MOST_COLUMN and 0 <= end <= MOST_COLUMN, "a column is inside its line")
+        known = self._known()
+        if known is None:
+            return
+        unit = known.units.get(record.at)
+        _need(unit is not None, f"nothing is tested at {','.join(map(str, record.at))}")
+        assert unit is not None
+        line = self._at.get(record.f, 0)
+        _need(unit[0] <= line <= unit[1], f"what is tested in line {first} is no part of line {line}")
+
+    def _iteration(self, record: schema.Iteration) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        loops = self._loops.setdefault(record.f, {})
+        before = loops.get(record.n, _Count(0, 0))
+        known = self._known()
+        loop = known.loops.get(record.n) if known is not None else None
+        _need(known is None or loop is not None, f"no loop begins in line {record.n}")
+        follows = record.number == before.iterations + 1 or (
+            record.number > before.iterations and self._folds > before.folds
+        )
+        restarts = known is None and record.number == 1
+        _need(follows or restarts, f"iteration {record.number} of line {record.n} follows {before.iterations}")
+        loops[record.n] = _Count(record.number, self._folds)
+        for inner in loop.inner if loop is not None else ():
+            loops.pop(inner, None)
+        if record.items is not None:
+            _need(loop is None or len(record.items) == loop.names, "an item is told for each name")
+            for value in record.items:
+                self._value(value)
+
+    def _ended(self, record: schema.Ended) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        known = self._known()
+        _need(known is None or record.n in known.loops, f"no loop begins in line {record.n}")
+        before = self._loops.get(record.f, {}).get(record.n, _Count(0, 0))
+        _need(
+            record.iterations == before.iterations
+            or (record.iterations > before.iterations and self._folds > before.folds),
+            f"the loop of line {record.n} ends after {before.iterations} iterations",
+        )
 
     def _lose(self, record: schema.Lost) -> None:
         if len(self.lost) < 20:
@@ -379,6 +463,9 @@ _CHECKS: Final[dict[type[Record], Callable[[Checker, Any], None]]] = {
     schema.Unwind: Checker._unwind,
     schema.Out: Checker._out,
     schema.Fold: Checker._fold,
+    schema.Test: Checker._test,
+    schema.Iteration: Checker._iteration,
+    schema.Ended: Checker._ended,
     schema.Lost: Checker._lose,
     schema.End: Checker._end,
 }

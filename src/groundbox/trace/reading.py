@@ -19,7 +19,7 @@ from groundbox import guestjson
 from groundbox.errors import WireError
 from groundbox.trace.checking import Checker, InvalidRecord
 from groundbox.trace.errors import InvalidTrace
-from groundbox.trace.schema import SCHEMA, Entry, Header, Record
+from groundbox.trace.schema import SCHEMA, SCHEMA_1, Ended, Entry, Header, Iteration, Record, Test
 
 if TYPE_CHECKING:
     from groundbox.trace.causes import Why
@@ -78,6 +78,8 @@ class Trace:
         found = _read(body, header.source, most_bytes=len(body), most_events=len(body), most_memory_bytes=None)
         if found.problem:
             raise InvalidTrace(found.at + 2, found.problem)
+        if header.schema == SCHEMA_1:
+            _check_first_schema(found.records)
         _check_header(header, body, found)
         return cls(header, found.records, core, body)
 
@@ -258,7 +260,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
     """
     found = _Found()
     memory_bytes = 0
-    checker = Checker(line_count(source))
+    checker = Checker(line_count(source), source)
     records = found.records
     lines: list[bytes] = []
     start = before = 0
@@ -386,8 +388,8 @@ def _header(line: bytes) -> Header:
         header = _HEADER.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         header = _header_with_surrogates(line, error)
-    if header.schema != SCHEMA:
-        raise InvalidTrace(1, f"schema is {header.schema[:60]!r}, and {SCHEMA!r} can be read")
+    if header.schema not in (SCHEMA, SCHEMA_1):
+        raise InvalidTrace(1, f"schema is {header.schema[:60]!r}, and {SCHEMA_1!r} and {SCHEMA!r} can be read")
     if header.source_sha256 != _sha256(_utf8(header.source)):
         raise InvalidTrace(1, "source_sha256 is not that of the source")
     return header
@@ -398,6 +400,12 @@ def _header_with_surrogates(line: bytes, error: Exception) -> Header:
         return msgspec.convert(json.loads(line, parse_constant=_no_constant), Header)
     except (ValueError, RecursionError, msgspec.MsgspecError):
         raise InvalidTrace(1, f"this is no header of a trace: {_plain(error)}") from None
+
+
+def _check_first_schema(records: Sequence[Record]) -> None:
+    for place, record in enumerate(records):
+        if isinstance(record, (Test, Iteration, Ended)):
+            raise InvalidTrace(place + 2, f"{SCHEMA_1} has no record {_KINDS[type(record)]!r}")
 
 
 def _check_header(header: Header, body: bytes, found: _Found) -> None:

@@ -6,7 +6,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-SCHEMA: Final = "groundbox.trace/1"
+SCHEMA: Final = "groundbox.trace/2"
+SCHEMA_1: Final = "groundbox.trace/1"
+"""Without records of tests and iterations. It can be read."""
 
 V: TypeAlias = Any
 """A value as docs/trace.md writes it: an atom, or a dict with one main key. Checked by `groundbox.trace.values`."""
@@ -153,6 +155,31 @@ class Fold(_Record, frozen=True, kw_only=True, tag="fold"):
     calls: int = 0
 
 
+class Test(_Record, frozen=True, kw_only=True, tag="test"):
+    """An operand of a condition was tested, and was true or false."""
+
+    f: int
+    at: tuple[int, int, int, int]
+    v: bool
+
+
+class Iteration(_Record, frozen=True, kw_only=True, tag="iteration"):
+    """The body of the loop at line `n` begins, with these values of the names that the item went to."""
+
+    f: int
+    n: int
+    number: int
+    items: list[V] | None = None
+
+
+class Ended(_Record, frozen=True, kw_only=True, tag="ended"):
+    """The loop at line `n` found no further item, or its condition false."""
+
+    f: int
+    n: int
+    iterations: int
+
+
 class Lost(_Record, frozen=True, kw_only=True, tag="lost"):
     """Something could not be recorded."""
 
@@ -164,7 +191,24 @@ class End(_Record, frozen=True, kw_only=True, tag="end"):
 
 
 Record: TypeAlias = (
-    Call | Line | Set | Del | Object | Mutate | Return | Yield | Resume | Raise | Unwind | Out | Fold | Lost | End
+    Call
+    | Line
+    | Set
+    | Del
+    | Object
+    | Mutate
+    | Return
+    | Yield
+    | Resume
+    | Raise
+    | Unwind
+    | Out
+    | Fold
+    | Test
+    | Iteration
+    | Ended
+    | Lost
+    | End
 )
 
 

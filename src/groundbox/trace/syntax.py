@@ -134,7 +134,7 @@ class Syntax:
     """
 
     def __init__(self, source: str) -> None:
-        self.tree = _parse(source)
+        self.tree = parse(source)
         self.lines = lines_of(source)
         self._codes: dict[str, list[Code]] = {}
         self.assigned: frozenset[str] = frozenset()
@@ -191,7 +191,8 @@ _UNNAMED: Final[dict[type[ast.AST], str]] = {
 }
 
 
-def _parse(source: str) -> ast.Module | None:
+def parse(source: str) -> ast.Module | None:
+    """The syntax tree, or None for a source that is too long or does not parse here."""
     if len(source) > MOST_SOURCE:
         return None
     try:

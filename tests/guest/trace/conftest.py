@@ -3,6 +3,9 @@
 `1:a=1 2: 4:b=4` is three lines of one frame, with what each did. `{2 f x=1` is a call, `->5}` its return, `!}` the end
 by an exception, `~5}` a yield and `{2` what goes on after it. `#1` is an object: `#1=list[1, 2]` describes it,
 `#1.set[0, 9]` changes it. A name of another scope bears it: `x@global=1`.
+Records of tests and iterations are left out but by `told`: `?1.3-1.8=true` is a test of what stands from
+line 1, column 3 to line 1, column 8, `@2#1` the first
+iteration of the loop at line 2, with `=5` where its item is told, and `@2.3` its end after three, with no further item or its condition false.
 Interpreters are this one, and those of pyenv.
 """
 
@@ -39,7 +42,15 @@ class Traced(NamedTuple):
 
     @property
     def short(self) -> str:
+        return short([record for record in self.records if record["k"] not in _TOLD])
+
+    @property
+    def told(self) -> str:
+        """With tests and iterations."""
         return short(self.records)
+
+
+_TOLD = ("test", "iteration", "ended")
 
 
 class Tracer:
@@ -144,6 +155,11 @@ def _word(record: dict[str, Any]) -> str:
 
 def _short_word(record: dict[str, Any], kind: str) -> str:
     words = {
+        "test": lambda: "?{}.{}-{}.{}={}".format(*record["at"], _value(record["v"])),
+        "iteration": lambda: (
+            f"@{record['n']}#{record['number']}" + "".join(f"={_value(v)}" for v in record.get("items", ()))
+        ),
+        "ended": lambda: f"@{record['n']}.{record['iterations']}",
         "line": lambda: f"{record['n']}:",
         "return": lambda: f"->{_value(record['v'])}}}",
         "yield": lambda: f"~{_value(record['v'])}}}",

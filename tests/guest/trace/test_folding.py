@@ -187,11 +187,11 @@ def test_variables_of_outer_functions_are_told_after_a_fold(trace):
 
 
 def test_recording_ends_when_there_are_too_many_records(trace):
-    traced = trace("n = 0\nwhile n < 50:\n    n += 1\n", soft_events=10**6, max_events=9)
+    traced = trace("n = 0\nwhile n < 50:\n    n += 1\n", soft_events=10**6, max_events=13)
 
     assert traced.short == (
-        "{1 <module> 1:n=0 2: 3:n=1 2: 3:n=2 lost the trace reached max_events=9"
-    ) or traced.short == ("{1 <module> 1:n=0 2: 3:n=1 2: 3:lost the trace reached max_events=9")
+        "{1 <module> 1:n=0 2: 3:n=1 2: 3:n=2 lost the trace reached max_events=13"
+    ) or traced.short == ("{1 <module> 1:n=0 2: 3:n=1 2: 3:lost the trace reached max_events=13")
 
 
 def test_recording_ends_when_the_buffer_is_full(trace):

@@ -37,8 +37,15 @@ PROGRAMS = {
     "thrown": "def g():\n    while True:\n        try:\n            yield 1\n        except ValueError as e:\n            x = e.args\n"
     "def h():\n    yield from g()\nfor k in range(9):\n    it = h()\n    next(it)\n    it.throw(ValueError(k))\n    it.close()\n"
     "try:\n    h().throw(KeyError(1))\nexcept KeyError:\n    pass\n",
-    "threads": "import threading\ndef f(n):\n    s = 0\n    for i in range(n):\n        s += i\n    return s\n"
+    "threads": "import sys, threading\nsys.setswitchinterval(9)\ndef f(n):\n    s = 0\n    for i in range(n):\n        s += i\n    return s\n"
     "t = threading.Thread(target=f, args=(20,))\nt.start()\nt.join()\nu = f(30)\n",
+    "branches": "class B:\n    def __bool__(self): return self.x > 0 and not self.x > 2\nb = B()\nb.x = 1\n"
+    "def f(n, m):\n    while n and (m or n > 5):\n        n -= 1\n        if n == 3 is not b: continue\n        m -= 1\n"
+    "    while True:\n        while True:\n            n += 1\n            if b and n % 3: continue\n            break\n"
+    "        for i, j in [(1, n)]: pass\n        for k in range(2):\n            n += k\n        if n > 9: return n\n"
+    "try:\n    for a, c in [(f(4, 3), f(0, 0)), 3]:\n        d = a and c or b\nexcept (KeyError, IndexError):\n    pass\n"
+    "except TypeError:\n    assert not c is None\nmatch c:\n    case 5 if b: pass\n    case e if e and (b.x or 0): pass\n"
+    "for (\n    g,\n    h) in [(1, 2)] * 9:\n    g = [x for x in range(g) if x] if h else ()\n    t = sum(x for x in (g, h, 3) if x == 3)\n",
     "values": "v = [2**53, 10**400, 1e16, float('nan'), 'é' * 500, '\\ud800', b'x' * 300, (1, (2,)), frozenset('ab'), len]\n",
 }
 

@@ -79,6 +79,8 @@ class Fold:
         """Its frame is in the middle of an iteration."""
         self.value: Any = None
         """What it gave last."""
+        self.ended = -1
+        """Of the frame's counted loops: the folded one, once it is over by itself."""
         self.header = header
         self._began = False
         """Something was given since the last line event, so the last visit to the header has begun an iteration."""
@@ -151,6 +153,8 @@ class Folds(Looker):
         self._tell_fold(fold, frame, None)
         self._look_outside(frame.f_back)
         state.line = (fold.waits and state.code.lines.get(fold.at)) or state.code.blank
+        if fold.ended >= 0:
+            self._more(self._ended_record(state, fold.ended))
         if fold.exception is not None:
             self._memory.add(self._raise_record(state, fold.exception))
         self._memory.commit()
@@ -227,6 +231,15 @@ class Folds(Looker):
         state.left = None
         name = json_text(type_qualname(type(exception)))
         return f'{{"k":"raise","f":{state.f},"n":{state.n},"type":{name},"args":[{args}]{source}}}\n'
+
+    def _ended_record(self, state: State, loop: int) -> str:
+        line = state.code.branches.loops[loop].line
+        return f'{{"k":"ended","f":{state.f},"n":{line},"iterations":{state.counts[loop]}}}\n'
+
+    def _more(self, record: str) -> None:
+        """Add a record that does not count towards `soft_events`."""
+        self._memory.more += 1
+        self._memory.add(record)
 
     def _room(self, state: State) -> int:
         """How many more frames there may be before it gets tight."""

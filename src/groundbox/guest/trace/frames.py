@@ -33,8 +33,8 @@ class State:
     """One activation. `n` is the line last told, `line` what the plan says about it."""
 
     __slots__ = (
-        "back", "child", "code", "depth", "drives", "exception", "f", "folds", "head", "left", "line", "n", "parent",
-        "raised_at", "resumes", "tight", "told", "visits",
+        "back", "begins", "child", "code", "counts", "depth", "drives", "exception", "f", "folds", "head", "jump",
+        "left", "line", "n", "parent", "raised_at", "resumes", "source", "tight", "told", "visits",
     )  # fmt: skip
 
     def __init__(self, code: Code, f: int, parent: State | None, told: dict[str, tuple[Any, str]]) -> None:
@@ -67,3 +67,11 @@ class State:
         """How often the headers of its loops were come to."""
         self.folds = 0
         """How many folds had ended when all its names were last known."""
+        self.counts = [0] * len(code.branches.loops)
+        """How many iterations of each of its loops have begun, since the loop was entered last."""
+        self.begins = -1
+        """The loop that has taken an item, while no line after its header was come to; or -1."""
+        self.source = 0
+        """Of the loops that share the head that it jumps to: how many go on within their iteration."""
+        self.jump = -1
+        """For a core that sees instructions: the offset of the conditional jump that was the last one, or -1."""

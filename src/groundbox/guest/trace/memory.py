@@ -3,7 +3,8 @@
 Bytes 0 to 7 are the little-endian count, data begins at offset 8. The count is raised only when whole records stand
 behind it, so whoever reads the buffer of a killed process finds records, and no part of one.
 
-The records of one event are gathered and written together; they count against `max_events` one by one. If they
+The records of one event are gathered and written together; they count against `max_events` one by one. Records of
+tests and iterations (`more`) are not in `count`, which says where folding begins. If they
 would lead beyond `max_events` or the end of the buffer (less what `lost` and `end` need), none of them is written but a
 `lost` record, and the memory is closed.
 """
@@ -40,6 +41,10 @@ class Memory:
         self.parts: list[str] = []
         """Records of the present event, newlines included. Small ones may be appended here; see `add`."""
         self.count = 0
+        """Records that were written, but those of tests and iterations."""
+        self.more = 0
+        """How many of `parts` tell tests and iterations."""
+        self._more_written = 0
         self.closed = False
         self._committed[0] = 0
 
@@ -51,7 +56,10 @@ class Memory:
         """
         self.parts.append(record)
         self._gathered += len(record)
-        if self._used + self._gathered > self._room or self.count + len(self.parts) > self._max_events:
+        if (
+            self._used + self._gathered > self._room
+            or self.count + self._more_written + len(self.parts) > self._max_events
+        ):
             self.commit()
 
     def commit(self) -> None:
@@ -66,13 +74,14 @@ class Memory:
         data = "".join(parts).encode("ascii")
         start = HEAD_BYTES + self._used
         used = self._used + len(data)
-        count = self.count + len(parts)
-        if used > self._room or count > self._max_events or self.closed:
+        written = self.count + self._more_written + len(parts)
+        if used > self._room or written > self._max_events or self.closed:
             self._close(f"max_events={self._max_events}" if used <= self._room else f"max_bytes={self._max_bytes}")
         self._view[start : start + len(data)] = data
         self._committed[0] = self._used = used
-        self.count = count
-        self._gathered = 0
+        self.count += len(parts) - self.more
+        self._more_written += self.more
+        self._gathered = self.more = 0
         parts.clear()
 
     def lost(self, why: str) -> None:

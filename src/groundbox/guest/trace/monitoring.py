@@ -50,6 +50,7 @@ class MonitoringCore(Guarded):
             events.PY_YIELD: self.guarded(self._yield),
             events.LINE: self._line_event(),
             events.JUMP: self.guarded(self._jump),
+            events.BRANCH: self.guarded(self._branch),
         }
         everywhere = {
             events.RAISE: self.guarded(self._raise),
@@ -148,7 +149,7 @@ class MonitoringCore(Guarded):
             try:
                 plan = codes[id(code)]
                 fold = recorder.fold
-                if fold is not None and not plan.hides:
+                if fold is not None and not plan.hides and not plan.branches.heads:
                     fold.steps += 1
                     if code is not fold.code or fold.nested or fold.goes_on(number):
                         return None
@@ -162,10 +163,12 @@ class MonitoringCore(Guarded):
                     _setrecursionlimit(recorder.own_limit + MORE_FRAMES)
                 with lock:
                     if recorder.fold is not None and self._folded(frame, number):
+                        if plan.branches.heads:
+                            recorder.pass_line(frame, frame.f_lasti)
                         return None
                     state = states.get(id(frame))
                     if state is not None and state.code is plan:
-                        record(frame, state, number)
+                        record(frame, state, number, frame.f_lasti)
             except BaseException as fault:
                 if self._is_foreign(fault):
                     raise
@@ -188,8 +191,13 @@ class MonitoringCore(Guarded):
     def _jump(self, code: types.CodeType, offset: int, target: int) -> Any:
         plan = self._codes[id(code)]
         number = plan.line_at.get(offset)
+        source = plan.branches.sources.get(offset)
+        if source is not None:
+            state = self._state(_getframe(_DEPTH))
+            if state is not None:
+                state.source = source
         if target > offset or number is None or number != plan.line_at.get(target):
-            return self._disable
+            return self._disable if source is None else None
         line = plan.lines.get(number)
         if line is not None and line.hidden and (line.hidden is True or offset in line.hidden):
             return self._disable
@@ -197,7 +205,19 @@ class MonitoringCore(Guarded):
         if self.recorder.fold is None or not self._folded(frame, number):
             state = self._state(frame)
             if state is not None:
-                self.recorder.line(frame, state, number)
+                self.recorder.line(frame, state, number, target)
+        elif plan.branches.heads:
+            self.recorder.pass_line(frame, target)
+        return None
+
+    def _branch(self, code: types.CodeType, offset: int, target: int) -> Any:
+        branch = self._codes[id(code)].branches.jumps.get(offset)
+        if branch is None:
+            return self._disable
+        frame = _getframe(_DEPTH)
+        state = self._state(frame)
+        if state is not None:
+            self.recorder.branched(frame, state, branch, jumped=target != branch.falls_to)
         return None
 
     def _return(self, code: types.CodeType, value: Any) -> Any:

@@ -46,6 +46,8 @@ since what a folded one gave last is held. A generator expression is such a loop
 Offsets. `Code.exits` maps offsets of return and yield instructions to RETURN or YIELD, and the offset that follows a
 yield, too (on 3.13 a frame that yields stands there). `Code.starts` are the offsets
 of `RESUME 0`. `Code.quiet` are the offsets at which a StopIteration only ends a loop: no `raise` is recorded there.
+`Code.branches` says what the ways of conditional jumps mean (`branches`), and `Code.targets` for each loop in it to
+which names its items go.
 """
 
 from __future__ import annotations
@@ -56,6 +58,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from .branches import NONE as NO_BRANCHES
+from .branches import Branches, Tests, branches_of, read_tests
 from .bytecode import (
     FREE,
     GLOBAL,
@@ -145,6 +149,8 @@ class Code(NamedTuple):
     """The line of each offset."""
     owners: dict[str, types.CodeType]
     """For each name it rebinds by `nonlocal`: the code object whose variable it is."""
+    branches: Branches
+    targets: tuple[tuple[Name, ...], ...]
 
 
 class Program(NamedTuple):
@@ -168,14 +174,16 @@ def plan_program(code: types.CodeType, source: str) -> Program:
         tree = ast.parse(source)
     units = read_units(tree)
     codes: dict[int, Code] = {}
-    _add(code, (), units, codes)
+    _add(code, (), units, read_tests(tree), codes)
     return Program(codes, _global_names(codes), units.facts)
 
 
-def _add(code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, codes: dict[int, Code]) -> None:
-    codes[id(code)] = _Reader(code, outer, units).read()
+def _add(
+    code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, tests: Tests, codes: dict[int, Code]
+) -> None:
+    codes[id(code)] = _Reader(code, outer, units, tests).read()
     for inner in inner_codes(code):
-        _add(inner, (*outer, code), units, codes)
+        _add(inner, (*outer, code), units, tests, codes)
 
 
 def _global_names(codes: dict[int, Code]) -> tuple[Name, ...]:
@@ -209,8 +217,9 @@ class _Access(NamedTuple):
 class _Reader:
     """Reads one code object."""
 
-    def __init__(self, code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any) -> None:
+    def __init__(self, code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, tests: Tests) -> None:
         self._code = code
+        self._tests = tests
         self._outer = outer
         self._kind = kind_of(code)
         self._facts: Facts = units.facts
@@ -235,6 +244,8 @@ class _Reader:
         variables = self._variables(accesses)
         shared = tuple(name for name in variables if name.where == LOCAL and self._is_shared(name.name))
         lines = self._lines(accesses, variables, shared)
+        transparent = self._kind == TRANSPARENT
+        branches = NO_BRANCHES if transparent else branches_of(self._code, self._tests, self._hidden)
         return Code(
             code=self._code,
             kind=self._kind,
@@ -251,6 +262,8 @@ class _Reader:
             folds=not self._code.co_flags & _WAITS and self._kind == FUNCTION,
             line_at=self._line_at,
             owners=self._owners(variables),
+            branches=branches,
+            targets=tuple(_named(loop.targets, variables) for loop in branches.loops),
         )
 
     def _is_body(self) -> bool:
@@ -426,6 +439,12 @@ class _Reader:
         if not inside:
             return number < 1  # a module without a statement returns from line 0
         return True if inside == offsets else frozenset(inside)
+
+
+def _named(targets: tuple[str, ...], variables: tuple[Name, ...]) -> tuple[Name, ...]:
+    """The variables of these names; none if one of them is no variable of the code."""
+    by_name = {name.name: name for name in variables}
+    return tuple(by_name[name] for name in targets) if all(name in by_name for name in targets) else ()
 
 
 def _parameters(code: types.CodeType) -> tuple[str, ...]:

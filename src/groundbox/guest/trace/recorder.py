@@ -26,9 +26,11 @@ import threading
 import types
 from typing import Any
 
+from .branches import BEGINS
 from .classes import ATOMS, json_text
-from .folding import NEVER, ROOM, Folds
+from .folding import NEVER, ROOM
 from .frames import State
+from .iterations import Iterations
 from .memory import Full, Memory
 from .own import protect
 from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Program
@@ -38,7 +40,7 @@ protect(globals())
 _get_ident, _getrecursionlimit = threading.get_ident, sys.getrecursionlimit
 
 
-class Recorder(Folds):
+class Recorder(Iterations):
     """Turns events into records."""
 
     def __init__(self, program: Program, memory: Memory, *, soft_events: int) -> None:
@@ -100,8 +102,12 @@ class Recorder(Folds):
             self._names.look(state, frame, state.code.variables)
         self._memory.commit()
 
-    def line(self, frame: types.FrameType, state: State, number: int) -> None:
-        """Line `number` is about to run."""
+    def line(self, frame: types.FrameType, state: State, number: int, offset: int = -1) -> None:
+        """Line `number` is about to run.
+
+        Args:
+            offset: Of its first instruction; needed in code with heads of loops (`branches.Branches.heads`).
+        """
         if self.resting is not None:
             self._leave_fold(frame)
         if self._printed.texts or self._heap.described:
@@ -111,9 +117,21 @@ class Recorder(Folds):
             self._look_at_objects(state, frame)
         if line.names:
             self._names.look(state, frame, line.names)
+        if state.begins >= 0 and not self._is_in_header(state, number):
+            self._tell_item(state, frame)
+        own = -1
+        if state.code.branches.heads:
+            heads = self._heads(state, offset)
+            if heads and state.code.branches.loops[heads[-1]].line == number:
+                own, heads = heads[-1], heads[:-1]
+            self._tell_heads(state, heads)
         line = state.code.lines.get(number) or state.code.blank
         if line.loop is not None and self._fold_loop(state, frame, number, line.loop):
+            if own >= 0:
+                self._count(state, own, BEGINS)
             return
+        if own >= 0:
+            self._tell_heads(state, (own,))
         state.line = line
         state.n = number
         state.back = state.left = None
@@ -125,6 +143,7 @@ class Recorder(Folds):
         """An exception came up in a line, or came into it."""
         if offset in state.code.quiet and issubclass(type(exception), StopIteration):
             return
+        state.begins = -1
         if self.resting is not None:
             self._leave_fold(frame)
         self._begin()

@@ -5,6 +5,9 @@ RETURN or YIELD by the plan's `exits`, and anything else is an exception that le
 YIELD instruction at which an exception came up since the last line event (thrown into a waiting generator), if the
 value is None.
 
+Which way a conditional jump went is seen at the next instruction of its frame: frames whose code has jumps that matter
+make an event for each instruction.
+
 Not seen: on 3.11 and 3.12 the interpreter copies all variables of a frame to its `f_locals` before each event and
 back after it, so that a program that keeps the result of `locals()` finds it changed later. Where a program comes to
 its very recursion limit, a trace function cannot be called, and the interpreter would switch tracing off: it stops a
@@ -27,7 +30,7 @@ from .recorder import Recorder
 
 protect(globals())
 
-_getrecursionlimit = sys.getrecursionlimit
+_getrecursionlimit, _getframe = sys.getrecursionlimit, sys._getframe
 _settrace, _gettrace = sys.settrace, sys.gettrace
 _thread_settrace: Callable[[Any], None] = getattr(threading, "settrace_all_threads", threading.settrace)
 _LAST_FRAMES = 25
@@ -48,6 +51,7 @@ class SettraceCore(Guarded):
 
     def start(self) -> None:
         """Trace from now on, in all threads."""
+        _getframe().f_trace_opcodes = True  # 3.12 asks for instructions when tracing starts, if any frame wants them
         _thread_settrace(self._entry)
         _settrace(self._entry)
 
@@ -82,6 +86,9 @@ class SettraceCore(Guarded):
             self.recorder.called(frame)
         else:
             self.recorder.resumed(frame, state)
+        if code.branches.jumps or code.branches.sources:
+            frame.f_trace = self._local  # 3.13 asks for instructions only in a frame that has a trace function
+            frame.f_trace_opcodes = True
         return self._local
 
     def _is_at_limit(self, frame: types.FrameType) -> bool:
@@ -105,7 +112,9 @@ class SettraceCore(Guarded):
 
     def _event(self, frame: types.FrameType, event: str, value: Any) -> Any:
         code = self._codes[id(frame.f_code)]
-        if event == "line":
+        if event == "opcode":
+            self._instruction(frame, code)
+        elif event == "line":
             self._line(frame, code)
         elif event == "return":
             self._return(frame, code, value)
@@ -113,8 +122,29 @@ class SettraceCore(Guarded):
             self._exception(frame, code, value[1])
         return self._local
 
+    def _instruction(self, frame: types.FrameType, code: Code) -> None:
+        state = self._state(frame, code)
+        if state is not None:
+            self._settle(frame, state)
+            if frame.f_lasti in code.branches.jumps:
+                state.jump = frame.f_lasti
+            state.source = code.branches.sources.get(frame.f_lasti, state.source)
+
+    def _settle(self, frame: types.FrameType, state: State) -> None:
+        """The frame is at the instruction after a conditional jump."""
+        jumps = state.code.branches.jumps
+        if state.jump >= 0 and jumps.get(frame.f_lasti) is not jumps[state.jump]:
+            branch, state.jump = jumps[state.jump], -1
+            self.recorder.branched(frame, state, branch, jumped=frame.f_lasti != branch.falls_to)
+
     def _line(self, frame: types.FrameType, code: Code) -> None:
-        number = frame.f_lineno
+        number, offset = frame.f_lineno, frame.f_lasti
+        state = self._state(frame, code)
+        if state is not None and state.jump >= 0:
+            self._settle(frame, state)
+        head = code.branches.back.get(offset)
+        if head is not None and code.line_at.get(head) == number:  # from 3.12 on, a jump backward makes this event
+            offset = head
         line = code.lines.get(number)
         if line is not None and line.hidden and (line.hidden is True or frame.f_lasti in line.hidden):
             return
@@ -122,21 +152,23 @@ class SettraceCore(Guarded):
         if fold is not None:
             fold.steps += 1
             if fold.key != id(frame) or fold.goes_on(number):
+                if code.branches.heads:
+                    self.recorder.pass_line(frame, offset)
                 return
             self.recorder.end_fold(frame, fold.state)
-        state = self._state(frame, code)
         if state is not None:
             state.raised_at = -1
             if state.child is not None:
                 state.child = None
                 self.recorder.lost("a function ended without a word: its frame's trace function was taken away")
-            self.recorder.line(frame, state, number)
+            self.recorder.line(frame, state, number, offset)
 
     def _exception(self, frame: types.FrameType, code: Code, exception: BaseException) -> None:
         state = self._state(frame, code)
         if state is None:
             return
         state.raised_at = frame.f_lasti
+        state.jump = -1
         fold = self.recorder.fold
         if fold is None:
             self.recorder.raised(frame, state, exception, frame.f_lasti)

@@ -115,7 +115,8 @@ class NativeCore:
 
 def _tool(module: types.ModuleType) -> Tool:
     events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
-    names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "RAISE", "PY_UNWIND", "PY_THROW"]
+    names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "BRANCH", "RAISE"]
+    names += ["PY_UNWIND", "PY_THROW"]
     return Tool((), {}, {getattr(events, name): getattr(module, name.lower()) for name in names})
 
 

@@ -34,6 +34,8 @@ typedef struct {
     bool waits;
     /* Something was given since the last line event, so the last visit to the header has begun an iteration. */
     bool began;
+    /* Of the frame's counted loops: 1 more than the folded one, once it is over by itself; or 0. */
+    int ended;
 } Fold;
 
 /* The one that is going on: nothing is recorded while it lasts, unless it rests; then `going` is false. */

@@ -41,7 +41,9 @@ void memory_commit(Memory *memory)
 {
     if (memory->closed || !memory->parts)
         return;
-    memory->count += memory->parts;
+    memory->count += memory->parts - memory->more;
+    memory->written += memory->parts;
+    memory->more = 0;
     memory->used += memory->gathered;
     memory->parts = 0;
     memory->gathered = 0;
@@ -55,6 +57,7 @@ static void last(Memory *memory, const char *record, size_t size)
     memcpy(data_of(memory) + memory->used, record, size);
     memory->used += size;
     memory->count++;
+    memory->written++;
     set_count(memory);
 }
 
@@ -74,7 +77,7 @@ void memory_add(Memory *memory, const char *record, size_t size)
         return;
     if (memory->used + memory->gathered + size > memory->max_bytes - KEPT_BYTES) {
         close_for(memory, "max_bytes", (long long)memory->max_bytes);
-    } else if (memory->count + memory->parts + 1 > memory->max_events) {
+    } else if (memory->written + memory->parts + 1 > memory->max_events) {
         close_for(memory, "max_events", memory->max_events);
     } else {
         memcpy(data_of(memory) + memory->used + memory->gathered, record, size);

@@ -11,7 +11,8 @@ typedef struct {
     /* No more records can be taken. */
     bool closed;
     size_t max_bytes, used, gathered;
-    long long max_events, count, parts;
+    /* `count` leaves out records of tests and iterations, `written` has them; `more` of the `parts` are such. */
+    long long max_events, count, written, parts, more;
 } Memory;
 
 /* Takes a writable buffer. On failure an exception is set. */

@@ -136,18 +136,21 @@ static void comes_to_line(const Event *event)
 {
     if (fold.going) {
         fold.steps++; /* Taken back by a line outside. */
-        if (fold.frame != event->frame || fold_goes_on(event->number))
+        if (fold.frame != event->frame || fold_goes_on(event->number)) {
+            if (event->code->head_count)
+                recorder_pass_line(event->frame, event->code, event->offset);
             return;
+        }
         recorder_end_fold(event->frame, fold.state);
     }
     State *state = state_of(event->frame, event->code);
     if (state)
-        recorder_line(event->frame, state, event->number);
+        recorder_line(event->frame, state, event->number, event->offset);
 }
 
-static inline PyObject *line_or_jump(Code *code, int number)
+static inline PyObject *line_or_jump(Code *code, int number, int offset)
 {
-    if (only_counts()) {
+    if (only_counts() && !code->head_count) {
         bool inside = !is_in_folded_frame(code);
         if (!inside && !fold.exception && (fold.is_call || (number >= fold.first && number <= fold.last)))
             inside = fold_goes_on(number);
@@ -156,7 +159,7 @@ static inline PyObject *line_or_jump(Code *code, int number)
             return Py_None;
         }
     }
-    return handle(comes_to_line, (Event){.code = code, .number = number});
+    return handle(comes_to_line, (Event){.code = code, .offset = offset, .number = number});
 }
 
 static inline PyObject *on_line(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -172,7 +175,14 @@ static inline PyObject *on_line(PyObject *self, PyObject *const *args, Py_ssize_
         if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, current_offset()))
             return disable;
     }
-    return line_or_jump(code, number);
+    return line_or_jump(code, number, code->head_count ? current_offset() : -1);
+}
+
+static void comes_from(const Event *event)
+{
+    State *state = state_of(event->frame, event->code);
+    if (state)
+        state->source = event->number;
 }
 
 static inline PyObject *on_jump(PyObject *self, PyObject *const *args, Py_ssize_t count)
@@ -184,11 +194,40 @@ static inline PyObject *on_jump(PyObject *self, PyObject *const *args, Py_ssize_
         return result;
     int offset = number_of(args[1]), target = number_of(args[2]);
     int number = PyCode_Addr2Line(code->code, offset);
+    const Source *source = code->source_count ? source_at(code, offset) : NULL;
+    if (source)
+        handle(comes_from, (Event){.code = code, .number = source->within});
     if (target > offset || number < 0 || number != PyCode_Addr2Line(code->code, target))
-        return disable;
+        return source ? Py_None : disable;
     if (is_hidden_at(code, plan_line(code, number), offset))
         return disable;
-    return line_or_jump(code, number);
+    return line_or_jump(code, number, target);
+}
+
+static void branches(const Event *event)
+{
+    State *state = state_of(event->frame, event->code);
+    const Branch *branch = branch_at(event->code, event->offset);
+    if (state && branch)
+        recorder_branched(event->frame, state, branch, event->number != branch->falls_to);
+}
+
+static inline PyObject *on_branch(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    Code *code;
+    PyObject *result = code_of(args[0], &code);
+    (void)self, (void)count;
+    if (!code || !PyLong_Check(args[2]))
+        return result;
+    int offset = number_of(args[1]), target = number_of(args[2]);
+    const Branch *branch = branch_at(code, offset);
+    if (!branch)
+        return disable;
+    /* Of what runs unrecorded, iterations of the folded frame and of generators are counted. */
+    if (only_counts() && (branch->ways[target != branch->falls_to].does == NOTHING ||
+                          (code->kind != GENERATOR && !is_in_folded_frame(code))))
+        return Py_None;
+    return handle(branches, (Event){.code = code, .offset = offset, .number = target});
 }
 
 /* The state of a frame that is being left, unless it is inside a fold. */
@@ -297,6 +336,7 @@ CALLBACK("py_resume", on_resume, 0)
 CALLBACK("py_throw", on_throw, 1)
 CALLBACK("line", on_line, 0)
 CALLBACK("jump", on_jump, 1)
+CALLBACK("branch", on_branch, 1)
 CALLBACK("py_return", on_return, 1)
 CALLBACK("py_yield", on_yield, 1)
 CALLBACK("raise", on_raise, 1)
@@ -306,8 +346,9 @@ CALLBACK("py_unwind", on_unwind, 1)
 
 PyMethodDef monitoring_methods[] = {
     METHOD("py_start", on_start),   METHOD("py_resume", on_resume), METHOD("py_throw", on_throw),
-    METHOD("line", on_line),        METHOD("jump", on_jump),        METHOD("py_return", on_return),
-    METHOD("py_yield", on_yield),   METHOD("raise", on_raise),      METHOD("py_unwind", on_unwind),
+    METHOD("line", on_line),        METHOD("jump", on_jump),        METHOD("branch", on_branch),
+    METHOD("py_return", on_return), METHOD("py_yield", on_yield),   METHOD("raise", on_raise),
+    METHOD("py_unwind", on_unwind),
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,6 +1,7 @@
 /* Reading a plan. All structures are in one arena; the objects in them are borrowed from the plan in Python. */
 #include "plan.h"
 
+#include <limits.h>
 #include <string.h>
 
 enum { CHUNK = 1 << 14 };
@@ -303,6 +304,107 @@ static bool read_offsets(const Reader *reader, PyObject *from)
            mark_units(code, field(from, "quiet", NULL), code->marks, MARK_QUIET);
 }
 
+static bool read_way(PyObject *from, Way *way)
+{
+    int does = NOTHING;
+    PyObject *truth = from ? field(from, "truth", NULL) : NULL;
+    if (!truth || !int_field(from, "does", &does))
+        return false;
+    way->truth = truth == Py_None ? -1 : truth == Py_True;
+    way->does = (enum does)does;
+    return true;
+}
+
+/* Jumps with an EXTENDED_ARG before them are there twice, and one structure. */
+static bool read_jumps(const Reader *reader, PyObject *from)
+{
+    Code *code = reader->code;
+    PyObject *offset, *jump;
+    if (!from)
+        return false;
+    Py_ssize_t count = PyDict_GET_SIZE(from);
+    code->branches = take(reader->plan, (size_t)count, sizeof *code->branches);
+    code->branch_units = take(reader->plan, (size_t)code->unit_count, sizeof *code->branch_units);
+    if (!code->branches || !code->branch_units)
+        return false;
+    PyObject **seen = take(reader->plan, (size_t)count, sizeof *seen);
+    for (Py_ssize_t at = 0; seen && PyDict_Next(from, &at, &offset, &jump);) {
+        int place = 0;
+        while (place < code->branch_count && seen[place] != jump)
+            place++;
+        Branch *branch = &code->branches[place];
+        long unit = PyLong_AsLong(offset) / CODE_UNIT;
+        if (place == code->branch_count) {
+            seen[code->branch_count++] = jump;
+            if (!int_field(jump, "falls_to", &branch->falls_to) || !int_field(jump, "loop", &branch->loop) ||
+                !(branch->at = field(jump, "at", &PyUnicode_Type)) ||
+                !read_way(field(jump, "falls", NULL), &branch->ways[0]) ||
+                !read_way(field(jump, "jumps", NULL), &branch->ways[1]))
+                return false;
+        }
+        if (unit >= 0 && unit < code->unit_count && place < USHRT_MAX)
+            code->branch_units[unit] = (unsigned short)(place + 1);
+    }
+    return seen && !PyErr_Occurred();
+}
+
+static bool read_counted(const Reader *reader, PyObject *loops, PyObject *targets)
+{
+    Code *code = reader->code;
+    if (!loops || !targets)
+        return false;
+    Py_ssize_t count = PyTuple_GET_SIZE(loops);
+    if (!(code->counted = take(reader->plan, (size_t)count, sizeof *code->counted)))
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *from = PyTuple_GET_ITEM(loops, i);
+        CountedLoop *loop = &code->counted[i];
+        if (!int_field(from, "line", &loop->line) || !int_field(from, "header_last", &loop->header_last) ||
+            !int_field(from, "inner", &loop->inner) ||
+            !read_names(reader, PyTuple_GET_ITEM(targets, i), &loop->targets))
+            return false;
+    }
+    code->counted_count = (int)count;
+    return true;
+}
+
+static bool read_head_loops(const Reader *reader, PyObject *from)
+{
+    Code *code = reader->code;
+    PyObject *offset, *loops;
+    if (!from || !(code->heads = take(reader->plan, (size_t)PyDict_GET_SIZE(from), sizeof *code->heads)))
+        return false;
+    for (Py_ssize_t at = 0; PyDict_Next(from, &at, &offset, &loops);) {
+        Head *head = &code->heads[code->head_count++];
+        head->offset = (int)PyLong_AsLong(offset);
+        head->count = (int)PyTuple_GET_SIZE(loops);
+        if (!(head->loops = take(reader->plan, (size_t)head->count, sizeof *head->loops)))
+            return false;
+        for (int i = 0; i < head->count; i++)
+            head->loops[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(loops, i));
+    }
+    return !PyErr_Occurred();
+}
+
+static bool read_sources(const Reader *reader, PyObject *from)
+{
+    Code *code = reader->code;
+    PyObject *offset, *within;
+    if (!from || !(code->sources = take(reader->plan, (size_t)PyDict_GET_SIZE(from), sizeof *code->sources)))
+        return false;
+    for (Py_ssize_t at = 0; PyDict_Next(from, &at, &offset, &within);)
+        code->sources[code->source_count++] = (Source){(int)PyLong_AsLong(offset), (int)PyLong_AsLong(within)};
+    return !PyErr_Occurred();
+}
+
+static bool read_branches(const Reader *reader, PyObject *from, PyObject *targets)
+{
+    return from && read_jumps(reader, field(from, "jumps", &PyDict_Type)) &&
+           read_counted(reader, field(from, "loops", &PyTuple_Type), targets) &&
+           read_head_loops(reader, field(from, "heads", &PyDict_Type)) &&
+           read_sources(reader, field(from, "sources", &PyDict_Type));
+}
+
 static bool read_head(const Reader *reader, PyObject *from)
 {
     Code *code = reader->code;
@@ -323,7 +425,8 @@ static bool read_code(const Reader *reader, PyObject *from)
            read_parameters(reader, field(from, "parameters", &PyTuple_Type)) &&
            read_names(reader, field(from, "shared", &PyTuple_Type), &code->shared) &&
            read_lines(reader, field(from, "lines", &PyDict_Type)) &&
-           read_line(reader, field(from, "blank", NULL), &code->blank);
+           read_line(reader, field(from, "blank", NULL), &code->blank) &&
+           read_branches(reader, field(from, "branches", NULL), field(from, "targets", &PyTuple_Type));
 }
 
 static bool make_table(Plan *plan)

@@ -13,6 +13,8 @@ enum leaving { NOT_AN_EXIT, RETURNS, YIELDS };
 enum item_step { CONSTANT, VALUE_OF, ANY };
 enum { CODE_UNIT = 2 };
 enum mark { MARK_START = 1, MARK_QUIET = 2 };
+/* What a way of a branch says of its loop (branches.py). */
+enum does { NOTHING, TAKES, BEGINS, ENDS };
 
 typedef struct {
     PyObject *name;
@@ -68,6 +70,39 @@ typedef struct {
     unsigned char *hidden_units;
 } Line;
 
+typedef struct {
+    /* Of the operand: 1 or 0, or -1 if nothing is said. */
+    int truth;
+    enum does does;
+} Way;
+
+/* A conditional jump (branches.py). */
+typedef struct {
+    int falls_to;
+    /* The operand's range, as in JSON. */
+    PyObject *at;
+    int loop;
+    /* When it falls through, and when it jumps. */
+    Way ways[2];
+} Branch;
+
+/* A loop whose iterations are counted. */
+typedef struct {
+    int line, header_last, inner;
+    Names targets;
+} CountedLoop;
+
+/* An instruction where loops without a test begin an iteration: the place of the first, in `Code.headed`. */
+typedef struct {
+    int offset, count;
+    int *loops;
+} Head;
+
+/* A jump after which some of a head's loops go on within their iteration. */
+typedef struct {
+    int offset, within;
+} Source;
+
 typedef struct Code {
     PyCodeObject *code;
     enum code_kind kind;
@@ -87,6 +122,13 @@ typedef struct Code {
     unsigned char *exits, *marks;
     /* `hides`: some of its lines are hidden. */
     bool folds, hides, is_body;
+    /* By code unit: 1 more than the place in `branches`, or 0. */
+    unsigned short *branch_units;
+    int branch_count, counted_count, head_count, source_count;
+    Branch *branches;
+    CountedLoop *counted;
+    Head *heads;
+    Source *sources;
     /* How often it was recorded before soft_events. */
     int recorded;
 } Code;
@@ -127,6 +169,31 @@ static inline bool is_hidden_at(const Code *code, const Line *line, int offset)
 {
     int unit = offset / CODE_UNIT;
     return line->hidden || (line->hidden_units && unit >= 0 && unit < code->unit_count && line->hidden_units[unit]);
+}
+
+/* The conditional jump at an offset, or NULL. */
+static inline const Branch *branch_at(const Code *code, int offset)
+{
+    int unit = offset / CODE_UNIT;
+    if (!code->branch_count || unit < 0 || unit >= code->unit_count || !code->branch_units[unit])
+        return NULL;
+    return &code->branches[code->branch_units[unit] - 1];
+}
+
+static inline const Head *head_at(const Code *code, int offset)
+{
+    for (int i = 0; i < code->head_count; i++)
+        if (code->heads[i].offset == offset)
+            return &code->heads[i];
+    return NULL;
+}
+
+static inline const Source *source_at(const Code *code, int offset)
+{
+    for (int i = 0; i < code->source_count; i++)
+        if (code->sources[i].offset == offset)
+            return &code->sources[i];
+    return NULL;
 }
 
 static inline enum leaving exit_at(const Code *code, int offset)

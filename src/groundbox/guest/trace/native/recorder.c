@@ -298,15 +298,174 @@ static bool fold_loop(State *state, const PyFrameObject *frame, int number, cons
     return true;
 }
 
-void recorder_line(PyFrameObject *frame, State *state, int number)
+/* A record of a test or an iteration: it does not count towards soft_events. */
+static void end_more(size_t start)
+{
+    core.memory.more++;
+    record_end(start);
+}
+
+static size_t begin_of_loop(const State *state, const char *kind, int loop, const char *count)
+{
+    size_t start = record_begin();
+    text_literal(&core.text, "{\"k\":\"");
+    text_bytes(&core.text, kind, strlen(kind));
+    text_literal(&core.text, "\",\"f\":");
+    text_int(&core.text, state->f);
+    text_literal(&core.text, ",\"n\":");
+    text_int(&core.text, state->code->counted[loop].line);
+    text_literal(&core.text, ",\"");
+    text_bytes(&core.text, count, strlen(count));
+    text_literal(&core.text, "\":");
+    text_int(&core.text, state->counts[loop]);
+    return start;
+}
+
+static void tell_ended(const State *state, int loop)
+{
+    size_t start = begin_of_loop(state, "ended", loop, "iterations");
+    text_char(&core.text, '}');
+    end_more(start);
+}
+
+static void tell_iteration(const State *state, int loop)
+{
+    size_t start = begin_of_loop(state, "iteration", loop, "number");
+    text_char(&core.text, '}');
+    end_more(start);
+}
+
+/* The iteration that begins after its item was assigned. */
+static void tell_item(State *state, PyFrameObject *frame)
+{
+    int loop = state->begins, known = 0;
+    const CountedLoop *counted = &state->code->counted[loop];
+    PyObject *values[MOST_ARGS];
+    int count = counted->targets.count;
+    state->begins = -1;
+    for (int i = 0; i < count && count <= MOST_ARGS; i++)
+        if ((values[known] = Py_XNewRef(value_of(&counted->targets.of[i], state->code, frame))))
+            known++;
+    size_t start = begin_of_loop(state, "iteration", loop, "number");
+    if (count && known == count) {
+        text_literal(&core.text, ",\"items\":[");
+        write_values(values, known, 0);
+        text_char(&core.text, ']');
+    }
+    text_char(&core.text, '}');
+    end_more(start);
+    for (int i = 0; i < known; i++)
+        Py_DECREF(values[i]);
+}
+
+/* Whether a line is still part of the header whose item is being assigned. */
+static bool is_in_header(const State *state, int number)
+{
+    const CountedLoop *loop = &state->code->counted[state->begins];
+    return loop->line < loop->header_last && loop->line <= number && number <= loop->header_last;
+}
+
+/* Counts an iteration that begins; the loops inside it begin anew. */
+static void count_iteration(State *state, int loop, enum does does)
+{
+    state->begins = does == TAKES ? loop : -1;
+    if (does == ENDS)
+        return;
+    state->counts[loop]++;
+    for (int inner = 1; inner <= state->code->counted[loop].inner; inner++)
+        state->counts[loop + inner] = 0;
+}
+
+void recorder_branched(PyFrameObject *frame, State *state, const Branch *branch, bool jumped)
+{
+    Way way = branch->ways[jumped];
+    if (fold.going) {
+        if (way.does == NOTHING)
+            return;
+        count_iteration(state, branch->loop, way.does);
+        state->begins = -1;
+        if (fold.frame == frame && state->code->counted[branch->loop].line == fold.header)
+            fold.ended = way.does == ENDS ? branch->loop + 1 : 0;
+        return;
+    }
+    if (fold.rests)
+        leave_fold(frame);
+    begin();
+    if (way.does != NOTHING && state->begins >= 0)
+        tell_item(state, frame);
+    if (way.truth >= 0) {
+        size_t start = record_begin();
+        text_literal(&core.text, "{\"k\":\"test\",\"f\":");
+        text_int(&core.text, state->f);
+        text_literal(&core.text, ",\"at\":[");
+        text_bytes(&core.text, PyUnicode_DATA(branch->at), (size_t)PyUnicode_GET_LENGTH(branch->at));
+        if (way.truth)
+            text_literal(&core.text, "],\"v\":true}");
+        else
+            text_literal(&core.text, "],\"v\":false}");
+        end_more(start);
+    }
+    if (way.does != NOTHING) {
+        count_iteration(state, branch->loop, way.does);
+        if (way.does == ENDS)
+            tell_ended(state, branch->loop);
+        else if (way.does == BEGINS)
+            tell_iteration(state, branch->loop);
+    }
+    commit();
+}
+
+/* The loops without a test of which an iteration begins at an offset, from which on in `*first`; or NULL. */
+static const Head *headed(State *state, int offset, int *first)
+{
+    const Head *head = head_at(state->code, offset);
+    *first = state->source;
+    state->source = 0;
+    return head && *first < head->count ? head : NULL;
+}
+
+void recorder_pass_line(const PyFrameObject *frame, const Code *code, int offset)
+{
+    State *state = state_of(frame, code);
+    int first;
+    const Head *head = state ? headed(state, offset, &first) : NULL;
+    for (int i = head ? first : 0; head && i < head->count; i++)
+        count_iteration(state, head->loops[i], BEGINS);
+}
+
+static void tell_head(State *state, int loop)
+{
+    count_iteration(state, loop, BEGINS);
+    tell_iteration(state, loop);
+}
+
+void recorder_line(PyFrameObject *frame, State *state, int number, int offset)
 {
     const Line *line = plan_line(state->code, number);
+    int own = -1;
     if (fold.rests)
         leave_fold(frame);
     begin();
     look(state, frame, &state->line->names);
-    if (line->loops && fold_loop(state, frame, number, line))
+    if (state->begins >= 0 && !is_in_header(state, number))
+        tell_item(state, frame);
+    if (state->code->head_count) {
+        int first;
+        const Head *head = headed(state, offset, &first);
+        for (int i = head ? first : 0; head && i < head->count; i++) {
+            if (i == head->count - 1 && state->code->counted[head->loops[i]].line == number)
+                own = head->loops[i];
+            else
+                tell_head(state, head->loops[i]);
+        }
+    }
+    if (line->loops && fold_loop(state, frame, number, line)) {
+        if (own >= 0)
+            count_iteration(state, own, BEGINS);
         return;
+    }
+    if (own >= 0)
+        tell_head(state, own);
     state->line = line;
     state->n = number;
     objects_cut(&state->back, 0);
@@ -353,6 +512,7 @@ void recorder_raised(PyFrameObject *frame, State *state, PyObject *exception, in
 {
     if (is_quiet(state->code, exception, offset))
         return;
+    state->begins = -1;
     if (fold.rests)
         leave_fold(frame);
     begin();
@@ -404,7 +564,7 @@ void recorder_unwound(PyFrameObject *frame, State *state)
 
 void recorder_end_fold(PyFrameObject *frame, State *state)
 {
-    int at = fold.at;
+    int at = fold.at, ended = fold.ended;
     bool waits = fold.waits, is_call = fold.is_call;
     PyObject *exception = Py_XNewRef(fold.exception);
     tell_end_of_fold(state);
@@ -414,6 +574,8 @@ void recorder_end_fold(PyFrameObject *frame, State *state)
     look_outside(frame, false);
     state->line = waits ? plan_line(state->code, at) : &state->code->blank;
     state->n = at;
+    if (ended)
+        tell_ended(state, ended - 1);
     if (exception)
         tell_raise(state, exception);
     Py_XDECREF(exception);

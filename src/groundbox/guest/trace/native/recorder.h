@@ -11,7 +11,12 @@ void recorder_close(void);
 
 void recorder_called(PyFrameObject *frame, Code *code);
 void recorder_resumed(PyFrameObject *frame, State *state);
-void recorder_line(PyFrameObject *frame, State *state, int number);
+/* `offset` is that of the line's first instruction. */
+void recorder_line(PyFrameObject *frame, State *state, int number, int offset);
+/* A conditional jump went one way. */
+void recorder_branched(PyFrameObject *frame, State *state, const Branch *branch, bool jumped);
+/* A line event of a frame while a fold lasts, at an offset. */
+void recorder_pass_line(const PyFrameObject *frame, const Code *code, int offset);
 void recorder_raised(PyFrameObject *frame, State *state, PyObject *exception, int offset);
 void recorder_returned(PyFrameObject *frame, State *state, PyObject *value);
 void recorder_yielded(PyFrameObject *frame, State *state, PyObject *value);

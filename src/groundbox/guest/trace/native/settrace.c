@@ -14,10 +14,21 @@
 
 static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject *argument);
 
+/* How many frames have a conditional jump as their last instruction: one, or more if a jump calls `__bool__`. */
+static int waiting;
+
+static void set_jump(State *state, const Branch *jump)
+{
+    waiting += (jump != NULL) - (state->jump != NULL);
+    state->jump = jump;
+}
+
 static void on_call(PyFrameObject *frame, Code *code)
 {
     bool starts = code->kind != GENERATOR || has_mark(code, PyFrame_GetLasti(frame), MARK_START);
     State *state = starts ? NULL : state_of(frame, code);
+    if ((code->branch_count || code->source_count) && (!fold.going || state))
+        frame->f_trace_opcodes = 1;
     if (fold.going)
         fold.calls += starts;
     else if (!state)
@@ -26,23 +37,54 @@ static void on_call(PyFrameObject *frame, Code *code)
         recorder_resumed(frame, state);
 }
 
-static void on_line(PyFrameObject *frame, Code *code)
+/* The frame is at the instruction after a conditional jump. */
+static void settle(PyFrameObject *frame, State *state, int offset)
 {
-    int number = PyFrame_GetLineNumber(frame);
-    const Line *line = plan_line(code, number);
-    if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, PyFrame_GetLasti(frame)))
+    const Branch *branch = state->jump;
+    if (branch_at(state->code, offset) == branch)
         return;
-    if (fold.going) {
-        fold.steps++;
-        if (fold.frame != frame || fold_goes_on(number))
-            return;
-        recorder_end_fold(frame, fold.state);
-    }
+    set_jump(state, NULL);
+    recorder_branched(frame, state, branch, offset != branch->falls_to);
+}
+
+static void on_instruction(PyFrameObject *frame, Code *code)
+{
     State *state = state_of(frame, code);
     if (!state)
         return;
+    int offset = PyFrame_GetLasti(frame);
+    const Branch *branch = branch_at(code, offset);
+    if (state->jump)
+        settle(frame, state, offset);
+    if (branch)
+        set_jump(state, branch);
+    const Source *source = code->source_count ? source_at(code, offset) : NULL;
+    if (source)
+        state->source = source->within;
+}
+
+static void on_line(PyFrameObject *frame, Code *code)
+{
+    int number = PyFrame_GetLineNumber(frame), offset = PyFrame_GetLasti(frame);
+    State *state = state_of(frame, code);
+    if (state && state->jump)
+        settle(frame, state, offset);
+    const Line *line = plan_line(code, number);
+    if ((line->hidden || line->hidden_units) && is_hidden_at(code, line, offset))
+        return;
+    if (fold.going) {
+        fold.steps++;
+        if (fold.frame != frame || fold_goes_on(number)) {
+            if (code->head_count)
+                recorder_pass_line(frame, code, offset);
+            return;
+        }
+        recorder_end_fold(frame, fold.state);
+    }
+    if (!state)
+        return;
     state->raised_at = -1;
-    recorder_line(frame, state, number);
+    recorder_line(frame, state, number, offset);
 }
 
 static void on_exception(PyFrameObject *frame, Code *code, PyObject *argument)
@@ -55,6 +97,7 @@ static void on_exception(PyFrameObject *frame, Code *code, PyObject *argument)
     if (!PyExceptionInstance_Check(exception))
         return;
     state->raised_at = offset;
+    set_jump(state, NULL);
     if (!fold.going)
         recorder_raised(frame, state, exception, offset);
     else if (fold.frame == frame)
@@ -89,6 +132,13 @@ static void on_return(PyFrameObject *frame, Code *code, PyObject *value)
         recorder_returned(frame, state, value ? value : Py_None);
 }
 
+/* Whether nothing is to be done at an instruction: it is no conditional jump, and no frame waits to see where one went. */
+static bool is_plain(PyFrameObject *frame, Code *code)
+{
+    int offset = PyFrame_GetLasti(frame);
+    return waiting <= 0 && !branch_at(code, offset) && !(code->source_count && source_at(code, offset));
+}
+
 /* Whether the event is of a frame inside a fold, and only counted: this calls nothing, and leaves an exception be. */
 static bool counted(PyFrameObject *frame, Code *code, int event)
 {
@@ -108,6 +158,8 @@ static void dispatch(PyFrameObject *frame, Code *code, int event, PyObject *argu
 {
     if (event == PyTrace_LINE)
         on_line(frame, code);
+    else if (event == PyTrace_OPCODE)
+        on_instruction(frame, code);
     else if (event == PyTrace_CALL)
         on_call(frame, code);
     else if (event == PyTrace_RETURN)
@@ -131,7 +183,7 @@ static int on_event(PyObject *nothing, PyFrameObject *frame, int event, PyObject
             frame->f_trace_lines = 0;
         return 0;
     }
-    if (counted(frame, code, event) || !tracer_enter())
+    if ((event == PyTrace_OPCODE && is_plain(frame, code)) || counted(frame, code, event) || !tracer_enter())
         return 0;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -155,7 +207,11 @@ void tracer_adopt(PyFrameObject *frame)
     on_event(NULL, frame, PyTrace_CALL, Py_None);
 }
 
-void events_begin(void) { PyEval_SetTrace(on_event, NULL); }
+void events_begin(void)
+{
+    waiting = 0;
+    PyEval_SetTrace(on_event, NULL);
+}
 
 bool events_are_ours(void) { return is_traced_by(on_event); }
 

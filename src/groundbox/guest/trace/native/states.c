@@ -74,6 +74,7 @@ static void release(State *state)
         objects_cut(&state->back, 0);
         PyMem_RawFree(state->back.items);
         PyMem_RawFree(state->visits);
+        PyMem_RawFree(state->counts);
         PyMem_RawFree(state);
         state = parent;
     }
@@ -135,9 +136,11 @@ State *state_add(const PyFrameObject *frame, Code *code)
         grow();
     State *state = PyMem_RawCalloc(1, sizeof *state + (size_t)code->place_count * sizeof *state->told);
     int *visits = code->loop_count ? PyMem_RawCalloc((size_t)code->loop_count, sizeof *visits) : NULL;
-    if (!state || (code->loop_count && !visits)) {
+    int *counts = code->counted_count ? PyMem_RawCalloc((size_t)code->counted_count, sizeof *counts) : NULL;
+    if (!state || (code->loop_count && !visits) || (code->counted_count && !counts)) {
         PyMem_RawFree(state);
         PyMem_RawFree(visits);
+        PyMem_RawFree(counts);
         core_fail("there is no memory");
         return NULL;
     }
@@ -149,6 +152,8 @@ State *state_add(const PyFrameObject *frame, Code *code)
     state->n = code->code->co_firstlineno;
     state->raised_at = -1;
     state->visits = visits;
+    state->counts = counts;
+    state->begins = -1;
     state->next = *bucket;
     *bucket = state;
     states.count++;

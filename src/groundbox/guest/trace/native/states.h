@@ -48,6 +48,14 @@ typedef struct State {
     int resumes;
     /* By loop of the code object: how often its header was come to. */
     int *visits;
+    /* By counted loop: iterations that have begun since it was entered last. */
+    int *counts;
+    /* The loop that has taken an item, while no line after its header was come to; or -1. */
+    int begins;
+    /* Of the loops that share the head that it jumps to: how many go on within their iteration. */
+    int source;
+    /* On 3.11: the conditional jump that was the last one, or NULL. */
+    const Branch *jump;
     /* How many folds had ended when all its names were last known. */
     int folds;
     Told told[];

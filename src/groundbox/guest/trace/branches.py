@@ -1,0 +1,541 @@
+"""Where a program tests a condition and begins an iteration: conditional jumps, and what each way that they go says.
+
+`read_tests` finds in the syntax tree the *operands* that are tested: the parts between `and`, `or` and `not` of the
+condition of an `if`, `while`, `assert`, conditional expression, `case` guard or generator expression's `if`; the
+operands of an `and` or `or` whose value is used, but the last; and the types of `except` clauses. `branches_of` finds
+for each conditional jump of a code object which operand it tests, by columns.
+
+**Which operand.** From 3.12 on, the jump of a condition has the operand's columns. On 3.11 it has those of the
+statement, and the jump of an `and` or `or` whose value is used has those of the whole on every version: there the
+instruction before the jump, which made the value, has the operand's columns. That instruction is not the only one that
+may have come before if the operand is an `and`, `or` or conditional expression of its own, whose ways meet in front of
+the jump: then the operand is the one of the outer `and` or `or` that the instruction is in. Of a chained comparison,
+all jumps but the last can only say that it is false. `not a in b` and `a not in b` are one instruction: whether it was
+turned round is seen by its argument.
+
+**Iterations.** A `for` begins one when FOR_ITER goes on to the next instruction; a `while`, when an operand decides
+that its condition holds: which operand and outcome decide is known beforehand. A `while` whose condition is constant
+has no jump at its head: an iteration begins at each line event of the head, the instruction that its jumps backward go
+to. If an inner loop begins there, too, the jump says whose iteration it is (`Branches.sources`).
+
+A loop can be entered once in an iteration of the loop around it, so an iteration sets the counts of inner loops to 0.
+
+Left out: jumps that go to the next instruction either way; comprehensions, `match` patterns, `async for`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import opcode
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .own import protect
+from .tree import walk
+
+protect(globals())
+
+MOST_TARGETS = 32
+"""Of an item that is assigned to more names, none is told."""
+NOTHING, TAKES, BEGINS, ENDS = range(4)
+"""What a way says of its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
+iteration begins; the loop is over."""
+
+Range = tuple[int, int, int, int]
+"""First line, first column, last line, column behind the last; columns in bytes of UTF-8, from 0."""
+
+_entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
+_UNITS = [
+    1 + (_entries.get(name, 0) if isinstance(_entries, dict) else _entries[op] if op < len(_entries) else 0)
+    for op, name in enumerate(dis.opname)
+]
+"""By opcode: code units that an instruction has, with its caches."""
+_CONDITIONAL = [
+    ("JUMP_IF_" in name or "JUMP_FORWARD_IF_" in name or "JUMP_BACKWARD_IF_" in name) and "INSTRUMENTED" not in name
+    for name in dis.opname
+]
+_JUMPS = frozenset(dis.hasjrel)
+_BACKWARD = ["BACKWARD" in name for name in dis.opname]
+_BETWEEN = [name in ("TO_BOOL", "COPY", "EXTENDED_ARG") for name in dis.opname]
+_EXTENDED_ARG, _FOR_ITER = dis.opmap["EXTENDED_ARG"], dis.opmap["FOR_ITER"]
+_MERGED = frozenset(op for op, name in enumerate(dis.opname) if name in ("STORE_FAST_LOAD_FAST", "LOAD_FAST_LOAD_FAST"))
+"""Loads that were made one with the instruction before them, and have its columns (3.13). No jump ends at the load, so
+that it is of the first operand."""
+_TELLS_OPERAND = sys.version_info >= (3, 12)
+"""The columns of a jump that tests a condition are those of the operand."""
+_NEGATED = (ast.NotIn, ast.IsNot)
+_COMPOUND = (ast.BoolOp, ast.IfExp)
+
+
+class Way(NamedTuple):
+    """What it says that a jump went one way."""
+
+    truth: bool | None
+    """Of the operand; None if nothing is said."""
+    does: int
+    """To the branch's loop: NOTHING, TAKES, BEGINS or ENDS."""
+
+
+class Branch(NamedTuple):
+    """One conditional jump."""
+
+    falls_to: int
+    """The offset behind it: where it goes when it does not jump."""
+    at: str
+    """The operand's range, as in JSON; empty for FOR_ITER."""
+    loop: int
+    """Which of the code's loops it is about, or -1."""
+    falls: Way
+    jumps: Way
+
+
+class CountedLoop(NamedTuple):
+    """A loop whose iterations are counted."""
+
+    line: int
+    header_last: int
+    """The last line of its header."""
+    inner: int
+    """How many loops are inside it, in the same code: those that follow it."""
+    targets: tuple[str, ...]
+    """The names that an item is assigned to, if it is to nothing else."""
+
+
+class Branches(NamedTuple):
+    """All of one code object."""
+
+    jumps: dict[int, Branch]
+    """By the offset of the instruction."""
+    loops: tuple[CountedLoop, ...]
+    """Outer loops before inner ones."""
+    heads: dict[int, tuple[int, ...]]
+    """By offset: the loops without a test of which an iteration begins there, the outer one first."""
+    back: dict[int, int]
+    """By offset of a jump backward to a head: that head."""
+    sources: dict[int, int]
+    """Of these, those after which some of the head's loops go on within their iteration: how many."""
+
+
+NONE = Branches({}, (), {}, {}, {})
+
+
+_Scope = tuple[str, int]
+"""Name and first line of a code object; of the module, the line 1."""
+
+
+class _Operand(NamedTuple):
+    node: ast.expr
+    is_handler: bool
+    loop: int
+    """The `while` whose condition it is part of, or -1."""
+    if_true: bool | None
+    if_false: bool | None
+    """What that condition is then, if that is decided."""
+    around: int
+    """The innermost loop that it is in the body or header of, or -1."""
+    used: bool
+    """Of an `and` or `or` whose value is used."""
+
+
+class _LoopNode:
+    def __init__(self, node: ast.For | ast.While, number: int, around: int, scope: _Scope) -> None:
+        self.node = node
+        self.scope = scope
+        self.number = number
+        self.last = number
+        """Number of the last loop inside it."""
+        self.around = around
+        header: ast.expr = node.test if isinstance(node, ast.While) else node.iter
+        self.header_last = max(header.end_lineno or 0, node.lineno)
+        self.tested = isinstance(node, ast.For)
+        """It has a jump of its own, and not a constant condition."""
+
+
+class Tests:
+    """The operands and loops of a whole source."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.operands: dict[Range, _Operand] = {}
+        self.values: dict[Range, list[Range]] = {}
+        """Of each `and` and `or` whose value is used: its operands but the last."""
+        self.aliases: dict[Range, Range] = {}
+        """Columns that an operand's value may have instead: of the name in `:=`, of the whole `except` clause."""
+        self.loops: list[_LoopNode] = []
+        self.iterables: dict[Range, int] = {}
+        self.back: dict[Range, int] = {}
+        """What a jump backward may stand for, to the loop that goes on: the condition, the statement, a `continue`."""
+        self.continues: set[Range] = set()
+        self._tested: set[int] = set()
+        self._scope: _Scope = ("<module>", 1)
+        todo: list[tuple[ast.AST, int, _Scope]] = [(tree, -1, self._scope)]
+        while todo:
+            node, loop, self._scope = todo.pop()
+            inside = self._read(node, loop)
+            scope = _scope_of(node) or self._scope
+            todo += [(part, around, scope) for part, around in reversed(inside)]
+        for each in reversed(self.loops):
+            if each.around >= 0:
+                around = self.loops[each.around]
+                around.last = max(around.last, each.last)
+        if sys.version_info < (3, 12):
+            self._leave_out_formatted(tree)
+
+    def _read(self, node: ast.AST, loop: int) -> list[tuple[ast.AST, int]]:
+        """Take note of one node; gives those in it, each with the innermost loop around it."""
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            return [(part, -1) for part in _parts(node)]
+        if isinstance(node, (ast.For, ast.While)):
+            return self._loop(node, loop)
+        if isinstance(node, (ast.If, ast.Assert, ast.IfExp)):
+            if id(node) not in self._tested:
+                self._test(node.test, loop, -1)
+        elif isinstance(node, ast.GeneratorExp):
+            for generator in node.generators:
+                for test in generator.ifs:
+                    self._test(test, -1, -1)
+        elif isinstance(node, ast.match_case):
+            if node.guard is not None:
+                self._test(node.guard, loop, -1)
+        elif isinstance(node, ast.ExceptHandler):
+            if node.type is not None:
+                self.operands[_range(node.type)] = _Operand(node.type, True, -1, None, None, loop, False)
+                self.aliases[_range(node)] = _range(node.type)
+        elif isinstance(node, ast.BoolOp):
+            if id(node) not in self._tested:
+                self._used(node, loop)
+        elif isinstance(node, ast.Continue) and loop >= 0:
+            self.back[_range(node)] = loop
+            self.continues.add(_range(node))
+        return [(part, loop) for part in _parts(node)]
+
+    def _loop(self, node: ast.For | ast.While, around: int) -> list[tuple[ast.AST, int]]:
+        number = len(self.loops)
+        found = _LoopNode(node, number, around, self._scope)
+        self.loops.append(found)
+        inside: list[tuple[ast.AST, int]] = []
+        if isinstance(node, ast.For):
+            self.iterables[_range(node.iter)] = self.iterables[_range(node)] = number
+            inside = [(node.target, around), (node.iter, around)]
+        else:
+            found.tested = self._test(node.test, around, number)
+            self.back[_range(node.test)] = self.back[_range(node)] = number
+            inside = [(node.test, around)]
+        return [*inside, *((part, number) for part in node.body), *((part, around) for part in node.orelse)]
+
+    def _test(self, test: ast.expr, around: int, loop: int) -> bool:
+        """Take note of the operands of a condition; gives whether there are any."""
+        todo: list[tuple[ast.expr, Any, Any]] = [(test, True, False)]
+        some = False
+        while todo:
+            node, true, false = todo.pop()
+            if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                todo.append((node.operand, false, true))
+            elif isinstance(node, ast.BoolOp):
+                self._tested.add(id(node))
+                is_and = isinstance(node.op, ast.And)
+                then = true if is_and else false
+                for value in reversed(node.values):
+                    part = (value, then, false) if is_and else (value, true, then)
+                    todo.append(part)
+                    then = part
+            elif isinstance(node, ast.IfExp):
+                self._tested.add(id(node))
+                parts = (node.body, true, false), (node.orelse, true, false)
+                todo += [(node.test, *parts), *parts]
+            elif not isinstance(node, ast.Constant):
+                some = True
+                self._operand(node, _Operand(node, False, loop, _decided(true), _decided(false), around, False))
+        return some
+
+    def _operand(self, node: ast.expr, operand: _Operand) -> None:
+        self.operands[_range(node)] = operand
+        if isinstance(node, ast.NamedExpr):
+            self.aliases[_range(node.target)] = _range(node)
+
+    def _used(self, node: ast.BoolOp, around: int) -> None:
+        ranges = self.values[_range(node)] = []
+        for value in node.values[:-1]:
+            plain = value
+            if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not) and _is_turned(value.operand):
+                plain = value.operand
+            ranges.append(_range(plain))
+            self._operand(plain, _Operand(plain, False, -1, None, None, around, True))
+
+    def _leave_out_formatted(self, tree: ast.Module) -> None:
+        """Columns inside f-strings are not to be relied on before 3.12."""
+        for node in walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                for part in walk(node):
+                    if isinstance(part, ast.expr):
+                        self.operands.pop(_range(part), None)
+
+
+def read_tests(tree: ast.Module) -> Tests:
+    """Read what is tested in a whole source."""
+    return Tests(tree)
+
+
+def branches_of(code: types.CodeType, tests: Tests, hidden: frozenset[int]) -> Branches:
+    """The conditional jumps of one code object.
+
+    Args:
+        hidden: Offsets that belong to inlined comprehensions.
+    """
+    content = code.co_code
+    if not (tests.operands or tests.loops) or not any(op in _JUMPS for op in content[::2]):
+        return NONE
+    return _Reader(code, tests, hidden).read()
+
+
+class _Instruction(NamedTuple):
+    offset: int
+    op: int
+    arg: int
+    position: Range | None
+
+    @property
+    def after(self) -> int:
+        return self.offset + 2 * _UNITS[self.op]
+
+    @property
+    def target(self) -> int:
+        return self.after - 2 * self.arg if _BACKWARD[self.op] else self.after + 2 * self.arg
+
+
+class _Reader:
+    def __init__(self, code: types.CodeType, tests: Tests, hidden: frozenset[int]) -> None:
+        self._tests = tests
+        self._hidden = hidden
+        self._scope = code.co_name, 1 if code.co_name == "<module>" else code.co_firstlineno
+        self._instructions = list(_instructions(code))
+        self._targets = {each.target for each in self._instructions if each.op in _JUMPS}
+        self._loops: dict[int, int] = {}
+        """Which loops the code has: by number in the source, the number here."""
+
+    def read(self) -> Branches:
+        found: dict[int, tuple[_Instruction, Range | None, Way, Way, int]] = {}
+        for place, each in enumerate(self._instructions):
+            if each.offset in self._hidden or each.target == each.after:
+                continue
+            if each.op == _FOR_ITER:
+                number = self._tests.iterables.get(each.position or (0, 0, 0, 0), -1)
+                if number >= 0:
+                    takes = BEGINS if self._is_inline(number) else TAKES
+                    found[each.offset] = each, None, Way(None, takes), Way(None, ENDS), number
+            elif _CONDITIONAL[each.op]:
+                told = self._tested(place)
+                if told is not None:
+                    found[each.offset] = each, *told
+        heads, back, sources = self._heads()
+        used = {number for *_, number in found.values() if number >= 0}
+        used.update(number for numbers in heads.values() for number in numbers)
+        order = {number: place for place, number in enumerate(sorted(used))}
+        jumps = {
+            offset: Branch(each.after, _text(at), order.get(number, -1), falls, goes)
+            for offset, (each, at, falls, goes, number) in found.items()
+        }
+        self._extend(jumps)
+        return Branches(
+            jumps,
+            tuple(self._counted(number, order) for number in order),
+            {offset: tuple(order[number] for number in numbers) for offset, numbers in heads.items()},
+            back,
+            sources,
+        )
+
+    def _extend(self, jumps: dict[int, Branch]) -> None:
+        """A jump begins at the EXTENDED_ARGs before it, for those who see single instructions."""
+        for place in range(len(self._instructions) - 1, 0, -1):
+            each, before = self._instructions[place], self._instructions[place - 1]
+            if each.offset in jumps and before.op == _EXTENDED_ARG:
+                jumps[before.offset] = jumps[each.offset]
+
+    def _is_inline(self, number: int) -> bool:
+        loop = self._tests.loops[number]
+        return loop.node.body[0].lineno <= loop.header_last
+
+    def _counted(self, number: int, order: dict[int, int]) -> CountedLoop:
+        loop = self._tests.loops[number]
+        inner = sum(number < other <= loop.last for other in order)
+        targets = _target_names(loop.node.target) if isinstance(loop.node, ast.For) else ()
+        return CountedLoop(loop.node.lineno, loop.header_last, inner, targets)
+
+    def _tested(self, place: int) -> tuple[Range, Way, Way, int] | None:
+        """The operand that a conditional jump tests, what its ways say, and the loop that they say it of."""
+        jump = self._instructions[place]
+        name = dis.opname[jump.op]
+        made = place - 1
+        while made >= 0 and _BETWEEN[self._instructions[made].op]:
+            made -= 1
+        if made < 0 or jump.position is None:
+            return None
+        value = self._instructions[made]
+        at = self._operand_at(jump, value)
+        operand = self._tests.operands.get(at) if at is not None else None
+        if operand is None or at is None:
+            return None
+        node, last = operand.node, True
+        if name.endswith("NONE"):
+            truth = name.endswith("NOT_NONE")
+            if not operand.is_handler:
+                if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+                    return None
+                truth = truth == isinstance(node.ops[0], ast.IsNot)
+        else:
+            truth = "TRUE" in name
+            if isinstance(node, ast.Compare) and len(node.ops) > 1:
+                if operand.used and jump.position not in self._tests.values:
+                    return None
+                last = made == 0 or dis.opname[self._instructions[made - 1].op] != "COPY"
+            elif isinstance(node, ast.Compare) and dis.opname[value.op] in ("IS_OP", "CONTAINS_OP"):
+                truth = truth == (isinstance(node.ops[0], _NEGATED) == bool(value.arg))
+        goes, falls = _way(operand, truth), _way(operand, not truth)
+        if not last:
+            goes, falls = (goes, Way(None, NOTHING)) if not truth else (Way(None, NOTHING), falls)
+        return at, falls, goes, operand.loop
+
+    def _operand_at(self, jump: _Instruction, value: _Instruction) -> Range | None:
+        if jump.position is None or value.position is None:
+            return None
+        if dis.opname[jump.op].endswith("NONE"):
+            return self._tests.aliases.get(jump.position, jump.position)
+        parts = self._tests.values.get(jump.position)
+        if parts is None:
+            at = jump.position if _TELLS_OPERAND and jump.position in self._tests.operands else value.position
+        elif value.op in _MERGED:
+            return parts[0]
+        elif any(offset in self._targets for offset in range(value.offset + 2, jump.offset + 2, 2)):
+            return next((part for part in parts if _is_within(value.position, part)), None)
+        else:
+            at = value.position
+        return self._tests.aliases.get(at, at)
+
+    def _heads(self) -> tuple[dict[int, list[int]], dict[int, int], dict[int, int]]:
+        loops, back = self._tests.loops, self._tests.back
+        heads: dict[int, set[int]] = {}
+        others: dict[int, set[int]] = {}
+        jumps: dict[int, list[_Instruction]] = {}
+        for each in self._instructions:
+            if each.op not in _JUMPS or not _BACKWARD[each.op] or each.position is None:
+                continue
+            jumps.setdefault(each.target, []).append(each)
+            number = back.get(each.position, -1)
+            if number >= 0 and not loops[number].tested:
+                (others if each.position in self._tests.continues else heads).setdefault(each.target, set()).add(number)
+        for target, going in others.items():
+            # A `continue` goes to the NOP of the header, if there is one, and falls from there to where the end goes.
+            alone = {number for number in going if number not in heads.get(target + 2, ())}
+            if alone:
+                heads.setdefault(target, set()).update(alone)
+        self._add_unrepeated({number for known in heads.values() for number in known}, heads)
+        sources: dict[int, int] = {}
+        found: dict[int, list[int]] = {}
+        for head, unordered in heads.items():
+            numbers = found[head] = sorted(unordered)
+            for jump in jumps.get(head, ()):
+                within = self._goes_on_within(jump, numbers)
+                if within is None:
+                    numbers.clear()
+                elif within:
+                    sources[jump.offset] = within
+        found = {head: numbers for head, numbers in found.items() if numbers}
+        return found, {jump.offset: head for head in found for jump in jumps.get(head, ())}, sources
+
+    def _goes_on_within(self, jump: _Instruction, numbers: list[int]) -> int | None:
+        """How many of the loops that share a head a jump to it leaves in their iteration; None if that is unclear."""
+        assert jump.position is not None
+        if _CONDITIONAL[jump.op]:
+            operand = self._tests.operands.get(jump.position)
+            owner = operand.around if operand is not None else -1
+            return 0 if len(numbers) == 1 and owner in (-1, numbers[0]) else None
+        owner = self._tests.back.get(jump.position, -1)
+        if owner < 0:
+            return 0 if len(numbers) == 1 else None
+        if owner in numbers:
+            return numbers.index(owner)
+        return sum(number < owner <= self._tests.loops[number].last for number in numbers)
+
+    def _add_unrepeated(self, known: set[int], heads: dict[int, set[int]]) -> None:
+        """Loops without a test that never go back: their only iteration begins where their body does."""
+        waiting = [
+            loop
+            for loop in self._tests.loops
+            if not loop.tested and loop.number not in known and loop.scope == self._scope
+        ]
+        for loop in waiting:
+            first, last = loop.node.body[0], loop.node.body[-1]
+            body = (first.lineno, first.col_offset, last.end_lineno or 0, last.end_col_offset or 0)
+            offsets = [i.offset for i in self._instructions if i.position is not None and _is_within(i.position, body)]
+            if offsets and loop.node.lineno < first.lineno:
+                heads.setdefault(min(offsets), set()).add(loop.number)
+
+
+def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
+    content = code.co_code
+    positions: list[Any] = list(code.co_positions())
+    offset = more = 0
+    while offset < len(content):
+        op = content[offset]
+        arg = content[offset + 1] | more
+        line, last_line, column, last_column = positions[offset // 2]
+        known = None not in (line, last_line, column, last_column)
+        yield _Instruction(offset, op, arg, (line, column, last_line, last_column) if known else None)
+        more = arg << 8 if op == _EXTENDED_ARG else 0
+        offset += 2 * _UNITS[op]
+
+
+def _way(operand: _Operand, truth: bool) -> Way:
+    decided = operand.if_true if truth else operand.if_false
+    if operand.loop < 0 or decided is None:
+        return Way(truth, NOTHING)
+    return Way(truth, BEGINS if decided else ENDS)
+
+
+def _decided(then: Any) -> bool | None:
+    """What a condition is, if it goes on there: it is decided, or another operand is next, unless that is constant."""
+    while isinstance(then, tuple):
+        node, true, false = then
+        if not isinstance(node, ast.Constant):
+            return None
+        then = true if node.value else false
+    return bool(then)
+
+
+def _scope_of(node: ast.AST) -> _Scope | None:
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return None
+    return node.name, min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _is_turned(node: ast.expr) -> bool:
+    """Whether `not` before it is made part of its operator."""
+    return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.Is, *_NEGATED))
+
+
+def _target_names(target: ast.expr) -> tuple[str, ...]:
+    if isinstance(target, ast.Name):
+        return (target.id,)
+    if isinstance(target, (ast.Tuple, ast.List)):
+        names = tuple(part.id for part in target.elts if isinstance(part, ast.Name))
+        if len(names) == len(target.elts) <= MOST_TARGETS:
+            return names
+    return ()
+
+
+def _parts(node: ast.AST) -> list[ast.AST]:
+    return list(ast.iter_child_nodes(node))
+
+
+def _range(node: ast.expr | ast.stmt | ast.ExceptHandler) -> Range:
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _is_within(inner: Range, outer: Range) -> bool:
+    return outer[:2] <= inner[:2] and inner[2:] <= outer[2:]
+
+
+def _text(at: Range | None) -> str:
+    return "" if at is None else ",".join(map(str, at))
