@@ -57,12 +57,28 @@ class Traced:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Sought:
+    """A search for a smaller input.
+
+    Attributes:
+        why: Why the run on the given one cannot be told whole.
+        runs: How many were made.
+        found: Whether the item has a smaller input now.
+    """
+
+    why: str
+    runs: int
+    found: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Item:
     """One problem with one input after the sandbox.
 
     Attributes:
         runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
         cpu_s: Processor seconds of all its runs.
+        sought: The search for a smaller input, where its own was too much.
         drop: Why it is not to be used, or None.
     """
 
@@ -73,6 +89,7 @@ class Item:
     traced: Traced | None = None
     runnable: bool = False
     cpu_s: float = 0.0
+    sought: Sought | None = None
     drop: Drop | None = None
 
     def dropped(self, stage: str, reason: str, detail: str = "", **facts: Any) -> Item:
@@ -87,13 +104,14 @@ def to_json(item: Item) -> dict[str, Any]:
     data["case"] = case_to_json(item.case)
     data["answer"] = None if item.answer is None else dataclasses.asdict(item.answer)
     data["traced"] = None if item.traced is None else dataclasses.asdict(item.traced)
+    data["sought"] = None if item.sought is None else dataclasses.asdict(item.sought)
     data["drop"] = None if item.drop is None else item.drop.to_json()
     return data
 
 
 def from_json(data: Mapping[str, Any]) -> Item:
     """The item of the JSON form."""
-    answer, traced, drop = data["answer"], data["traced"], data["drop"]
+    answer, traced, sought, drop = data["answer"], data["traced"], data["sought"], data["drop"]
     return Item(
         id=data["id"],
         problem=data["problem"],
@@ -102,6 +120,7 @@ def from_json(data: Mapping[str, Any]) -> Item:
         traced=None if traced is None else Traced(**{**traced, "lines": tuple(traced["lines"])}),
         runnable=data["runnable"],
         cpu_s=data["cpu_s"],
+        sought=None if sought is None else Sought(**sought),
         drop=None if drop is None else Drop.from_json(drop),
     )
 

@@ -27,7 +27,7 @@ from groundbox.dataset.store import Store
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.draft import Draft, View
-from groundbox.dataset.tracing import unpacked
+from groundbox.dataset.tracing import length_of, unpacked
 from groundbox.trace.reading import Trace
 
 STAGE = "lessons"
@@ -193,8 +193,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
 
 def _difficulty(trace: Trace, told: Told) -> float:
     """How much there is to follow: the logarithm of the lines that ran, folded ones included, and of calls in calls."""
-    folded = sum(getattr(record, "steps", 0) for record in trace.records)
-    lines = trace.counts.get("line", 0) + folded
+    lines = length_of(trace)
     depth = max((each.depth for each in trace.structure.activations.values()), default=1)
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 

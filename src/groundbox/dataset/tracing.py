@@ -7,11 +7,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from groundbox.dataset.item import Traced
 from groundbox.trace import schema
 from groundbox.trace.reading import Trace
+
+Arcs: TypeAlias = frozenset[tuple[int, int]]
+"""Steps from line to line within a frame; 0 stands for where a frame begins."""
 
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -27,6 +30,22 @@ def summary(trace: Trace, *, stable: bool) -> Traced:
         stable=stable,
         lines=tuple(sorted(set(lines))),
     )
+
+
+def arcs_of(trace: Trace) -> Arcs:
+    """The steps from line to line that a run took, as far as they are recorded."""
+    found: set[tuple[int, int]] = set()
+    last: dict[int, int] = {}
+    for record in trace.records:
+        if isinstance(record, schema.Line):
+            found.add((last.get(record.f, 0), record.n))
+            last[record.f] = record.n
+    return frozenset(found)
+
+
+def length_of(trace: Trace) -> int:
+    """How many lines ran, those that were folded, too."""
+    return trace.counts.get("line", 0) + sum(getattr(record, "steps", 0) for record in trace.records)
 
 
 def compressed(trace: Trace) -> bytes:
