@@ -12,22 +12,25 @@ import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import inputs, parts
+from groundbox.dataset import inputs, literals, parts, seeking, signature
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.item import Item, Sought
+from groundbox.dataset.item import Item, Sought, Tried
 from groundbox.dataset.narrating import Untold, is_long
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Ran as RanOnce
-from groundbox.dataset.running import Runner
+from groundbox.dataset.running import Runner, same
 from groundbox.dataset.smaller import Measure, Search
 from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.narrate import seed_of, style_of
 from groundbox.dataset.stages.run import Runs, Seeds, run
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import draft, input
+from groundbox.dataset.tasks.draft import guess_name
 from groundbox.dataset.tracing import compressed, packed
 from groundbox.errors import SandboxLost
 from groundbox.trace.reading import Trace
@@ -43,6 +46,8 @@ _TOO_LONG: Final = frozenset(["long-trace", "long-output"])
 _MOST_IN_VAIN: Final = 2
 _FEW_RUNS: Final = 6
 """Runs for an item of a problem of which so many items before it were looked for in vain."""
+_SPARE_TASKS: Final = 2
+"""Tasks of an item that may have no question, so that later ones come in."""
 _MOST_CHOSEN: Final = 3
 """Smaller inputs of one item that are run as every item is, until one can be used."""
 T = TypeVar("T")
@@ -135,7 +140,53 @@ class Lab:
                 taken.add(item.case.key())
             if data is not None and item.drop is None:
                 traces[item.id] = data
+                if self._asks_for_input(problem, item):
+                    item = await self._search(problem, item, traces)
             yield item
+
+    def _asks_for_input(self, problem: Problem, item: Item) -> bool:
+        """Whether the item may become a search for arguments: where that task comes early enough for it."""
+        options = self.options
+        if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
+            return False
+        rng = draft.rng_of(item.id, options.seed, "tasks")
+        return input.NAME in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
+
+    async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
+        """The item with guesses at arguments for its result, if one of them led there; all of them were traced."""
+        assert item.answer is not None
+        wanted, spent = literals.parse(item.answer.text), 0.0
+        tried: list[Tried] = []
+        kept: list[bytes] = []
+        found = False
+        while not found and (guess := seeking.seek(problem, wanted, tried)):
+            ran, cost = await self._guessed(problem, guess.case)
+            spent += cost
+            trace = None if ran is None else ran.trace
+            if ran is None or trace is None or not trace.complete or await self._untold(item, trace):
+                break
+            tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
+            kept.append(await asyncio.to_thread(compressed, trace))
+            found = ran.answer.fault is None and ran.answer.text == item.answer.text
+        item = dataclasses.replace(item, guesses=len(tried), cpu_s=item.cpu_s + spent)
+        if not found:
+            return item
+        traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
+        return dataclasses.replace(item, tried=tuple(tried))
+
+    async def _guessed(self, problem: Problem, case: Case) -> tuple[RanOnce | None, float]:
+        """A traced run, and what it and a plain one under another hash seed cost; None where they differ or fail."""
+        runs = Runs(problem, case, self.runner, self.options.patience.brief())
+        if signature.misfit(problem, case):
+            return None, 0.0
+        try:
+            ran = await runs(Seeds().traced, traced=True)
+            if ran.outcome not in ("ok", "error"):
+                return None, runs.cpu_s
+            plain = await runs(Seeds().plain, traced=False)
+        except SandboxLost:
+            return None, runs.cpu_s
+        return (ran if same(plain.answer, ran.answer) else None), runs.cpu_s
 
     async def _smaller(
         self, problem: Problem, first: _First, taken: set[str], most_runs: int

@@ -9,8 +9,6 @@ from typing import Final, Protocol, cast
 from groundbox.trace.reading import Trace
 
 STYLES: Final = ("prose", "steps")
-BACKWARD: Final = "backward"
-"""From the result to the input; only the run of a function can be told so."""
 LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
 LEAST_CHARS: Final = 8

@@ -121,6 +121,7 @@ class Tally:
             "rates": self._rates(),
             **self.content(),
             "smaller": self._smaller(),
+            "searches": {name: self.facts[f"searches_{name}"] for name in ("sought", "runs", "found")},
             "coverage": spread(self.measures["coverage"]),
             "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
             "contamination": self._contamination(verdicts),
@@ -151,6 +152,10 @@ class Tally:
     def _item(self, item: Item) -> None:
         self.runnable += item.runnable
         self._sought(item)
+        if item.guesses is not None:
+            self.facts["searches_sought"] += 1
+            self.facts["searches_runs"] += item.guesses
+            self.facts["searches_found"] += bool(item.tried)
         nondeterministic = item.drop is not None and item.drop.reason == "nondeterministic-output"
         self.facts["nondeterministic"] += nondeterministic
         if item.traced is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -62,6 +62,17 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
             info.comment = name.encode()
             archive.writestr(info, data)
     return buffer.getvalue()
+
+
+def some_of(path: Path, names: Sequence[str]) -> list[Trace]:
+    """Some traces of a packed file, by name.
+
+    Raises:
+        KeyError: One is not there.
+    """
+    with zipfile.ZipFile(path) as archive:
+        infos = {info.comment.decode(): info for info in archive.infolist()}
+        return [Trace.loads(zlib.decompress(archive.read(infos[name]))) for name in names]
 
 
 def unpacked(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
