@@ -83,6 +83,14 @@ def test_a_number_that_says_how_long_a_list_is_goes_with_it():
     assert found[0].kwargs["n"] == len(found[0].kwargs["xs"]) > 2
 
 
+def test_the_ends_of_a_range_come_nearer_to_each_other():
+    source = "def f(begin, end):\n    t = 0\n    for i in range(begin, end):\n        t = t + i\n    return t\n"
+
+    found, _ = searched(source, {"kwargs": {"begin": 90_000, "end": 90_400}})
+
+    assert 1 < found[0].kwargs["end"] - found[0].kwargs["begin"] < 20
+
+
 def test_what_would_raise_is_not_taken_for_what_returned():
     source = "def f(xs):\n    t = xs[30]\n    for x in xs:\n        t = t + x\n    return t\n"
 
@@ -258,3 +266,16 @@ def test_a_search_among_few_possible_inputs_ends():
 
     assert found[0].args[0] < 6
     assert search.runs <= 40
+
+
+def test_a_problem_whose_first_items_have_no_smaller_input_is_not_looked_at_for_ever(tmp_path):
+    source = "def f(n):\n    t = n\n    for i in range(300):\n        t = t + i\n    return t\n"
+    path = tmp_path / "p.jsonl"
+    cases = [{"args": [10**6 + n]} for n in range(8)]
+    path.write_text(json.dumps({"source": source, "entry": "f", "cases": cases}) + "\n")
+
+    report = built(tmp_path / "out", BuildOptions(problems=(path,)))
+
+    assert report["dropped"] == {"not-told-whole": 8}
+    assert report["smaller"]["sought"] == 8
+    assert report["smaller"]["runs"] <= 2 * 8 + 2 * 6

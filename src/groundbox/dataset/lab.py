@@ -45,7 +45,7 @@ _TOO_LONG: Final = frozenset(["long-trace", "long-output"])
 """The same of the stage `quality`."""
 _MOST_IN_VAIN: Final = 2
 _FEW_RUNS: Final = 6
-"""Runs for an item of a problem of which so many items before it were looked for in vain."""
+"""Runs for an item of a problem of which so many items before it were looked for in vain; none for twice as many."""
 _SPARE_TASKS: Final = 2
 """Tasks of an item that may have no question, so that later ones come in."""
 _MOST_CHOSEN: Final = 3
@@ -134,8 +134,10 @@ class Lab:
         for each in first:
             item, data = each.item, each.trace
             if each.why:
-                most = self.options.smaller_runs if in_vain < _MOST_IN_VAIN else _FEW_RUNS
-                item, data = await self._smaller(problem, each, taken, min(most, self.options.smaller_runs))
+                most = self.options.smaller_runs
+                if in_vain >= _MOST_IN_VAIN:
+                    most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
+                item, data = await self._smaller(problem, each, taken, most)
                 in_vain = in_vain + 1 if item.case is each.item.case else 0
                 taken.add(item.case.key())
             if data is not None and item.drop is None:

@@ -39,10 +39,14 @@ _MOST_DRAWN: Final = 60
 """Inputs that are drawn for these runs; most of few possible ones were tried before."""
 _TO_BEGIN: Final = 8
 """Runs after which one has to be shorter by a tenth than the first; else most of it does not depend on the input."""
-_MOST_STOPPED: Final = 3
-"""Runs that may end at a limit; each takes as long as many others."""
+_RUNS_FOR_STOPPED: Final = 12
+"""Runs that a search may make for each that ends at a limit, which takes as long as many others."""
 _MOST_PARTS: Final = 400
 _MOST_DEPTH: Final = 8
+_MUCH: Final = 0.9
+"""Share of a run's length that a shorter one has at most, if it is to be much shorter."""
+_MOST_ENDS: Final = 3
+"""Numbers among the arguments of which each two may be the ends of a range."""
 _LARGE: Final = 500
 """Numbers above it are divided by ten at first, others by two."""
 _NESTED: Final = 4
@@ -157,19 +161,21 @@ class Search:
     async def _better(self, current: Trial | None, smaller: Iterable[Any]) -> Trial | None:
         length = self.measure.length if current is None else current.length
         kept = len(self.measure.arcs) if current is None else current.kept
-        best: Trial | None = None
+        shorter: list[Trial] = []
         begun = self.runs
         for root in smaller:
-            if self._is_over() or (best is not None and self.runs - begun >= _EACH_ROUND):
+            if self._is_over() or (shorter and self.runs - begun >= _EACH_ROUND):
                 break
             trial = await self._try(root)
             if trial is None or (length is not None and trial.length >= length):
                 continue
-            if trial.kept >= kept:
+            much = length is None or trial.length <= _MUCH * length
+            if trial.kept >= kept and (much or not trial.untold):
                 return trial
-            if best is None or trial.kept > best.kept:
-                best = trial
-        return best
+            shorter.append(trial)
+        # By little steps nothing would be reached; what can be told ends the search, and the rest is by steps kept.
+        much_shorter = [each for each in shorter if length is None or each.length <= _MUCH * length]
+        return max(much_shorter or shorter, key=lambda each: (not each.untold, each.kept, -each.length), default=None)
 
     async def _regain(self, root: Any, reached: Any, rng: random.Random) -> None:
         """Inputs as large as the one that was reached, of other parts of the first one."""
@@ -210,7 +216,7 @@ class Search:
             return None
         untold = await self.untold(trace)
         kept = len(self.measure.arcs & arcs_of(trace))
-        self._begun |= self.measure.length is None or length_of(trace) <= 0.9 * self.measure.length
+        self._begun |= self.measure.length is None or length_of(trace) <= _MUCH * self.measure.length
         trial = Trial(case=case, root=root, kept=kept, length=length_of(trace), untold=untold)
         if not untold:
             if key in self.taken:
@@ -221,7 +227,7 @@ class Search:
 
     def _is_over(self) -> bool:
         hopeless = self.runs >= _TO_BEGIN and not self._begun
-        return hopeless or self.runs >= self.most_runs or self._stopped >= _MOST_STOPPED
+        return hopeless or self.runs >= self.most_runs or self._stopped * _RUNS_FOR_STOPPED >= self.most_runs
 
     def _is_enough(self) -> bool:
         return any(each.kept == len(self.measure.arcs) for each in self._found)
@@ -270,6 +276,7 @@ def reductions(root: Any) -> Iterator[Any]:
         yield shorter
     yield _numbers(root, numbers)
     yield _numbers(linked, numbers)
+    yield from _narrowed(root, numbers)
     parts = sorted(_parts(root), key=lambda part: (-weight(part[1]), len(part[0])))
     for path, value in parts[: 2 * _EACH_ROUND]:
         for smaller in _smaller(value, at_top=len(path) == 2):
@@ -430,6 +437,14 @@ def _numbers(root: Any, paths: Iterable[Path]) -> Any:
     for path in paths:
         root = _with(root, path, _half(_at(root, path)))
     return root
+
+
+def _narrowed(root: Any, paths: Sequence[Path]) -> Iterator[Any]:
+    """Of two numbers that may be the ends of a range, the larger one nearer to the smaller."""
+    for low, high in itertools.permutations(paths[:_MOST_ENDS], 2):
+        begin, end = _at(root, low), _at(root, high)
+        if isinstance(begin, int) and isinstance(end, int) and 1 < end - begin < end:
+            yield _with(root, high, begin + _half(end - begin))
 
 
 def _half(value: Any) -> Any:
