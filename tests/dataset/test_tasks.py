@@ -376,3 +376,8 @@ def test_there_is_no_question_where_no_arguments_were_found_or_a_try_is_not_prov
     assert list(tasks.make("input", view(SHIFT, (5, "up")))) == []
     assert list(tasks.make("input", searching(change=unproven))) == []
     assert list(tasks.make("input", searching(change={"max_chars": 100}))) == []
+
+    def in_part(trace, **options):
+        return dataclasses.replace(tell(trace, **options), detail="normal")
+
+    assert list(tasks.make("input", searching(change={"narrator": in_part}))) == []

@@ -118,12 +118,16 @@ class Lab:
             return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
         return "" if trace is None else await self._untold(item, trace)
 
-    async def _untold(self, item: Item, trace: Trace) -> str:
+    async def _untold(self, item: Item, trace: Trace, name: str = "") -> str:
+        """Why a run cannot be told whole in the words of its item, or, with a name, in those of a guess."""
         options = self.options
         if is_long(trace, options.max_chars):
             return "folded" if trace.folded else "long"
         work = Tellable(untold=self.untold, max_chars=options.max_chars, cpu_s=options.lesson_cpu_s)
-        telling = {"style": style_of(item, options.styles, options.seed), "seed": seed_of(item.id, options.seed)}
+        telling = {
+            "style": style_of(item, options.styles, options.seed),
+            "seed": seed_of(name or item.id, options.seed),
+        }
         shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
         return (await self.executor.compute(work, shard))["why"].decode()
 
@@ -165,7 +169,8 @@ class Lab:
             ran, cost = await self._guessed(problem, guess.case)
             spent += cost
             trace = None if ran is None else ran.trace
-            if ran is None or trace is None or not trace.complete or await self._untold(item, trace):
+            name = guess_name(item.id, len(tried))
+            if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
                 break
             tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
             kept.append(await asyncio.to_thread(compressed, trace))

@@ -11,6 +11,8 @@ from groundbox.trace.reading import Trace
 STYLES: Final = ("prose", "steps")
 LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
+WHOLE: Final = "full"
+"""The detail that passes nothing over."""
 LEAST_CHARS: Final = 8
 """Characters of a whole telling for each line that ran, at least; of 214 recorded runs the fewest were 11."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
@@ -147,7 +149,7 @@ def tell(trace: Trace, *, style: str, seed: int, max_chars: int) -> Told:
     narration = narrate(
         trace,
         style=cast(Style, style),
-        detail="normal" if is_long(trace, max_chars) else "full",
+        detail="normal" if is_long(trace, max_chars) else WHOLE,
         seed=seed,
         max_chars=max_chars,
     )
@@ -173,7 +175,7 @@ def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
         return "folded"
     if is_long(trace, max_chars):
         return "long"
-    narration = narrate(trace, style=cast(Style, style), detail="full", seed=seed)
+    narration = narrate(trace, style=cast(Style, style), detail=WHOLE, seed=seed)
     return "long" if len(narration.text) > max_chars else ""
 
 

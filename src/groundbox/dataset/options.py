@@ -18,7 +18,7 @@ from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
 from groundbox.trace.options import TraceOptions
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a build writes; parts of another version are not mixed in."""
 
 
