@@ -119,7 +119,7 @@ def test_no_check_refuses_its_own_answer_whatever_the_values(tmp_path):
 
     samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
     assert report["task_faults"] == []
-    assert (report["kept"], report["samples_by_task"]["input"]) == (12, 12)
+    assert report["kept"] == 12
     assert all(answer_of(each.reply) == each.answer for each in samples)
 
 

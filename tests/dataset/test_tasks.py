@@ -1,17 +1,20 @@
 """Tasks: what is asked of a known run, what the right answer is, and which answers are refused."""
 
 import asyncio
+import dataclasses
 import math
 import random
 
 import pytest
 from dataset_fakes import FakeRunner, prove, run_here, tell
 
-from groundbox.dataset.item import Item
-from groundbox.dataset.narrating import Said, Told
+from groundbox.dataset import literals
+from groundbox.dataset.item import Item, Tried
+from groundbox.dataset.narrating import Proved, Said, Told
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.prompts import ask
 from groundbox.dataset.running import Request
+from groundbox.dataset.seeking import seek
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
 from groundbox.dataset.tasks.draft import View
@@ -288,10 +291,10 @@ def test_a_call_is_read_as_the_input_that_it_was_written_of(case):
     ],
 )
 def test_an_input_is_judged_by_running_it(given, holds):
-    (draft,) = made("input")
     problem = view().problem
+    check = {"kind": "call", "value": "9"}
 
-    found = asyncio.run(right_by_running(draft.check, given, problem=problem, runner=FakeRunner(), cpu_s=1.0))
+    found = asyncio.run(right_by_running(check, given, problem=problem, runner=FakeRunner(), cpu_s=1.0))
 
     assert found is holds
 
@@ -317,3 +320,64 @@ def test_lines_are_counted_as_python_counts_them_in_questions_and_listings():
     assert [lines.text(number) for number in range(3, 7)] == ["z = 1", "w = x", "v = 2", "return v"]
     assert [lines.statement(number).lineno for number in range(1, 7)] == list(range(1, 7))
     assert "\n4 |     w = x\n5 |     v = 2\n6 |     return v\n" in asked
+
+
+SHIFT = """def f(n: int, way: str):
+    if way == "up":
+        return n + 7
+    return n - 7
+"""
+
+
+def searching(source=SHIFT, args=(5, "up"), change=None):
+    """A view of an item with the arguments that a search tried, as a build has it."""
+    seen = view(source, args)
+    wanted = literals.parse(seen.item.answer.text)
+    tried, traces = [], []
+    while guess := seek(seen.problem, wanted, tried):
+        ran = run_here(Request(source=source, entry="f", case=guess.case, hash_seed=0, traced=True, cpu_s=1.0))
+        tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=ran.trace.header.sha256))
+        traces.append(ran.trace)
+        if ran.answer.text == seen.item.answer.text:
+            break
+    item = dataclasses.replace(seen.item, tried=tuple(tried))
+    return dataclasses.replace(seen, item=item, guesses=traces, **(change or {}))
+
+
+def test_arguments_are_found_by_trying_and_the_reply_tells_every_try():
+    (draft,) = tasks.make("input", searching(args=(5, "up")))
+
+    assert draft.answer == "f(n=5, way='up')"
+    assert draft.reasoning.split("\n\n") == [
+        "The program compares `way` with 'up'. The first try is `f(n=3, way='up')`.",
+        "Nothing is assigned.",
+        "It returns 10, and 12 is wanted: too small.",
+        "A larger `n` may give a larger result. So `f(n=4, way='up')` is tried.",
+        "Nothing is assigned.",
+        "It returns 11, and 12 is wanted: too small.",
+        "From `n` = 3 to `n` = 4 the result goes from 10 to 11; at this rate 12 needs about `n` = 5. "
+        "The next try is `f(n=5, way='up')`.",
+        "Nothing is assigned.",
+        "It returns 12, which is the wanted result.",
+    ]
+    assert not draft.shows_input
+
+
+def test_a_search_tells_nothing_of_the_input_that_the_result_came_from():
+    one = [(each.case, each.why) for each in searching(args=(5, "up")).item.tried]
+    other = [(each.case, each.why) for each in searching(args=(19, "down")).item.tried]
+
+    assert one == other
+
+
+def test_there_is_no_question_where_no_arguments_were_found_or_a_try_is_not_proven():
+    unproven = {"prove": lambda text, trace: Proved(faithful=False, total=1, proven=0, coverage=1.0, failed=("no",))}
+
+    assert list(tasks.make("input", view(SHIFT, (5, "up")))) == []
+    assert list(tasks.make("input", searching(change=unproven))) == []
+    assert list(tasks.make("input", searching(change={"max_chars": 100}))) == []
+
+    def in_part(trace, **options):
+        return dataclasses.replace(tell(trace, **options), detail="normal")
+
+    assert list(tasks.make("input", searching(change={"narrator": in_part}))) == []

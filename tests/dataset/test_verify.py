@@ -99,18 +99,52 @@ def test_another_program_is_told(dataset):
     assert {where for where, _ in told(verified(dataset))} >= {changed.item}
 
 
-def test_an_input_that_does_not_lead_to_the_result_is_told(dataset):
+@pytest.fixture
+def searches(tmp_path):
+    """A dataset of searches for arguments alone."""
+    options = BuildOptions(problems=(EXAMPLES / "everyday.jsonl",), tasks=("input",), cases=2)
+    asyncio.run(build(options, tmp_path / "s", tools()))
+    return tmp_path / "s"
+
+
+def test_searches_are_run_again_and_proven_again(searches):
+    runner = FakeRunner()
+
+    found = verified(searches, runner)
+
+    rows = list(write.read_samples(searches / write.SAMPLES))
+    assert told(found) == []
+    assert found.samples == len(rows) > 5
+    assert runner.runs == sum(2 + len(json.loads(row.tried)) for row in rows)
+
+
+def test_an_input_that_does_not_lead_to_the_result_is_told(searches):
     def change(row):
-        if row.task != "input":
-            return row
-        wrong = row.answer.replace("degrees=[", "degrees=[1000, ")
-        return dataclasses.replace(
-            row, reply=row.reply.replace(f"Answer: {row.answer}", f"Answer: {wrong}"), answer=wrong
-        )
+        wrong = row.answer.replace("(", "(no=", 1)
+        reply = row.reply.replace(f"Answer: {row.answer}", f"Answer: {wrong}")
+        return dataclasses.replace(row, reply=reply, answer=wrong)
 
-    rewritten(dataset, change, first=10)
+    rewritten(searches, change)
 
-    assert "check" in {what for _, what in told(verified(dataset))}
+    assert {what for _, what in told(verified(searches))} == {"answer", "check"}
+
+
+def test_a_try_that_runs_otherwise_is_told(searches):
+    def change(row):
+        tried = json.loads(row.tried)
+        tried[0]["answer"]["text"] = "'else'"
+        tried[0]["answer"]["value"] = "else"
+        return dataclasses.replace(row, tried=json.dumps(tried))
+
+    row = rewritten(searches, change)
+
+    assert (f"{row.item}?0", "trace") in told(verified(searches))
+
+
+def test_a_search_in_other_words_is_told(searches):
+    row = rewritten(searches, lambda row: dataclasses.replace(row, reply=f"It is 5. {row.reply}"))
+
+    assert (row.id, "reply") in told(verified(searches))
 
 
 def test_a_file_that_was_changed_is_told(dataset):

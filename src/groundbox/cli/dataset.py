@@ -73,6 +73,12 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
 )
 @click.option("--cases", type=click.IntRange(min=1), metavar="N", help="Most inputs of one problem; by default all.")
 @_number("made-inputs", _usual("made_inputs"), "Inputs that are made for a problem without any.")
+@_number(
+    "smaller-runs",
+    _usual("smaller_runs"),
+    "Runs made to find a smaller input for a run too long to be told whole; 0: such runs are told in part.",
+    least=0,
+)
 @click.option("--task", "tasks", multiple=True, type=click.Choice(TASKS), help="What is asked; by default all of them.")
 @click.option("--style", "styles", multiple=True, type=click.Choice(narrating.STYLES), help="By default all of them.")
 @_number("samples-per-item", _usual("samples_per_item"), "Most questions about one run.")
@@ -243,6 +249,7 @@ def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:
         licences=dict(map(_licence, given["licences"])),
         benchmarks=given["benchmarks"],
         cases=given["cases"],
+        smaller_runs=given["smaller_runs"],
         tasks=given["tasks"] or TASKS,
         styles=given["styles"] or narrating.STYLES,
         samples_per_item=given["samples_per_item"],

@@ -22,7 +22,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard, carry_out
 from groundbox.dataset.lab import Lab
 from groundbox.dataset.lessons import Lesson, Teacher
-from groundbox.dataset.narrating import Narrator, Prover
+from groundbox.dataset.narrating import Narrator, Prover, Untold, untold
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.problem import Problem
@@ -48,6 +48,7 @@ class Tools:
     """Who does the work of a build.
 
     Attributes:
+        untold: Which runs cannot be told whole, so that smaller inputs are looked for.
         tokenizer: What the report counts lengths in beside characters.
     """
 
@@ -55,6 +56,7 @@ class Tools:
     executor: Executor
     narrator: Narrator
     prover: Prover
+    untold: Untold = untold
     progress: Progress = dataclasses.field(default_factory=Quiet)
     tokenizer: Tokenizer | None = None
 
@@ -105,13 +107,14 @@ class _Build:
         self._write(decided)
 
     async def _run(self) -> None:
-        work = Lab(runner=self.tools.runner, options=self.options)
+        tools = self.tools
+        work = Lab(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
         self.counts = [sum(map(_weight, chunk)) for chunk in _chunks(self._problems())]
         shards = (
             Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
             for number, chunk in enumerate(_chunks(self._problems()))
         )
-        await self._stage(lab.STAGE, shards, lambda shard: self.tools.executor.run(work, shard))
+        await self._stage(lab.STAGE, shards, lambda shard: tools.executor.run(work, shard))
 
     async def _teach(self, decided: Verdicts) -> None:
         tools = self.tools

@@ -19,8 +19,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Request, Runner
-from groundbox.trace import schema
-from groundbox.trace.reading import Trace
+from groundbox.dataset.tracing import arcs_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6
@@ -85,15 +84,7 @@ async def _shown(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> 
         return set()
     if fault is not None:
         return {("raises", fault.type, fault.line)} if fault.type not in ("TypeError", "AttributeError") else set()
-    return {("gives", repr(ran.answer.value), ran.answer.stdout), *_moves(ran.trace)}
-
-
-def _moves(trace: Trace) -> Iterator[tuple[int, int]]:
-    last: dict[int, int] = {}
-    for record in trace.records:
-        if isinstance(record, schema.Line):
-            yield last.get(record.f, 0), record.n
-            last[record.f] = record.n
+    return {("gives", repr(ran.answer.value), ran.answer.stdout), *arcs_of(ran.trace)}
 
 
 def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:

@@ -57,12 +57,44 @@ class Traced:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Sought:
+    """A search for a smaller input.
+
+    Attributes:
+        why: Why the run on the given one cannot be told whole.
+        runs: How many were made.
+        found: Whether the item has a smaller input now.
+    """
+
+    why: str
+    runs: int
+    found: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A guess after its run.
+
+    Attributes:
+        sha256: Of the records of its trace.
+    """
+
+    case: Case
+    why: str
+    answer: Answer
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Item:
     """One problem with one input after the sandbox.
 
     Attributes:
         runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
         cpu_s: Processor seconds of all its runs.
+        sought: The search for a smaller input, where its own was too much.
+        guesses: How many arguments were run in search of some that lead to the result; None where none were looked for.
+        tried: These, where the last one led there.
         drop: Why it is not to be used, or None.
     """
 
@@ -73,6 +105,9 @@ class Item:
     traced: Traced | None = None
     runnable: bool = False
     cpu_s: float = 0.0
+    sought: Sought | None = None
+    guesses: int | None = None
+    tried: tuple[Tried, ...] = ()
     drop: Drop | None = None
 
     def dropped(self, stage: str, reason: str, detail: str = "", **facts: Any) -> Item:
@@ -87,13 +122,15 @@ def to_json(item: Item) -> dict[str, Any]:
     data["case"] = case_to_json(item.case)
     data["answer"] = None if item.answer is None else dataclasses.asdict(item.answer)
     data["traced"] = None if item.traced is None else dataclasses.asdict(item.traced)
+    data["tried"] = [tried_to_json(each) for each in item.tried]
+    data["sought"] = None if item.sought is None else dataclasses.asdict(item.sought)
     data["drop"] = None if item.drop is None else item.drop.to_json()
     return data
 
 
 def from_json(data: Mapping[str, Any]) -> Item:
     """The item of the JSON form."""
-    answer, traced, drop = data["answer"], data["traced"], data["drop"]
+    answer, traced, sought, drop = data["answer"], data["traced"], data["sought"], data["drop"]
     return Item(
         id=data["id"],
         problem=data["problem"],
@@ -102,6 +139,9 @@ def from_json(data: Mapping[str, Any]) -> Item:
         traced=None if traced is None else Traced(**{**traced, "lines": tuple(traced["lines"])}),
         runnable=data["runnable"],
         cpu_s=data["cpu_s"],
+        guesses=data["guesses"],
+        tried=tuple(map(tried_from_json, data["tried"])),
+        sought=None if sought is None else Sought(**sought),
         drop=None if drop is None else Drop.from_json(drop),
     )
 
@@ -110,3 +150,13 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer:
     """The answer of the JSON form."""
     fault = data["fault"]
     return Answer(**{**data, "fault": None if fault is None else Fault(**fault)})
+
+
+def tried_to_json(tried: Tried) -> dict[str, Any]:
+    """The JSON form of a guess that was run."""
+    return {**dataclasses.asdict(tried), "case": case_to_json(tried.case)}
+
+
+def tried_from_json(data: Mapping[str, Any]) -> Tried:
+    """The guess of the JSON form."""
+    return Tried(**{**data, "case": case_from_json(data["case"]), "answer": answer_from_json(data["answer"])})

@@ -1,26 +1,71 @@
-"""Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows."""
+"""Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows.
+
+A run that is too long to be told whole, and one that ended at a limit, has smaller inputs looked for
+(`groundbox.dataset.smaller`): the items of a problem one after the other, so that no two get the same input.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Coroutine, Iterable
+import zlib
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import inputs, parts
+from groundbox.dataset import inputs, literals, parts, seeking, signature
 from groundbox.dataset.drop import Drop
-from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item
+from groundbox.dataset.executor import Executor, Part, Shard
+from groundbox.dataset.item import Item, Sought, Tried
+from groundbox.dataset.narrating import Untold, is_long
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
+from groundbox.dataset.patience import Impatient, at_most
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.running import Runner
+from groundbox.dataset.running import Ran as RanOnce
+from groundbox.dataset.running import Runner, same
+from groundbox.dataset.smaller import Measure, Search
+from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
-from groundbox.dataset.stages.run import run
+from groundbox.dataset.stages.narrate import seed_of, style_of
+from groundbox.dataset.stages.run import Runs, Seeds, run
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import draft, input
+from groundbox.dataset.tasks.draft import guess_name
 from groundbox.dataset.tracing import compressed, packed
+from groundbox.errors import SandboxLost
+from groundbox.trace.reading import Trace
 
 STAGE: Final = "run"
+SMALLER: Final = "smaller"
+_TOO_MUCH: Final = frozenset(
+    ["timeout", "memory", "too-much-output", "traced-timeout", "traced-memory", "incomplete-trace", "recursion-limit"]
+)
+"""Reasons of the stage `run` that a smaller input may not have."""
+_TOO_LONG: Final = frozenset(["long-trace", "long-output"])
+"""The same of the stage `quality`."""
+_MOST_IN_VAIN: Final = 2
+_FEW_RUNS: Final = 6
+"""Runs for an item of a problem of which so many items before it were looked for in vain; none for twice as many."""
+_SPARE_TASKS: Final = 2
+"""Tasks of an item that may have no question, so that later ones come in."""
+_MOST_CHOSEN: Final = 3
+"""Smaller inputs of one item that are run as every item is, until one can be used."""
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _First:
+    """An item after the runs on its own input.
+
+    Attributes:
+        trace: Compressed; None where it is not to be used.
+        why: Why the run cannot be told whole, or "".
+    """
+
+    item: Item
+    trace: bytes | None
+    measure: Measure
+    why: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +77,8 @@ class Lab:
 
     runner: Runner
     options: BuildOptions
+    executor: Executor
+    untold: Untold
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
@@ -49,15 +96,169 @@ class Lab:
                 problem, self.runner, most=options.made_inputs, seed=options.seed, cpu_s=options.patience.cpu_s
             )
             problem = dataclasses.replace(problem, cases=tuple(made))
-        items = await _all(self._item(problem, case, traces) for case in problem.cases)
+        first = await _all(self._first(problem, case) for case in problem.cases)
+        items = [each async for each in self._settled(problem, first, traces)]
         return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
 
-    async def _item(self, problem: Problem, case: Case, traces: dict[str, bytes]) -> Item:
+    async def _first(self, problem: Problem, case: Case) -> _First:
         item, trace = await run(problem, case, self.runner, self.options.patience)
         item = compare(item)
-        if trace is not None and item.drop is None:
-            traces[item.id] = await asyncio.to_thread(compressed, trace)
-        return item
+        why = await self._why(problem, item, trace)
+        data = await asyncio.to_thread(compressed, trace) if trace is not None and item.drop is None else None
+        return _First(item=item, trace=data, measure=Measure.of(item.answer, trace), why=why)
+
+    async def _why(self, problem: Problem, item: Item, trace: Trace | None) -> str:
+        """Why a smaller input is wanted, or ""."""
+        if not self.options.smaller_runs or quality.outside(problem.source):
+            return ""
+        if item.drop is not None:
+            return item.drop.reason if item.drop.reason in _TOO_MUCH else ""
+        (judged,) = quality.judge(problem, [item], self.options.taste)
+        if judged.drop is not None:
+            return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
+        return "" if trace is None else await self._untold(item, trace)
+
+    async def _untold(self, item: Item, trace: Trace, name: str = "") -> str:
+        """Why a run cannot be told whole in the words of its item, or, with a name, in those of a guess."""
+        options = self.options
+        if is_long(trace, options.max_chars):
+            return "folded" if trace.folded else "long"
+        work = Tellable(untold=self.untold, max_chars=options.max_chars, cpu_s=options.lesson_cpu_s)
+        telling = {
+            "style": style_of(item, options.styles, options.seed),
+            "seed": seed_of(name or item.id, options.seed),
+        }
+        shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
+        return (await self.executor.compute(work, shard))["why"].decode()
+
+    async def _settled(self, problem: Problem, first: list[_First], traces: dict[str, bytes]) -> AsyncIterator[Item]:
+        """The items, with smaller inputs where those are wanted and found."""
+        taken = {case.key() for case in problem.cases}
+        in_vain = 0
+        for each in first:
+            item, data = each.item, each.trace
+            if each.why:
+                most = self.options.smaller_runs
+                if in_vain >= _MOST_IN_VAIN:
+                    most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
+                item, data = await self._smaller(problem, each, taken, most)
+                in_vain = in_vain + 1 if item.case is each.item.case else 0
+                taken.add(item.case.key())
+            if data is not None and item.drop is None:
+                traces[item.id] = data
+                if self._asks_for_input(problem, item):
+                    item = await self._search(problem, item, traces)
+            yield item
+
+    def _asks_for_input(self, problem: Problem, item: Item) -> bool:
+        """Whether the item may become a search for arguments: where that task comes early enough for it."""
+        options = self.options
+        if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
+            return False
+        rng = draft.rng_of(item.id, options.seed, "tasks")
+        return input.NAME in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
+
+    async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
+        """The item with guesses at arguments for its result, if one of them led there; all of them were traced."""
+        assert item.answer is not None
+        wanted, spent = literals.parse(item.answer.text), 0.0
+        tried: list[Tried] = []
+        kept: list[bytes] = []
+        found = False
+        while not found and (guess := seeking.seek(problem, wanted, tried)):
+            ran, cost = await self._guessed(problem, guess.case)
+            spent += cost
+            trace = None if ran is None else ran.trace
+            name = guess_name(item.id, len(tried))
+            if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
+                break
+            tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
+            kept.append(await asyncio.to_thread(compressed, trace))
+            found = ran.answer.fault is None and ran.answer.text == item.answer.text
+        item = dataclasses.replace(item, guesses=len(tried), cpu_s=item.cpu_s + spent)
+        if not found:
+            return item
+        traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
+        return dataclasses.replace(item, tried=tuple(tried))
+
+    async def _guessed(self, problem: Problem, case: Case) -> tuple[RanOnce | None, float]:
+        """A traced run, and what it and a plain one under another hash seed cost; None where they differ or fail."""
+        runs = Runs(problem, case, self.runner, self.options.patience.brief())
+        if signature.misfit(problem, case):
+            return None, 0.0
+        try:
+            ran = await runs(Seeds().traced, traced=True)
+            if ran.outcome not in ("ok", "error"):
+                return None, runs.cpu_s
+            plain = await runs(Seeds().plain, traced=False)
+        except SandboxLost:
+            return None, runs.cpu_s
+        return (ran if same(plain.answer, ran.answer) else None), runs.cpu_s
+
+    async def _smaller(
+        self, problem: Problem, first: _First, taken: set[str], most_runs: int
+    ) -> tuple[Item, bytes | None]:
+        options, item = self.options, first.item
+        spent = 0.0
+
+        async def once(case: Case) -> RanOnce | None:
+            nonlocal spent
+            runs = Runs(problem, case, self.runner, options.patience.brief())
+            try:
+                return await runs(Seeds().traced, traced=True)
+            except SandboxLost:
+                return None
+            finally:
+                spent += runs.cpu_s
+
+        search = Search(
+            problem=problem,
+            case=item.case,
+            measure=first.measure,
+            others=[case for case in problem.cases if case is not item.case],
+            taken=taken,
+            run=once,
+            untold=lambda trace: self._untold(item, trace),
+            most_runs=most_runs,
+            seed=options.seed,
+        )
+        for case in (await search.found())[:_MOST_CHOSEN]:
+            smaller, trace = await run(problem, case, self.runner, options.patience)
+            spent += smaller.cpu_s
+            (judged,) = quality.judge(problem, [smaller], options.taste)
+            if trace is not None and judged.drop is None and not await self._untold(item, trace):
+                sought = Sought(why=first.why, runs=search.runs, found=True)
+                smaller = dataclasses.replace(smaller, sought=sought, cpu_s=item.cpu_s + spent)
+                return smaller, await asyncio.to_thread(compressed, trace)
+        sought = Sought(why=first.why, runs=search.runs, found=False)
+        item = dataclasses.replace(item, sought=sought, cpu_s=item.cpu_s + spent)
+        if item.drop is None and first.why not in _TOO_LONG:
+            reason = "duplicate-input" if search.collided else "not-told-whole"
+            item = item.dropped(SMALLER, reason, f"{first.why}; {search.runs} smaller inputs were tried")
+        return item, first.trace
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tellable:
+    """Work for `Executor.compute`: a trace in, why it cannot be told whole out."""
+
+    untold: Untold
+    max_chars: int
+    cpu_s: float
+
+    def __call__(self, shard: Shard) -> Part:
+        """See Executor.compute."""
+        given = shard.payload
+        trace = Trace.loads(zlib.decompress(given["trace"]))
+        try:
+            with at_most(self.cpu_s):
+                why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)
+        except Impatient:
+            why = "slow"
+        except Exception:
+            # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
+            why = ""
+        return {"why": why.encode()}
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

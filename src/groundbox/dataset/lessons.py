@@ -6,14 +6,14 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from groundbox.dataset import parts, problem, prompts
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item
+from groundbox.dataset.item import Item, tried_to_json
 from groundbox.dataset.mending import Mended
 from groundbox.dataset.narrating import Narrator, Prover, Told
 from groundbox.dataset.options import BuildOptions
@@ -26,8 +26,8 @@ from groundbox.dataset.stages.prove import prove
 from groundbox.dataset.store import Store
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
-from groundbox.dataset.tasks.draft import Draft, View
-from groundbox.dataset.tracing import unpacked
+from groundbox.dataset.tasks.draft import Draft, View, guess_name
+from groundbox.dataset.tracing import length_of, some_of, unpacked
 from groundbox.trace.reading import Trace
 
 STAGE = "lessons"
@@ -75,16 +75,23 @@ class Teacher:
         wanted: Mapping[str, str] = shard.payload
         pairs = _items(store.path("run", shard.number, "jsonl"), wanted)
         traces = unpacked(store.path("run", shard.number, "traces"), frozenset(wanted))
-        lessons = {name: self._lesson(*pairs[name], trace, wanted[name]) for name, trace in traces}
+        lessons = {
+            name: self._lesson(*pairs[name], trace, wanted[name], self._guesses(pairs[name][1], shard.number))
+            for name, trace in traces
+        }
         lines = [to_json(lessons[name]) for name in pairs]
         lines.append({"cpu_s": time.process_time() - begun})
         return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
-    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str) -> Lesson:
+    def _guesses(self, item: Item, number: int) -> list[Trace]:
+        names = [guess_name(item.id, place) for place in range(len(item.tried))]
+        return some_of(Store(self.folder).path("run", number, "traces"), names) if names else []
+
+    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> Lesson:
         limit = self.options.lesson_cpu_s
         try:
             with at_most(limit):
-                lesson = self.teach(problem, item, trace, split)
+                lesson = self.teach(problem, item, trace, split, guesses)
         except Impatient:
             late = item.dropped(
                 "prove", "proof-too-long", f"telling and proving took over {limit:g} s of processor time"
@@ -93,7 +100,7 @@ class Teacher:
         data = trace.dumps()
         return dataclasses.replace(lesson, opaque=b'{"opaque":' in data, elided=b'"elided":' in data)
 
-    def teach(self, problem: Problem, item: Item, trace: Trace, split: str) -> Lesson:
+    def teach(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace] = ()) -> Lesson:
         """The samples of one item."""
         options = self.options
         told_item, told = narrate(
@@ -108,6 +115,7 @@ class Teacher:
         if proved_item.drop is not None:
             return Lesson(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
         view = View(
+            guesses=guesses,
             problem=problem,
             item=item,
             trace=trace,
@@ -149,7 +157,9 @@ def _items(path: Path, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, It
 def _holds(draft: Draft, view: View) -> bool:
     """Whether the check takes the answer as it is read out of the reply."""
     answer = answer_of(prompts.reply(draft))
-    return answer == draft.answer and holds(draft.check, answer, problem=view.problem, case=view.item.case)
+    return answer == draft.answer and holds(
+        draft.check, answer, problem=view.problem, case=draft.case or view.item.case
+    )
 
 
 def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
@@ -180,6 +190,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         case=plain_json(problem.case_to_json(item.case)),
         output=plain_json(dataclasses.asdict(answer)),
         outcome="ok" if answer.fault is None else "error",
+        tried=plain_json([tried_to_json(each) for each in item.tried]) if draft.case is not None else "",
         trace_sha256=traced.sha256,
         records=traced.records,
         steps=traced.steps,
@@ -193,8 +204,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
 
 def _difficulty(trace: Trace, told: Told) -> float:
     """How much there is to follow: the logarithm of the lines that ran, folded ones included, and of calls in calls."""
-    folded = sum(getattr(record, "steps", 0) for record in trace.records)
-    lines = trace.counts.get("line", 0) + folded
+    lines = length_of(trace)
     depth = max((each.depth for each in trace.structure.activations.values()), default=1)
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 

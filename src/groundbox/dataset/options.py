@@ -18,7 +18,7 @@ from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
 from groundbox.trace.options import TraceOptions
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a build writes; parts of another version are not mixed in."""
 
 
@@ -33,6 +33,8 @@ class BuildOptions:
         benchmarks: Files that no sample may come from.
         cases: Most cases of one problem, None for all.
         made_inputs: Inputs that are made for a problem that has none.
+        smaller_runs: Runs that are made at most to find a smaller input for a run that is too long to be told whole;
+            with 0 none is looked for, and such runs are told in part.
         samples_per_item: Most questions about one item.
         seed: Of every choice.
         max_chars: Longest telling.
@@ -45,6 +47,7 @@ class BuildOptions:
     benchmarks: tuple[Path, ...] = ()
     cases: int | None = None
     made_inputs: int = 5
+    smaller_runs: int = 40
     tasks: tuple[str, ...] = TASKS
     styles: tuple[str, ...] = STYLES
     samples_per_item: int = 3

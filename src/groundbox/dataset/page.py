@@ -23,6 +23,7 @@ _STAGE_WORDS: Final = {
     "inputs": "have inputs",
     "run": "ran, and were traced",
     "compare": "agree with the source",
+    "smaller": "told whole, or with a smaller input",
     "quality": "worth learning from",
     "duplicates": "not a copy",
     "contamination": "in no benchmark",

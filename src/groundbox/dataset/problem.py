@@ -41,6 +41,23 @@ class Provenance:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Shrunk:
+    """What a smaller input was made from.
+
+    Attributes:
+        sha256: Key of the input that it stands for.
+        origin: Of that input.
+        arcs: Steps from line to line of that input's run, as far as they were recorded.
+        arcs_kept: Those of them that the smaller input's run takes, too.
+    """
+
+    sha256: str
+    origin: str
+    arcs: int
+    arcs_kept: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
     """One input.
 
@@ -49,7 +66,8 @@ class Case:
         args: Positional arguments, as values that can be written as literals.
         stdin: Standard input of a script, or None.
         expected: The output that the source recorded, or ABSENT.
-        origin: `given` by the source, or how it was made: `annotation`, `default`, `mutation`.
+        origin: `given` by the source, or how it was made: `annotation`, `default`, `mutation`, `shrunk`.
+        shrunk_from: For one that stands for a larger input, that one.
     """
 
     number: int
@@ -58,6 +76,7 @@ class Case:
     stdin: str | None = None
     expected: Any = ABSENT
     origin: str = "given"
+    shrunk_from: Shrunk | None = None
 
     def key(self) -> str:
         """Names the input; the recorded output is not part of it."""
@@ -109,6 +128,8 @@ def case_to_json(case: Case) -> dict[str, Any]:
     }
     if case.expected is not ABSENT:
         data["expected"] = literals.encode(case.expected)
+    if case.shrunk_from is not None:
+        data["shrunk_from"] = dataclasses.asdict(case.shrunk_from)
     return data
 
 
@@ -121,6 +142,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
         stdin=data.get("stdin"),
         expected=literals.decode(data["expected"]) if "expected" in data else ABSENT,
         origin=data.get("origin", "given"),
+        shrunk_from=Shrunk(**data["shrunk_from"]) if data.get("shrunk_from") else None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Answer, Item, answer_from_json
+from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
 from groundbox.dataset.mending import mended
 from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
 from groundbox.dataset.problem import Problem, Provenance
@@ -50,7 +50,8 @@ class Reproof:
         rows = [Sample(**each) for each in shard.payload["rows"]]
         trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
         answer = answer_from_json(shard.payload["answer"])
-        view = self._view(rows[0], trace, answer)
+        guesses = [Trace.loads(zlib.decompress(each)) for each in shard.payload["guesses"]]
+        view = self._view(rows, trace, answer, guesses)
         proved = self.prover(telling_of(rows[0]), trace)
         found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
         for row in rows:
@@ -68,7 +69,10 @@ class Reproof:
         elif plain_json(draft.check) != row.check or answer_of(row.reply) != row.answer:
             yield Difference(where=row.id, what="answer", detail="the row's answer, check and reply do not agree")
         elif draft.reasoning.strip() != reasoning_of(row):
-            yield from self._reply(row, view.trace)
+            if row.tried:
+                yield Difference(where=row.id, what="reply", detail="the search would be told otherwise now")
+            else:
+                yield from self._reply(row, view.trace)
 
     def _reply(self, row: Sample, trace: Trace) -> Iterator[Difference]:
         """A reply in other words than we would use now; they may be true all the same."""
@@ -76,7 +80,8 @@ class Reproof:
         for failed in () if proved.faithful else proved.failed[:5] or ("the reply is not proven",):
             yield Difference(where=row.id, what="claim", detail=failed)
 
-    def _view(self, row: Sample, trace: Trace, answer: Answer) -> View:
+    def _view(self, rows: Sequence[Sample], trace: Trace, answer: Answer, guesses: Sequence[Trace]) -> View:
+        row = rows[0]
         traced = summary(trace, stable=row.stable)
         seed = seed_of(row.item, self.seed)
         if row.style in STYLES:
@@ -87,7 +92,9 @@ class Reproof:
             told = foreign(telling_of(row), style=row.style, detail=row.detail)
         found = problem_of(row)
         item = Item(id=row.item, problem=row.problem, case=found.cases[0], answer=answer, traced=traced)
+        item = dataclasses.replace(item, tried=tuple(tried_of(rows)))
         return View(
+            guesses=guesses,
             problem=found,
             item=item,
             trace=trace,
@@ -99,9 +106,16 @@ class Reproof:
         )
 
 
-def payload(rows: Sequence[Sample], trace: Trace, answer: Answer) -> dict[str, Any]:
+def tried_of(rows: Sequence[Sample]) -> list[Tried]:
+    """The arguments that an item's rows say were tried."""
+    told = next((row.tried for row in rows if row.tried), "[]")
+    return [tried_from_json(each) for each in json.loads(told)]
+
+
+def payload(rows: Sequence[Sample], trace: Trace, answer: Answer, guesses: Sequence[Trace] = ()) -> dict[str, Any]:
     """What a shard of Reproof is given."""
     return {
+        "guesses": [zlib.compress(each.dumps(), 1) for each in guesses],
         "rows": [dataclasses.asdict(row) for row in rows],
         "trace": zlib.compress(trace.dumps(), 1),
         "answer": dataclasses.asdict(answer),

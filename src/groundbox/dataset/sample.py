@@ -27,6 +27,7 @@ class Sample:
         left_out: Sentences that are not told because a claim in them could not be proven.
         case: The input as JSON (`groundbox.dataset.problem.case_to_json`).
         output: What the run gave, as JSON (`groundbox.dataset.item.Answer`).
+        tried: Of a search for arguments, all that were run, as JSON (`groundbox.dataset.item.Tried`); else "".
         trace_sha256: Of the records of the trace.
         stable: Whether the trace was the same under another hash seed.
         provenance: Where the problem comes from, as JSON.
@@ -54,6 +55,7 @@ class Sample:
     case: str
     output: str
     outcome: str
+    tried: str = ""
     trace_sha256: str
     records: int
     steps: int

@@ -25,6 +25,7 @@ STAGES: Final = (
     "inputs",
     "run",
     "compare",
+    "smaller",
     "quality",
     "duplicates",
     "contamination",
@@ -98,6 +99,7 @@ class Tally:
         self.kept += 1
         self.facts["claims"] += lesson.samples[0].claims
         self.facts["proven"] += lesson.samples[0].proven
+        self.facts["smaller_kept"] += "shrunk_from" in json.loads(lesson.samples[0].case)
         if lesson.left_out:
             self.facts["mended"] += 1
             self.left_out.extend((lesson.item, each) for each in lesson.left_out)
@@ -118,6 +120,8 @@ class Tally:
             "yield": self._yield(),
             "rates": self._rates(),
             **self.content(),
+            "smaller": self._smaller(),
+            "searches": {name: self.facts[f"searches_{name}"] for name in ("sought", "runs", "found")},
             "coverage": spread(self.measures["coverage"]),
             "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
             "contamination": self._contamination(verdicts),
@@ -147,6 +151,11 @@ class Tally:
 
     def _item(self, item: Item) -> None:
         self.runnable += item.runnable
+        self._sought(item)
+        if item.guesses is not None:
+            self.facts["searches_sought"] += 1
+            self.facts["searches_runs"] += item.guesses
+            self.facts["searches_found"] += bool(item.tried)
         nondeterministic = item.drop is not None and item.drop.reason == "nondeterministic-output"
         self.facts["nondeterministic"] += nondeterministic
         if item.traced is not None:
@@ -156,6 +165,19 @@ class Tally:
         if item.case.expected is not ABSENT and item.answer is not None and item.traced is not None:
             self.facts["compared"] += 1
             self.facts["agree"] += item.drop is None or item.drop.stage != "compare"
+
+    def _sought(self, item: Item) -> None:
+        sought, shrunk = item.sought, item.case.shrunk_from
+        if sought is None:
+            return
+        self.facts["smaller_sought"] += 1
+        self.facts["smaller_runs"] += sought.runs
+        self.by["smaller_why"][sought.why] += 1
+        if shrunk is not None:
+            self.facts["smaller_found"] += 1
+            self.facts["smaller_kept_all_arcs"] += shrunk.arcs == shrunk.arcs_kept
+            if shrunk.arcs:
+                self.measures["arcs_kept"].append(shrunk.arcs_kept / shrunk.arcs)
 
     def _sample(self, sample: Sample) -> None:
         self.samples += 1
@@ -215,6 +237,16 @@ class Tally:
     def _mended(self) -> dict[str, Any]:
         shown = [{"item": item, "sentence": sentence} for item, sentence in self.left_out[:_MOST_SHOWN]]
         return {"items": self.facts["mended"], "sentences": len(self.left_out), "left_out": shown}
+
+    def _smaller(self) -> dict[str, Any]:
+        """Searches for smaller inputs, and what became of what they found."""
+        names = ("sought", "runs", "found", "kept")
+        return {
+            **{name: self.facts[f"smaller_{name}"] for name in names},
+            "why": dict(sorted(self.by["smaller_why"].items())),
+            "kept_all_arcs": self.facts["smaller_kept_all_arcs"],
+            "arcs_kept": spread(self.measures["arcs_kept"]),
+        }
 
     def _contamination(self, verdicts: Verdicts) -> dict[str, Any]:
         found = [each.containment for each in verdicts.findings.values()]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from groundbox.dataset.item import Traced
 from groundbox.trace import schema
 from groundbox.trace.reading import Trace
+
+Arcs: TypeAlias = frozenset[tuple[int, int]]
+"""Steps from line to line within a frame; 0 stands for where a frame begins."""
 
 _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
@@ -29,6 +32,22 @@ def summary(trace: Trace, *, stable: bool) -> Traced:
     )
 
 
+def arcs_of(trace: Trace) -> Arcs:
+    """The steps from line to line that a run took, as far as they are recorded."""
+    found: set[tuple[int, int]] = set()
+    last: dict[int, int] = {}
+    for record in trace.records:
+        if isinstance(record, schema.Line):
+            found.add((last.get(record.f, 0), record.n))
+            last[record.f] = record.n
+    return frozenset(found)
+
+
+def length_of(trace: Trace) -> int:
+    """How many lines ran, those that were folded, too."""
+    return trace.counts.get("line", 0) + sum(getattr(record, "steps", 0) for record in trace.records)
+
+
 def compressed(trace: Trace) -> bytes:
     """A trace as it is kept in a packed file."""
     return zlib.compress(trace.dumps(), 6)
@@ -43,6 +62,17 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
             info.comment = name.encode()
             archive.writestr(info, data)
     return buffer.getvalue()
+
+
+def some_of(path: Path, names: Sequence[str]) -> list[Trace]:
+    """Some traces of a packed file, by name.
+
+    Raises:
+        KeyError: One is not there.
+    """
+    with zipfile.ZipFile(path) as archive:
+        infos = {info.comment.decode(): info for info in archive.infolist()}
+        return [Trace.loads(zlib.decompress(archive.read(infos[name]))) for name in names]
 
 
 def unpacked(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:

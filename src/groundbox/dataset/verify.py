@@ -19,14 +19,17 @@ from typing import Any, Final
 from groundbox.dataset import files
 from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Shard
-from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of
-from groundbox.dataset.running import Request
+from groundbox.dataset.problem import Problem
+from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of, tried_of
+from groundbox.dataset.running import Request, same
 from groundbox.dataset.sample import Sample
 from groundbox.dataset.stages import write
 from groundbox.dataset.stages.run import Seeds
 from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
+from groundbox.dataset.tasks.draft import guess_name
 from groundbox.trace.options import TraceOptions
+from groundbox.trace.reading import Trace
 
 _AT_ONCE: Final = 32
 
@@ -109,10 +112,35 @@ class _Again:
             return 0, [
                 Difference(where=rows[0].item, what="outcome", detail=f"{rows[0].outcome} there, {ran.outcome} now")
             ]
-        shard = Shard(stage="verify", number=number, payload=payload(rows, ran.trace, ran.answer))
+        guesses, other = await self._guesses(rows, problem)
+        shard = Shard(stage="verify", number=number, payload=payload(rows, ran.trace, ran.answer, guesses))
         found = json.loads((await self._tools.executor.compute(self._work, shard))["json"])
-        differences = [Difference(**each) for each in found["differences"]]
+        differences = [*other, *(Difference(**each) for each in found["differences"])]
         return found["claims"], [*differences, *await self._calls(rows)]
+
+    async def _guesses(self, rows: Sequence[Sample], problem: Problem) -> tuple[list[Trace], list[Difference]]:
+        """New runs of the arguments that a search tried."""
+        traces: list[Trace] = []
+        found: list[Difference] = []
+        for number, each in enumerate(tried_of(rows)):
+            ran = await self._tools.runner.run(
+                Request(
+                    source=problem.source,
+                    entry=problem.entry,
+                    case=each.case,
+                    hash_seed=Seeds().traced,
+                    traced=True,
+                    cpu_s=self._traced_cpu_s,
+                )
+            )
+            if ran.trace is None or ran.trace.header.sha256 != each.sha256 or not same(ran.answer, each.answer):
+                name = guess_name(rows[0].item, number)
+                found.append(
+                    Difference(where=name, what="trace", detail=f"{each.case.text()[:200]} runs otherwise now")
+                )
+            if ran.trace is not None:
+                traces.append(ran.trace)
+        return traces, found
 
     async def _calls(self, rows: Sequence[Sample]) -> list[Difference]:
         """Answers that only a run can judge."""

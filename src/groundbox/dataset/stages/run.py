@@ -50,6 +50,10 @@ class Patience:
     traced_cpu_s: float = 20.0
     stable_only: bool = False
 
+    def brief(self) -> Patience:
+        """The same with no more time for a traced run than for a plain one, as for inputs that are only tried."""
+        return dataclasses.replace(self, traced_cpu_s=min(self.traced_cpu_s, self.cpu_s))
+
 
 async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) -> tuple[Item, Trace | None]:
     """The item after its runs, and its trace if it is to be used."""

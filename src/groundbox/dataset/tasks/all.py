@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -20,6 +21,13 @@ def make(task: str, view: View) -> Iterator[Draft]:
     return _MAKERS[task](view)
 
 
+def order(rng: random.Random, tasks: Sequence[str]) -> list[str]:
+    """In which order an item's questions are tried: output and exception first."""
+    first = [name for name in _ALWAYS if name in tasks]
+    others = [name for name in TASKS if name in tasks and name not in _ALWAYS]
+    return [*first, *rng.sample(others, len(others))]
+
+
 def drafts(view: View, *, tasks: Sequence[str], most: int) -> list[Draft]:
     """The questions of one item, in the order of TASKS.
 
@@ -27,10 +35,8 @@ def drafts(view: View, *, tasks: Sequence[str], most: int) -> list[Draft]:
         tasks: Which kinds are wanted.
         most: How many; output and exception come first, the others in an order that the item's seed chooses.
     """
-    first = [name for name in _ALWAYS if name in tasks]
-    others = [name for name in TASKS if name in tasks and name not in _ALWAYS]
     found: dict[str, Draft] = {}
-    for name in (*first, *view.rng("tasks").sample(others, len(others))):
+    for name in order(view.rng("tasks"), tasks):
         if len(found) >= most:
             break
         draft = next(make(name, view), None)

@@ -6,13 +6,13 @@ import dataclasses
 import functools
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from groundbox.dataset.item import Item
 from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import BACKWARD, Narrator, Prover, Told
-from groundbox.dataset.problem import Problem
+from groundbox.dataset.narrating import WHOLE, Narrator, Prover, Told
+from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.stages.narrate import seed_of
 from groundbox.dataset.tasks.lines import Lines
 from groundbox.trace import schema
@@ -26,6 +26,7 @@ class View:
 
     Attributes:
         seed: Of every choice that is made for this item.
+        guesses: Traces of the arguments that the item has tried.
     """
 
     problem: Problem
@@ -36,21 +37,19 @@ class View:
     prove: Prover
     seed: int
     max_chars: int
+    guesses: Sequence[Trace] = ()
 
-    def told_backward(self) -> Told | None:
-        """The run told from its result to its input, if that can be done and every claim of it is proven."""
-        try:
-            told = self.narrator(
-                self.trace, style=BACKWARD, seed=seed_of(self.item.id, self.seed), max_chars=self.max_chars
-            )
-        except ValueError:
-            return None
-        found = mended(told, self.trace, self.prove)
-        return found.told if found.proved.faithful and len(found.told.text) <= self.max_chars else None
+    def told_guess(self, number: int) -> Told | None:
+        """The run of a guess, told whole, if every claim of that is proven and nothing has to be left out for it."""
+        trace, name = self.guesses[number], guess_name(self.item.id, number)
+        told = self.narrator(trace, style=self.told.style, seed=seed_of(name, self.seed), max_chars=self.max_chars)
+        found = mended(told, trace, self.prove)
+        is_whole = told.detail == WHOLE and not found.left_out
+        return found.told if is_whole and found.proved.faithful else None
 
     def rng(self, task: str) -> random.Random:
         """Random choices of one task: the same in every build with the same seed."""
-        return random.Random(f"{self.seed}/{self.item.id}/{task}")
+        return rng_of(self.item.id, self.seed, task)
 
     @functools.cached_property
     def lines(self) -> Lines:
@@ -95,6 +94,7 @@ class Draft:
         reasoning: What leads to the answer; every statement in it is the narrator's.
         shows_input: Whether the input is told in the prompt.
         given: A text that the question is about, shown after program and input.
+        case: Arguments that the answer tells, where these are not the item's own.
     """
 
     task: str
@@ -104,6 +104,17 @@ class Draft:
     reasoning: str
     shows_input: bool = True
     given: str = ""
+    case: Case | None = None
+
+
+def rng_of(item: str, seed: int, task: str) -> random.Random:
+    """Random choices of one task of an item."""
+    return random.Random(f"{seed}/{item}/{task}")
+
+
+def guess_name(item: str, number: int) -> str:
+    """Under which name the trace of an item's guess is kept."""
+    return f"{item}?{number}"
 
 
 class Task(Protocol):
