@@ -256,7 +256,7 @@ def test_a_run_is_told_whole_or_it_is_said_why_not():
     assert untold(trace, style="prose", seed=0, max_chars=12_000) == ""
     assert untold(trace, style="prose", seed=0, max_chars=200) == "long"
     assert untold(long, style="prose", seed=0, max_chars=12_000) == "long"
-    assert tell(trace, style="prose", seed=0, max_chars=12_000).detail == "full"
+    assert tell(trace, style="prose", seed=0, max_chars=12_000).whole
 
 
 def test_a_search_among_few_possible_inputs_ends():

@@ -4,12 +4,15 @@ import dataclasses
 import json
 
 import pytest
+from dataset_fakes import run_here, tell
 
 from groundbox.dataset.item import Answer, Fault, Item, Traced
 from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.running import Request
 from groundbox.dataset.stages import contamination, duplicates
 from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.contamination import Benchmarks, Document
+from groundbox.dataset.stages.narrate import narrate
 from groundbox.dataset.stages.parse import parse
 from groundbox.dataset.stages.quality import Taste, judge, outside
 from groundbox.dataset.stages.split import Shares, split
@@ -237,3 +240,23 @@ def test_problems_with_one_statement_are_in_one_split():
 
     shares = Shares(validation=0.5, test=0.4)
     assert split(first, shares) == split(second, shares)
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_run_that_is_not_told_whole_is_dropped_with_the_reason(is_whole):
+    case = Case(number=0, args=(3,))
+    source = "def f(n):\n    return n + 1\n"
+    trace = run_here(Request(source=source, entry="f", case=case, hash_seed=0, traced=True, cpu_s=1.0)).trace
+
+    def narrator(trace, **options):
+        return dataclasses.replace(tell(trace, **options), whole=is_whole)
+
+    item, told = narrate(
+        Item(id="p/0", problem="p", case=case), trace, narrator, styles=("prose",), seed=0, max_chars=300
+    )
+
+    assert (told is None) is not is_whole
+    assert (item.drop is None) is is_whole
+    if item.drop is not None:
+        found = item.drop.stage, item.drop.reason, item.drop.detail
+        assert found == ("narrate", "told-in-parts", "the run is not told whole: that takes over 300 characters")

@@ -216,6 +216,62 @@ def test_a_telling_is_cut_after_the_last_sentence_about_the_moment(t, text):
     assert told.upto(t) == text
 
 
+JUMPING = Told(
+    text="1. a. b.\n2. c.\n3. d.",
+    sentences=[
+        Said(text="a. b.", since=0, until=4, values=(), stated=2, followed=2),
+        Said(text="c.", since=3, until=9, values=(), stated=1, followed=0, jumps=("`c` = 1: `b`, set by line 2",)),
+        Said(text="d.", since=-1, until=-1, values=()),
+    ],
+    claims=4,
+    style="steps",
+    detail="full",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "jumps"),
+    [
+        ("", 1.0, 0),
+        ("1. a. b.", 1.0, 0),
+        ("1. a. b.\n2. c.", 0.6667, 1),
+        (JUMPING.text, 0.6667, 1),
+        ("Step 2 says another thing.", 0.6667, 1),
+    ],
+)
+def test_what_follows_is_counted_up_to_where_the_reasoning_ends(text, share, jumps):
+    found, missing = JUMPING.derived(text)
+
+    assert (found, len(missing)) == (share, jumps)
+
+
+@pytest.mark.parametrize(("t", "since"), [(2, 0), (4, 3), (5, 3), (9, 10), (2000, 2001)])
+def test_what_only_a_later_sentence_speaks_of_is_not_told_yet(t, since):
+    assert JUMPING.untold_since(t) == since
+
+
+def test_what_a_sentence_stated_that_is_left_out_does_not_follow():
+    told = JUMPING.without([0])
+
+    assert told.derived(told.text) == (0.0, ["a sentence with 2 values is left out", *JUMPING.sentences[1].jumps])
+
+
+def test_a_state_is_asked_only_where_the_telling_up_to_the_moment_has_it():
+    known = view()
+    first, *others = known.told.sentences
+    joined = Said(text=" ".join(each.text for each in others), since=others[0].until, until=others[-1].until, values=())
+    late = dataclasses.replace(known, told=dataclasses.replace(known.told, sentences=[first, joined]))
+
+    one_by_one, at_once = (
+        {each.answer for seed in range(20) for each in tasks.make("state", dataclasses.replace(given, seed=seed))}
+        for given in (known, late)
+    )
+
+    assert first.text == "total becomes 0."
+    assert one_by_one > {"0", "1", "4"}
+    assert at_once <= {"0", "5", "9"}
+
+
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [

@@ -76,7 +76,7 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
 @_number(
     "smaller-runs",
     _usual("smaller_runs"),
-    "Runs made to find a smaller input for a run too long to be told whole; 0: such runs are told in part.",
+    "Runs made to find a smaller input for a run too long to be told whole; 0: none is looked for.",
     least=0,
 )
 @click.option("--task", "tasks", multiple=True, type=click.Choice(TASKS), help="What is asked; by default all of them.")

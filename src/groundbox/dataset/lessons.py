@@ -167,6 +167,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
     assert traced is not None
     assert answer is not None
     source = view.problem
+    share, jumps = told.derived(draft.reasoning)
     return Sample(
         id=f"{item.id}#{draft.task}",
         item=item.id,
@@ -184,6 +185,8 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         proven=found.proved.proven,
         coverage=found.proved.coverage,
         left_out=len(found.left_out),
+        derivable=share,
+        jumps=plain_json(jumps),
         source=source.source,
         entry=source.entry,
         statement=source.statement,

@@ -11,10 +11,6 @@ from groundbox.trace.reading import Trace
 STYLES: Final = ("prose", "steps")
 LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
-WHOLE: Final = "full"
-"""The detail that passes nothing over."""
-LEAST_CHARS: Final = 8
-"""Characters of a whole telling for each line that ran, at least; of 214 recorded runs the fewest were 11."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
 """Kinds of claims whose value can be replaced by another, to make a false sentence."""
 
@@ -24,13 +20,20 @@ class Said:
     """One sentence.
 
     Attributes:
-        until: Index of the last record that it is about; -1 for a sentence about none.
+        since, until: Indexes of the first and last record that it is about; -1 for a sentence about none.
         values: Values that it states, as it writes them.
+        stated, followed: How many of the stated values are judged, and how many follow by one step from what was told
+            before (`groundbox.trace.claims.derivable`).
+        jumps: Those that do not, in words.
     """
 
     text: str
     until: int
     values: tuple[str, ...]
+    since: int = -1
+    stated: int = 0
+    followed: int = 0
+    jumps: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Told:
     Attributes:
         claims: How many statements the narrator says that it makes.
         detail: How much it tells.
+        whole: Whether nothing is passed over; False where the run is too long for that, or was not recorded whole.
     """
 
     text: str
@@ -47,6 +51,31 @@ class Told:
     claims: int
     style: str
     detail: str
+    whole: bool = True
+
+    def derived(self, text: str) -> tuple[float, list[str]]:
+        """The share of the values that follow from what was told before them, and the jumps.
+
+        Args:
+            text: The telling, or its beginning; of another text, which may quote it, all of the telling counts.
+        """
+        told = self.sentences[: self.count(text)]
+        stated = sum(each.stated for each in told)
+        share = sum(each.followed for each in told) / stated if stated else 1.0
+        return round(share, 4), [jump for each in told for jump in each.jumps]
+
+    def count(self, text: str) -> int:
+        """How many sentences the beginning of the telling has; all of them for another text."""
+        whole = not self.text.startswith(text)
+        return len(self.sentences) if whole else sum(end <= len(text) for _, end in self._spans())
+
+    def untold_since(self, t: int) -> int:
+        """The first record up to `t` that only a sentence beyond `upto(t)` speaks of; `t` + 1 if there is none.
+
+        A sentence may speak of records before and after `t`: it is not told by then, and neither is what it says.
+        """
+        later = (each.since for each in self.sentences[self.count_upto(t) :])
+        return min((since for since in later if 0 <= since <= t), default=t + 1)
 
     def upto(self, t: int) -> str:
         """The text up to the last sentence that speaks of nothing after record `t`.
@@ -72,10 +101,7 @@ class Told:
             if place in places:
                 parts += [self.text[at:begin], LEFT_OUT]
                 at = end
-        sentences = tuple(
-            dataclasses.replace(each, text=LEFT_OUT, values=()) if place in places else each
-            for place, each in enumerate(self.sentences)
-        )
+        sentences = tuple(_left_out(each) if place in places else each for place, each in enumerate(self.sentences))
         return dataclasses.replace(self, text="".join([*parts, self.text[at:]]), sentences=sentences)
 
     def _spans(self) -> list[tuple[int, int]]:
@@ -89,6 +115,12 @@ class Told:
             at = begin + len(each.text)
             spans.append((begin, at))
         return spans
+
+
+def _left_out(said: Said) -> Said:
+    """What stands for a sentence that is not told: what it stated is not told then, and later values may need it."""
+    jumps = (f"a sentence with {said.stated} values is left out",) if said.stated else ()
+    return dataclasses.replace(said, text=LEFT_OUT, values=(), followed=0, jumps=jumps)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,31 +174,38 @@ class Prover(Protocol):
     def __call__(self, text: str, trace: Trace) -> Proved: ...
 
 
-def tell(trace: Trace, *, style: str, seed: int, max_chars: int) -> Told:
-    """The narrator of `groundbox.trace.narration`; the run whole, where that is not too long."""
-    from groundbox.trace.narration.narrator import Style, narrate
+def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
+    """The narrator of `groundbox.trace.narration`, and which of its values follow from what it told before."""
+    from groundbox.trace.claims.derivable import derivable
+    from groundbox.trace.narration.narrator import Detail, Style, narrate
 
-    narration = narrate(
-        trace,
-        style=cast(Style, style),
-        detail="normal" if is_long(trace, max_chars) else WHOLE,
-        seed=seed,
-        max_chars=max_chars,
-    )
+    narration = narrate(trace, style=cast(Style, style), detail=cast(Detail, detail), seed=seed, max_chars=max_chars)
+    found = derivable(narration.sentences, trace)
     sentences = tuple(
         Said(
             text=each.text,
+            since=min((ref for claim in each.claims for ref in claim.refs), default=-1),
             until=max((ref for claim in each.claims for ref in claim.refs), default=-1),
             values=tuple(claim.value for claim in each.claims if claim.kind in _WITH_VALUES),
+            stated=found.values[number],
+            followed=found.followed[number],
+            jumps=tuple(jump.text for jump in found.jumps if jump.sentence == number),
         )
-        for each in narration.sentences
+        for number, each in enumerate(narration.sentences)
     )
     claims = sum(len(each.claims) for each in narration.sentences)
-    return Told(text=narration.text, sentences=sentences, claims=claims, style=style, detail=narration.detail)
+    return Told(
+        text=narration.text,
+        sentences=sentences,
+        claims=claims,
+        style=style,
+        detail=narration.detail,
+        whole=narration.whole,
+    )
 
 
 def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
-    """See Untold: a run is told whole by `tell` if all of it was recorded and its fullest telling is short enough."""
+    """See Untold: a run is told whole by `tell` if all of it was recorded and the telling is short enough."""
     from groundbox.trace.narration.narrator import Style, narrate
 
     if not trace.complete:
@@ -175,13 +214,15 @@ def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
         return "folded"
     if is_long(trace, max_chars):
         return "long"
-    narration = narrate(trace, style=cast(Style, style), detail=WHOLE, seed=seed)
-    return "long" if len(narration.text) > max_chars else ""
+    narration = narrate(trace, style=cast(Style, style), seed=seed, max_chars=None)
+    return "" if narration.whole and len(narration.text) <= max_chars else "long"
 
 
 def is_long(trace: Trace, max_chars: int) -> bool:
     """Whether a run has so many lines that its whole telling is too long, seen without telling it."""
-    return trace.counts.get("line", 0) * LEAST_CHARS > max_chars
+    from groundbox.trace.narration.narrator import LEAST_CHARS_OF_A_LINE
+
+    return trace.counts.get("line", 0) * LEAST_CHARS_OF_A_LINE > max_chars
 
 
 def foreign(text: str, *, style: str, detail: str) -> Told:

@@ -25,6 +25,9 @@ class Sample:
         claims, proven: Statements found in the telling, and those that the trace supports.
         coverage: Share of the telling's sentences that the prover understood.
         left_out: Sentences that are not told because a claim in them could not be proven.
+        derivable: Share of the values stated in the reply's reasoning that follow by one step from what was told
+            before them.
+        jumps: Those that do not, and what is missing, as a JSON list of strings.
         case: The input as JSON (`groundbox.dataset.problem.case_to_json`).
         output: What the run gave, as JSON (`groundbox.dataset.item.Answer`).
         tried: Of a search for arguments, all that were run, as JSON (`groundbox.dataset.item.Tried`); else "".
@@ -49,6 +52,8 @@ class Sample:
     proven: int
     coverage: float
     left_out: int = 0
+    derivable: float = 1.0
+    jumps: str = "[]"
     source: str
     entry: str | None
     statement: str

@@ -63,7 +63,7 @@ def test_a_seed_changes_the_wording(trace_of):
     assert len(texts) == 20
 
 
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 def test_a_seed_does_not_change_what_is_claimed(program, detail):
     claims = [Counter(narrate(program, seed=seed, detail=detail).claims) for seed in range(4)]
 
@@ -79,7 +79,7 @@ def test_no_wording_comes_twice_in_a_row(trace_of):
 
 
 def test_more_detail_is_longer(trace_of):
-    lengths = [len(narrate(trace_of("table"), detail=detail).text) for detail in ("brief", "normal", "full")]
+    lengths = [len(narrate(trace_of("table"), detail=detail).text) for detail in ("brief", "parts", "normal", "full")]
 
     assert lengths == sorted(set(lengths))
 
@@ -151,7 +151,7 @@ def test_the_end_of_a_recursion_is_told_as_it_was_then(recorded):
         "    return found\n\ndef main():\n    for n in range(2, 9):\n        below(n).append(0)\n"
     )
 
-    told = narrate(recorded(source, "main"))
+    told = narrate(recorded(source, "main"), detail="parts")
 
     assert "`below(0)`, which returns []" in told.text
     assert "`below(0)`, which returns [1" not in told.text
@@ -192,7 +192,7 @@ def main(n):
 def test_iterations_say_of_which_loop_they_are_where_another_one_was_told_in_between(recorded):
     trace = recorded(NESTED, "main", 9)
 
-    told = narrate(trace).text
+    told = narrate(trace, detail="parts").text
 
     assert "In iterations 3 to 7 `y` takes the values 2, 3, 4, 5, 6 and" in told
     assert "In iterations 7 to 8 of the loop over `x`, `x` takes the values 6, 7, after which `total` is 784." in told
@@ -244,7 +244,7 @@ def main(n):
 def test_a_loop_without_items_is_named_by_its_condition(recorded):
     trace = recorded(WAITING, "main", 12)
 
-    told = narrate(trace).text
+    told = narrate(trace, detail="parts").text
 
     assert " of the loop with the condition `n > 0`" in told
     assert prove(told, trace).failed == []

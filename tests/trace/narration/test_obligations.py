@@ -92,7 +92,7 @@ def test_every_change_of_an_object_is_told(program):
 
 
 @pytest.mark.parametrize("style", ["prose", "steps"])
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 def test_what_is_claimed_of_a_name_is_in_the_sentence(program, detail, style):
     told = narrate(program, detail=detail, style=style)
 
@@ -103,7 +103,7 @@ def test_what_is_claimed_of_a_name_is_in_the_sentence(program, detail, style):
                 assert claim.subject in sentence.text, claim
 
 
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 def test_a_value_is_told_as_the_record_has_it(program, detail):
     told = narrate(program, detail=detail)
 

@@ -15,7 +15,7 @@ PROVEN = ["evens", "fails", "greet", "guarded", "search", "shape", "shared", "st
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 @pytest.mark.parametrize("style", ["prose", "steps"])
 @pytest.mark.parametrize("name", PROVEN)
 def test_every_claim_is_proven(trace_of, name, style, detail, seed):
@@ -54,7 +54,7 @@ def main(size, times):
 def test_a_call_that_was_gone_down_is_not_said_to_run_after_it(recorded, seed):
     trace = recorded(SPREAD, "main", 3, 5)
 
-    told = narrate(trace, seed=seed).text
+    told = narrate(trace, detail="parts", seed=seed).text
 
     went_down = re.findall(r"down to `spread\([^`]*\)`, which returns None[;,.](.*?)(?:[.] |$)", told)
     assert went_down

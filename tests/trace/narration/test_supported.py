@@ -389,7 +389,7 @@ def main(n):
 """
 
 
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 def test_folded_loops_of_generators_are_found(recorded, detail):
     trace = recorded(GENERATORS, "main", 25, soft_events=1)
 

@@ -407,7 +407,7 @@ def test_code_keeps_its_form_where_a_value_would_spoil_it(recorded):
     assert "`key is not None` = False" in told
 
 
-@pytest.mark.parametrize("detail", ["normal", "full"])
+@pytest.mark.parametrize("detail", ["parts", "normal", "full"])
 def test_what_a_body_on_the_line_of_its_header_does_is_told(recorded, detail):
     told = narrate(recorded(BODIES_IN_LINE), detail=detail).text
 

@@ -75,7 +75,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("style", ["prose", "steps", "backward"])
-@pytest.mark.parametrize("detail", ["brief", "normal", "full"])
+@pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_claim_is_supported(recorded, name, style, detail):
     source, *arguments = PROGRAMS[name]

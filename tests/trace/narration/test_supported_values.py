@@ -374,7 +374,7 @@ def test_what_is_false_is_caught(recorded, source, text):
 
 
 def test_a_call_is_written_as_the_program_may_write_it(recorded):
-    told = narrate(recorded(ANY_NUMBER_OF_ARGUMENTS)).text
+    told = narrate(recorded(ANY_NUMBER_OF_ARGUMENTS), detail="parts").text
 
     for call in ("Angle.set(1)", "Angle.set(1, 2, ra=True)", "mix(2, 3, scale=2, z=4)", "mix(5, scale=1)"):
         assert f"`{call}`" in told

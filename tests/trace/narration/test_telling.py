@@ -6,7 +6,7 @@ import ast
 
 from groundbox.trace.narration.draft import Draft
 from groundbox.trace.narration.phrases import Voice
-from groundbox.trace.narration.policy import NORMAL
+from groundbox.trace.narration.policy import PARTS
 from groundbox.trace.narration.telling import Telling
 
 STRANGE = """\
@@ -21,7 +21,7 @@ def joined(text):
 def test_code_is_what_stands_in_the_source_on_one_line(recorded):
     trace = recorded(STRANGE, "joined", " x")
     voice = Voice(0)
-    telling = Telling(trace=trace, policy=NORMAL, voice=voice, draft=Draft(voice=voice))
+    telling = Telling(trace=trace, policy=PARTS, voice=voice, draft=Draft(voice=voice))
     function = trace.structure.syntax.tree.body[0]
 
     told = [telling.code(statement.value) for statement in function.body]

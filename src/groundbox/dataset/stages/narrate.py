@@ -26,7 +26,7 @@ def seed_of(item: str, seed: int) -> int:
 def narrate(
     item: Item, trace: Trace, narrator: Narrator, *, styles: Sequence[str], seed: int, max_chars: int
 ) -> tuple[Item, Told | None]:
-    """The item with its telling; dropped when there is none, or when even the shortest is too long."""
+    """The item with its telling; dropped when there is none, or when not all of the run is told within the limit."""
     style = style_of(item, styles, seed)
     try:
         told = narrator(trace, style=style, seed=seed_of(item.id, seed), max_chars=max_chars)
@@ -35,4 +35,8 @@ def narrate(
         return item.dropped(STAGE, "narrator-failed", f"{style}: {type(error).__name__}: {error}"[:500]), None
     if len(told.text) > max_chars:
         return item.dropped(STAGE, "long-narration", f"{len(told.text)} characters, {max_chars} are allowed"), None
+    if not told.whole:
+        is_whole = trace.complete and not trace.folded
+        why = f"that takes over {max_chars} characters" if is_whole else "not all of it is recorded"
+        return item.dropped(STAGE, "told-in-parts", f"the run is not told whole: {why}"), None
     return item, told

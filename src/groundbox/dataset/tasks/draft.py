@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from groundbox.dataset.item import Item
 from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import WHOLE, Narrator, Prover, Told
+from groundbox.dataset.narrating import Narrator, Prover, Told
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.stages.narrate import seed_of
 from groundbox.dataset.tasks.lines import Lines
@@ -44,7 +44,7 @@ class View:
         trace, name = self.guesses[number], guess_name(self.item.id, number)
         told = self.narrator(trace, style=self.told.style, seed=seed_of(name, self.seed), max_chars=self.max_chars)
         found = mended(told, trace, self.prove)
-        is_whole = told.detail == WHOLE and not found.left_out
+        is_whole = told.whole and not found.left_out
         return found.told if is_whole and found.proved.faithful else None
 
     def rng(self, task: str) -> random.Random:

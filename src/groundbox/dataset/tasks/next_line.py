@@ -8,6 +8,7 @@ from typing import Final
 
 from groundbox.dataset.tasks.draft import Draft, View, Visit
 from groundbox.dataset.tasks.state import moment
+from groundbox.trace import schema
 
 NAME: Final = "next_line"
 LEAST_TOLD: Final = 3
@@ -36,6 +37,13 @@ def make(view: View) -> Iterator[Draft]:
 
 def _asks(view: View, visit: Visit) -> bool:
     step = visit.step
+    if _has_changes(view, view.told.untold_since(step.step), step.step):
+        return False
     if not isinstance(step.statement, ast.If | ast.While | ast.For) or step.inline or step.raised is not None:
         return False
     return step.last <= view.unfolded and step.branch is not None and view.lines.is_plain(step.branch)
+
+
+def _has_changes(view: View, first: int, last: int) -> bool:
+    """Whether a name or an object changed in some records: what the test reads may not be told then."""
+    return any(isinstance(record, schema.Set | schema.Mutate) for record in view.trace.records[first : last + 1])

@@ -50,14 +50,20 @@ def _draft(view: View, visit: Visit, name: str, value: str) -> Draft:
 
 
 def _values(view: View, visit: Visit) -> dict[str, str]:
-    """Names of the frame that were assigned in it, with the texts of their values."""
+    """Names of the frame that were assigned in it, with the texts of their values, as far as these are told by then.
+
+    The telling up to the moment may end before the last lines that ran: a name that they changed is not asked for.
+    """
     state = view.trace.state_at(visit.step.step)
+    since = view.told.untold_since(visit.step.step)
+    told = view.trace.state_at(since - 1)
+    held = told.names(visit.step.frame)
     found: dict[str, str] = {}
     assigned = _assigned(view, visit)
     for name, value in state.names(visit.step.frame).items():
-        if name in assigned:
+        if name in assigned and name in held:
             text = _text(state, value)
-            if text and len(text) <= _MOST_CHARS:
+            if text and len(text) <= _MOST_CHARS and text == _text(told, held[name]):
                 found[name] = text
     return found
 

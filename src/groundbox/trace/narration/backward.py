@@ -20,7 +20,7 @@ from groundbox.trace.narration.telling import claim, listed
 from groundbox.trace.reading import Trace
 from groundbox.trace.structure import Activation
 
-MOST: Final = {"full": None, "normal": 14, "normal, shortened": 8, "brief": 5, "outline": 2}
+MOST: Final = {"full": None, "normal": 14, "parts": 14, "parts, shortened": 8, "brief": 5, "outline": 2}
 """Clauses that are read back, by the name of the policy."""
 _TOLD: Final = (ClaimKind.VALUE, ClaimKind.CONDITION, ClaimKind.MUTATION, ClaimKind.RETURN)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from groundbox.trace import schema
 from groundbox.trace.narration.generators import Generators, Parts, is_unnamed
@@ -30,7 +31,9 @@ class Calls:
     def tell(self, activation: Activation, where: Where) -> None:
         """Tell a call that a step made, and go on to its end."""
         level = self._level(activation, where)
-        if activation.frame in self._telling.generators:
+        if is_unnamed(activation) and self._telling.policy.is_whole and where.level >= Level.SHORT:
+            self._tell_within(activation, where)
+        elif activation.frame in self._telling.generators:
             self._generators.tell(activation, activation.first, where)
         elif level == Level.SILENT:
             self._telling.advance(activation.last)
@@ -39,6 +42,16 @@ class Calls:
         else:
             self._tell_body(activation, level)
             self._come_back(activation, where)
+
+    def _tell_within(self, activation: Activation, where: Where) -> None:
+        """The calls that code within an expression makes; its own value is told by the line that it belongs to."""
+        if activation.frame in self._telling.generators:
+            self._generators.tell(activation, activation.first, where)
+            return
+        for step in activation.steps():
+            for call in step.calls:
+                self.tell(call, replace(where, quiet=False))
+        self._telling.advance(activation.last)
 
     def tell_entry(self, activation: Activation) -> None:
         """Tell the call that everything is about; its result is left to the answer."""
@@ -63,13 +76,13 @@ class Calls:
             return min(where.nested, where.level)
         policy = telling.policy
         if policy.depth is not None and activation.depth > policy.depth + 1:
-            return Level.RESULT
+            return policy.least
         seen = telling.seen(("call", activation.name))
-        return min(where.nested, level_of(seen, policy.full_calls, policy.short_calls))
+        return min(where.nested, level_of(seen, policy.full_calls, policy.short_calls, policy.least))
 
     def _tell_body(self, activation: Activation, level: Level) -> None:
         self._intro(activation, "call.with")
-        nested = Level.FULL if level == Level.FULL else Level.RESULT
+        nested = Level.FULL if level == Level.FULL else self._telling.policy.least
         where = Where(activation=activation, level=level, nested=nested)
         self._block(activation.body, where)
         self._finish(activation, where)
@@ -78,6 +91,11 @@ class Calls:
         """After a recursive call, say which of the calls goes on."""
         if activation.name == where.activation.name and where.activation.frame in self._titles:
             self._telling.draft.back(f"back in {self._titles[where.activation.frame]},")
+
+    def say_arguments(self, activation: Activation) -> None:
+        """Tell what a generator is given."""
+        if self._telling.state.t <= activation.first:
+            self._intro(activation, "call.with")
 
     def _intro(self, activation: Activation, kind: str) -> None:
         telling = self._telling

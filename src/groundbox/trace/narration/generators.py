@@ -19,6 +19,8 @@ class Parts(NamedTuple):
     """What tells parts of a body."""
 
     step: Callable[[Step, Where], object]
+    call: Callable[[Activation, Where], object]
+    arguments: Callable[[Activation], object]
     fold: Callable[[Loop, Folded, Where], object]
 
 
@@ -36,9 +38,17 @@ class Generators:
     def tell(self, activation: Activation, since: int, where: Where) -> None:
         """What a generator did from its call or resumption at record `since` to its next rest."""
         telling = self._telling
-        if where.level >= Level.SHORT and not is_unnamed(activation):
-            self._tell_steps(activation, since, where.level)
         ref = self._next(activation, since)
+        if where.level >= Level.SHORT and not is_unnamed(activation):
+            if since == activation.first and self._telling.policy.is_whole:
+                self._parts.arguments(activation)
+            self._tell_steps(activation, since, where.level)
+        elif where.level >= Level.SHORT and self._telling.policy.is_whole:
+            end = activation.last if ref is None else ref
+            for step in activation.steps():
+                for call in step.calls:
+                    if since < call.first <= end:
+                        self._parts.call(call, where)
         if is_unnamed(activation) or where.level < Level.SHORT:
             telling.advance(ref if ref is not None else activation.last)
             return
@@ -60,12 +70,13 @@ class Generators:
     def _tell_steps(self, activation: Activation, since: int, level: Level) -> None:
         """What its own code did until it rested, step by step: its loops go on over several rests."""
         rest = self._next(activation, since) or activation.last
-        where = Where(activation=activation, level=level, nested=Level.RESULT)
+        where = Where(activation=activation, level=level, nested=self._telling.policy.least)
         folds = [(fold.record, fold, loop) for loop in loops(activation.body) for fold in loop.folds]
         folds = sorted((each for each in folds if since < each[0] <= rest), key=lambda each: each[0])
         for step in activation.steps():
             told = since < step.step and step.last <= rest and not step.yields
-            if not told or not isinstance(step.statement, ast.If | ast.Assign | ast.AugAssign):
+            kinds = ast.stmt if self._telling.policy.is_whole else ast.If | ast.Assign | ast.AugAssign
+            if not told or not isinstance(step.statement, kinds):
                 continue
             while folds and folds[0][0] < step.step:
                 self._parts.fold(folds[0][2], folds[0][1], where)

@@ -63,7 +63,7 @@ class Loops:
             return Level.SILENT
         policy = self._telling.policy
         seen = self._telling.seen(("loop", where.activation.name, loop.line))
-        level = min(where.nested, level_of(seen, policy.full_runs, policy.short_runs))
+        level = min(where.nested, level_of(seen, policy.full_runs, policy.short_runs, policy.least))
         return max(level, Level.SHORT) if is_way_out(loop) and policy.last_iterations else level
 
     def _stretches(self, loop: Loop, level: Level) -> Iterator[Stretch]:
@@ -91,6 +91,10 @@ class Loops:
         policy = self._telling.policy
         if policy.full_iterations is None:
             return [Level.FULL] * count
+        if policy.is_whole:
+            full = min(count, policy.full_iterations) if level == Level.FULL else 0
+            levels = [Level.FULL] * full + [policy.least] * (count - full)
+            return [*levels[:-1], Level.FULL] if is_way_out(loop) else levels
         full = policy.full_iterations if level == Level.FULL else 0
         short = policy.short_iterations if level == Level.FULL else min(2, policy.short_iterations)
         head = [Level.FULL] * full + [Level.SHORT] * short
@@ -136,7 +140,7 @@ class Loops:
     def _tell_iteration(self, loop: Loop, iteration: Iteration, level: Level, where: Where) -> None:
         draft = self._telling.draft
         full = level == Level.FULL
-        nested = min(where.nested, Level.FULL if full else Level.RESULT)
+        nested = min(where.nested, Level.FULL if full else self._telling.policy.least)
         if full and iteration is loop.iterations[-1] and is_way_out(loop):
             nested = Level.FULL
         inner = replace(where, level=level, nested=nested, number=iteration.number, depth=where.depth + 1)
@@ -337,6 +341,8 @@ class Loops:
         reason = None
         if not loop.count and isinstance(loop.statement, ast.While):
             reason = telling.explanation(frame).reason(loop.statement.test, False)
+        if not loop.count and loop.closing is not None and telling.policy.is_whole:
+            self._statements.tell(loop.closing, where, own=False)
         telling.advance(last)
         said = claim(ClaimKind.COUNT, [start, last], frame, str(loop.line), str(loop.count))
         if reason is not None:

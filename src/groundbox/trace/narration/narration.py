@@ -56,6 +56,8 @@ class Narration:
         sentences: In the order of the text.
         answer: The last sentence: what the run returned, raised or printed.
         detail: How much is told: the detail asked for, or the lower one that `max_chars` led to.
+        whole: Whether all that was recorded is told, and all was recorded: nothing that a later value depends on is
+            passed over by the policy. `groundbox.trace.claims.derivable` judges value by value.
         witness: Backward style only: keyword and positional arguments, as the trace's header has them, that lead to
             the answer. The caller can run them.
     """
@@ -64,6 +66,7 @@ class Narration:
     sentences: tuple[Sentence, ...]
     answer: str
     detail: str
+    whole: bool = False
     witness: Witness | None = None
 
     @property

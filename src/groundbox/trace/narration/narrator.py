@@ -2,8 +2,9 @@
 
 The tree of activations, steps and loops is walked in the order of the run, with the state of each moment at hand.
 Every clause is made from records, and keeps what it claims of which of them. How much is told is a `Policy`: what a
-reader has seen run before is told in fewer words, and where `max_chars` is too little, the next lower policy tells the
-whole anew, so that no text is cut in its middle. The last sentence is always the answer.
+reader has seen run before is told in fewer words. By default nothing is passed over, so that each told value follows
+from what was told before it. Where `max_chars` is too little for that, the next lower policy tells the run anew, so
+that no text is cut in its middle, and the narration is not `whole`. The last sentence is always the answer.
 """
 
 from __future__ import annotations
@@ -31,28 +32,45 @@ MAX_GLOBALS: Final = 8
 """Values of the module that are told at the start."""
 Style = Literal["prose", "steps", "backward"]
 STYLES: Final = ("prose", "steps", "backward")
-Detail = Literal["brief", "normal", "full"]
+MOST_CHARS: Final = 100_000
+"""Of a text, unless the caller says otherwise."""
+LEAST_CHARS_OF_A_LINE: Final = 5
+"""Of what is told of a line that runs: a telling of the whole is not begun where so much is too long."""
+Detail = Literal["brief", "parts", "normal", "full"]
 
 
 def narrate(
-    trace: Trace, *, style: Style = "prose", detail: Detail = "normal", seed: int = 0, max_chars: int | None = None
+    trace: Trace,
+    *,
+    style: Style = "prose",
+    detail: Detail = "normal",
+    seed: int = 0,
+    max_chars: int | None = MOST_CHARS,
 ) -> Narration:
     """Tell a trace.
 
     Args:
         style: `prose`; `steps`, one numbered sentence a line; or `backward`, from the result to the input, which needs
-            a run of one function.
+            a run of one function. What is told so does not follow from what was told before.
+        detail: `full` tells every step at length; `normal` leaves nothing out either, and tells in a line each what a
+            reader has seen run before; `parts` and `brief` pass over what repeats itself, and sum it up.
         seed: Chooses among wordings; what is claimed does not depend on it.
-        max_chars: Characters of the text. The detail is lowered until it fits; the answer is always kept, even if it
-            alone is longer.
+        max_chars: Characters of the text; None is unlimited. The detail is lowered until it fits, and `whole` of the
+            narration says that something is passed over; the answer is always kept, even if it alone is longer.
     """
     if style not in STYLES:
         raise ValueError(f"style is one of {', '.join(STYLES)}, and not {style!r}")
     for policy in LADDER[STARTS[detail] :]:
+        if policy.is_whole and max_chars is not None and LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
+            continue
         told = _told(trace, policy, style, seed)
         if max_chars is None or len(told.text) <= max_chars:
             return told
     return _laid_out([[answer_of(trace)]], style, "answer")
+
+
+def _lines(trace: Trace) -> int:
+    return trace.counts.get("line", 0)
 
 
 def _told(trace: Trace, policy: Policy, style: str, seed: int) -> Narration:
@@ -68,7 +86,8 @@ def _told(trace: Trace, policy: Policy, style: str, seed: int) -> Narration:
         return dataclasses.replace(
             _laid_out(back.paragraphs(telling.draft), style, policy.name), witness=back.witness()
         )
-    return _laid_out([*paragraphs, [answer_of(trace)]], style, policy.name)
+    whole = policy.is_whole and trace.complete and not trace.folded
+    return dataclasses.replace(_laid_out([*paragraphs, [answer_of(trace)]], style, policy.name), whole=whole)
 
 
 def _laid_out(paragraphs: Sequence[Sequence[Sentence]], style: str, detail: str) -> Narration:
@@ -85,7 +104,7 @@ class Teller:
 
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
-        self._calls = Calls(telling, self.block, Parts(self._step, self._fold))
+        self._calls = Calls(telling, self.block, Parts(self._step, self._call, self._arguments, self._fold))
         self._statements = Statements(telling, self._calls)
         self._loops = Loops(telling, self._statements, self.block)
 
@@ -113,6 +132,12 @@ class Teller:
 
     def _step(self, step: Step, where: Where) -> None:
         self._statements.tell(step, where)
+
+    def _call(self, activation: Activation, where: Where) -> None:
+        self._calls.tell(activation, where)
+
+    def _arguments(self, activation: Activation) -> None:
+        self._calls.say_arguments(activation)
 
     def _fold(self, loop: Loop, fold: Folded, where: Where) -> None:
         self._loops.tell_fold(loop, fold, where)

@@ -37,6 +37,8 @@ class Policy:
         calls_in_line: Calls and resumptions that one line makes, as through `map` or `sorted`.
         value_chars: Characters of a value.
         list_values: Values of a name that are listed where iterations are left out.
+        least: How everything is told at least that another rule would tell in fewer words. With SHORT nothing is left
+            out: each value that later ones depend on is told before them.
     """
 
     name: str
@@ -51,6 +53,12 @@ class Policy:
     calls_in_line: int | None
     value_chars: int
     list_values: int
+    least: Level = Level.RESULT
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.least >= Level.SHORT
 
 
 FULL: Final = Policy(
@@ -66,9 +74,26 @@ FULL: Final = Policy(
     calls_in_line=None,
     value_chars=200,
     list_values=0,
+    least=Level.FULL,
 )
-NORMAL: Final = Policy(
+WHOLE: Final = Policy(
     name="normal",
+    full_iterations=2,
+    short_iterations=0,
+    last_iterations=1,
+    full_runs=1,
+    short_runs=0,
+    full_calls=2,
+    short_calls=0,
+    depth=None,
+    calls_in_line=None,
+    value_chars=120,
+    list_values=0,
+    least=Level.SHORT,
+)
+"""The default: step by step what is new to a reader, all else in a line each, and nothing left out."""
+PARTS: Final = Policy(
+    name="parts",
     full_iterations=2,
     short_iterations=4,
     last_iterations=1,
@@ -82,7 +107,7 @@ NORMAL: Final = Policy(
     list_values=10,
 )
 LESS: Final = Policy(
-    name="normal, shortened",
+    name="parts, shortened",
     full_iterations=1,
     short_iterations=2,
     last_iterations=1,
@@ -123,14 +148,14 @@ OUTLINE: Final = Policy(
     value_chars=60,
     list_values=3,
 )
-LADDER: Final = (FULL, NORMAL, LESS, BRIEF, OUTLINE)
+LADDER: Final = (FULL, WHOLE, PARTS, LESS, BRIEF, OUTLINE)
 """From the most to the least; after the last, only the question and the answer are told."""
-STARTS: Final = {"full": 0, "normal": 1, "brief": 3}
+STARTS: Final = {"full": 0, "normal": 1, "parts": 2, "brief": 4}
 """Where each detail stands on the ladder."""
 
 
-def level_of(seen: int, full: int | None, short: int) -> Level:
+def level_of(seen: int, full: int | None, short: int, least: Level) -> Level:
     """How to tell something that was told `seen` times before."""
     if full is None or seen < full:
         return Level.FULL
-    return Level.SHORT if seen < full + short else Level.RESULT
+    return Level.SHORT if seen < full + short else least

@@ -1,0 +1,418 @@
+"""Derivable: whether each value that a telling states follows, by one step, from what was told before it.
+
+Theory of operation. The reader of a telling knows the program and the inputs of the run, and takes every value for
+known that a sentence has stated. A stated value is a *fact*: a name took it, a call returned it, an object changed by
+it, a test came out so, a text was printed. Each is one record, and the record belongs to a *step*: one execution of a
+statement, with the calls that it made. The fact follows if
+
+- everything that the statement read is known: each name as it was last set, the content of each container since it
+  was last told whole and then change by change, each attribute, and what each call of the program's own functions
+  gave, which has to be told itself;
+- the statement's expression takes at most `MOST_OPERATIONS` operations (a library call is one, whatever it is given;
+  a container that is shown whole counts by its most costly item, since each of its items is shown);
+- it is known that control came here: every test between this step and the last one that the text spoke of has been
+  told, or follows itself.
+
+A value that does not follow is a *jump*. It is known from then on, as far as it was shown.
+
+What is told within a sentence is taken in the order of its claims, so that a value told before the one that it
+depends on does not follow: nothing told from the end to the beginning does. Versions of names and contents of objects
+are compared by the records that made them, so a claim is only believed where its value is the recorded one.
+
+What is read is over-estimated (all of a container where one item is asked for), and so is what may have been known:
+a statement's whole expression, where its told part needs less. Values of the standard library that a trace does not
+look into (iterators, compiled patterns) are taken for known.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import dataclasses
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from groundbox.trace import schema
+from groundbox.trace.claims.course import MOST_PASSED_ON, Course, Fact, Key, Read, Step
+from groundbox.trace.reading import Trace
+from groundbox.trace.values import ref_of
+
+MOST_OPERATIONS: Final = 20
+"""Operations of one step."""
+MOST_STEPS_BACK: Final = 400
+"""Steps between two told ones over which the tests are looked at."""
+MOST_REFS: Final = 1_000
+"""Records of one claim that are looked at."""
+MOST_JUMPS: Final = 200
+"""Jumps that are described; more are counted."""
+
+_VALUES: Final = frozenset(("value", "condition", "return", "count", "mutation", "output", "exception", "answer"))
+_AGAIN: Final = re.compile(r"the same [\w.]+ as before")
+
+
+class Stated(Protocol):
+    """A claim: which records show it, and what is said of what."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def refs(self) -> Sequence[int]: ...
+    @property
+    def frame(self) -> int: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def value(self) -> str: ...
+
+
+class Told(Protocol):
+    """A sentence with its claims."""
+
+    @property
+    def claims(self) -> Sequence[Stated]: ...
+
+
+class Jump(NamedTuple):
+    """A value that does not follow.
+
+    Attributes:
+        sentence: Its number, from 0.
+        missing: Why, in words.
+    """
+
+    sentence: int
+    subject: str
+    value: str
+    missing: str
+
+    @property
+    def text(self) -> str:
+        """In words: `` `x` = 3: `y`, set by line 2``."""
+        return f"`{self.subject}` = {self.value}: {self.missing}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Derivation:
+    """What was found of a telling.
+
+    Attributes:
+        values: Stated values by sentence.
+        followed: Those that follow, by sentence.
+        jumps: The first of the others.
+    """
+
+    values: tuple[int, ...]
+    followed: tuple[int, ...]
+    jumps: tuple[Jump, ...]
+
+    def share(self, sentences: int | None = None) -> float:
+        """The share of the values of the first sentences that follow; 1 for a text without values."""
+        total = sum(self.values[:sentences])
+        return round(sum(self.followed[:sentences]) / total, 4) if total else 1.0
+
+    def upto(self, sentences: int) -> list[Jump]:
+        """The jumps of the first sentences."""
+        return [jump for jump in self.jumps if jump.sentence < sentences]
+
+
+def derivable(sentences: Sequence[Told], trace: Trace) -> Derivation:
+    """Judge each value that a telling states.
+
+    Args:
+        sentences: In the order of the text.
+    """
+    course = Course(trace)
+    stated = [[_facts(claim, course) for claim in sentence.claims] for sentence in sentences]
+    course.look(fact for row in stated for facts in row for fact in facts)
+    reader = _Reader(course)
+    values, followed = [0] * len(sentences), [0] * len(sentences)
+    jumps: list[Jump] = []
+    for number, (sentence, row) in enumerate(zip(sentences, stated, strict=True)):
+        for claim, facts in zip(sentence.claims, row, strict=True):
+            counted = claim.kind in _VALUES and claim.value != "" and bool(facts)
+            missing = reader.missing(claim, facts) if counted else ""
+            reader.learn(claim, facts, follows=not missing)
+            values[number] += counted
+            followed[number] += counted and not missing
+            if missing and len(jumps) < MOST_JUMPS:
+                jumps.append(Jump(number, claim.subject[:200], claim.value[:200], missing))
+    return Derivation(values=tuple(values), followed=tuple(followed), jumps=tuple(jumps))
+
+
+def _facts(claim: Stated, course: Course) -> list[Fact]:
+    """The records that a claim speaks of, none where there is nothing to be known of them."""
+    refs = [ref for ref in claim.refs[:MOST_REFS] if 0 <= ref < len(course.records)]
+    if not refs:
+        return []
+    records = course.records
+    match claim.kind:
+        case "value" if claim.subject.isidentifier():
+            own = [ref for ref in refs if _sets(records[ref], claim.frame, claim.subject)]
+            if len(own) > 1:  # one after the other, as a row
+                return [Fact((ref, claim.subject), ref) for ref in own]
+            changes = [Fact((ref, ""), ref) for ref in refs if isinstance(records[ref], schema.Mutate)]
+            owner = course.owner(claim.frame, claim.subject, refs[-1] + 1)
+            found = None if owner is None else course.version(owner, claim.subject, refs[-1] + 1)
+            if found is None:
+                return changes
+            return [*changes, Fact((found, claim.subject), refs[-1], (course.value(found, claim.subject),))]
+        case "return" | "answer":
+            given = [ref for ref in refs if isinstance(records[ref], schema.Return | schema.Yield)]
+            facts = [Fact((ref, ""), ref, (getattr(records[ref], "v", None),)) for ref in given[-1:]]
+            calls = [ref for ref in refs if isinstance(records[ref], schema.Call)] if claim.kind == "return" else []
+            others = [Fact((ref, ""), ref) for ref in refs if isinstance(records[ref], schema.Out | schema.Raise)]
+            return [*(Fact((ref, name), ref) for ref in calls for name in _arguments(records[ref])), *facts, *others]
+        case "call":
+            return []
+        case "count" if claim.subject == "calls":
+            return []
+        case "order":
+            return []
+    return [Fact((ref, ""), ref) for ref in refs]
+
+
+def _arguments(record: Any) -> list[str]:
+    return [name for name in record.args if name not in ("self", "cls")]
+
+
+def _sets(record: schema.Record, frame: int, name: str) -> bool:
+    if isinstance(record, schema.Call):
+        return record.f == frame and name in record.args
+    return isinstance(record, schema.Set) and record.f == frame and record.name == name
+
+
+class _Reader:
+    """Knows what was told."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._known: set[Key] = set()
+        self._whole: dict[int, list[int]] = {}  # per label the records after which its content was known
+        self._anchors: set[tuple[int, int]] = set()  # steps that the text spoke of, by frame and index
+        self._called: set[int] = set()
+        self._items: set[int] = set()  # steps of whose comprehension the items were told
+        self._implicit: dict[Key, str] = {}
+        if course.entry is not None:
+            call = course.frames[course.entry].call
+            self._called.add(course.entry)
+            self._known.update((call, name) for name in course.records[call].args)  # type: ignore[union-attr]
+            self._keep_whole(course.closures.get(((call, ""), call), ()), call)
+
+    def missing(self, claim: Stated, facts: Sequence[Fact]) -> str:
+        """Why a claim does not follow; "" for one that does."""
+        course = self._course
+        items = "…" not in claim.value
+        told = {fact.key[0] for fact in facts}
+        for fact in facts:
+            if fact.value is not None and not _is_as_told(claim.value, course.texts.get((fact.key, fact.t), "")):
+                return "the record shows another value"
+            missing = "" if fact.key in self._known else self._missing_of(fact.key, items=items)
+            missing = missing or self._changed_since(fact, told)
+            if missing:
+                return missing
+        return ""
+
+    def _changed_since(self, fact: Fact, told: Collection[int]) -> str:
+        """Changes of what a name or result leads to, after it was given and before the claim speaks of it."""
+        course = self._course
+        if fact.value is None or fact.t == fact.key[0]:
+            return ""
+        for label in course.closures.get((fact.key, fact.t), ()):
+            touched = course.touches.get(label, ())
+            between = touched[bisect.bisect_right(touched, fact.key[0]) : bisect.bisect_right(touched, fact.t)]
+            for at in reversed(between):
+                if self._is_whole_since(label, at, fact.t + 1):
+                    break
+                if (at, "") not in self._known and at not in told:
+                    made = course.step_of[at]
+                    return f"what is in `{fact.key[1]}`" + (f" since line {made.line}" if made is not None else "")
+        return ""
+
+    def _missing_of(self, key: Key, *, items: bool, depth: int = 0) -> str:
+        course = self._course
+        at = key[0]
+        record = course.records[at]
+        if isinstance(record, schema.Call) and record.p == 0:
+            return ""
+        step = course.step_of[at]
+        if step is None:
+            return ""
+        if step.folded:
+            return "iterations ran here that are not recorded"
+        if isinstance(record, schema.Return) and not any(isinstance(part.node, ast.Return) for part in step.parts):
+            return self._missing_way(step)
+        upto = at if not isinstance(record, schema.Line) else self._end(step)
+        cost = step.item_cost if items or step.at in self._items else step.cost
+        if cost > MOST_OPERATIONS:
+            return f"line {step.line} takes {cost} operations"
+        return self._missing_reads(step, upto, depth) or self._missing_way(step, depth)
+
+    def _end(self, step: Step) -> int:
+        frame = self._course.frames[step.frame]
+        return frame.steps[step.index + 1].at if step.index + 1 < len(frame.steps) else frame.end
+
+    def _missing_reads(self, step: Step, upto: int, depth: int = 0) -> str:
+        if step.reads is None:
+            return f"what line {step.line} read"
+        for read in step.reads:
+            missing = self._missing_read(read, step, upto)
+            if missing:
+                return missing
+        for at in step.given:
+            if at < upto and (at, "") not in self._known:
+                missing = self._missing_given(at, depth)
+                if missing:
+                    return missing
+        return ""
+
+    def _missing_given(self, at: int, depth: int) -> str:
+        """Of a call whose result was not told: it may be passed on as it is."""
+        course = self._course
+        record = course.records[at]
+        frame = course.frames[record.f]  # type: ignore[union-attr]
+        name = frame.name.rpartition(".")[2]
+        if name == "__init__" or depth >= MOST_PASSED_ON:
+            return "" if name == "__init__" else f"what `{name}` gave"
+        missing = self._missing_of((at, ""), items=False, depth=depth + 1)
+        return f"what `{name}` gave" if missing else ""
+
+    def _missing_read(self, read: Read, step: Step, upto: int) -> str:
+        course = self._course
+        if read.kind == "name":
+            found = course.version(read.owner, read.name, upto, step)
+            return "" if found is None or self._knows_name(found, read.name) else self._unset(found, read)
+        if read.kind == "attribute":
+            touched = course.attributes.get((read.owner, read.name), ())
+            last = _last_before(touched, upto, step, course)
+            if last is None or (last, "") in self._known or self._is_whole_since(read.owner, last, upto):
+                return ""
+            return f"{read.words} as line {course.step_of[last].line} left it" if course.step_of[last] else read.words  # type: ignore[union-attr]
+        last = self._stale(read.owner, step, upto)
+        if last is None:
+            return ""
+        made = course.step_of[last]
+        return f"what is in {read.words}" + (f" since line {made.line}" if made is not None else "")
+
+    def _unset(self, at: int, read: Read) -> str:
+        made = self._course.step_of[at]
+        return f"{read.words}" + (f", set by line {made.line}" if made is not None else "")
+
+    def _knows_name(self, at: int, name: str) -> bool:
+        course = self._course
+        if (at, name) in self._known or course.is_code(course.value(at, name)):
+            return True
+        record = course.records[at]
+        if isinstance(record, schema.Call):
+            if next(iter(record.args), "") == name and name in ("self", "cls"):
+                return True
+            return record.f in self._called and ref_of(record.args.get(name)) is not None
+        return self._follows_from_program(at, name)
+
+    def _follows_from_program(self, at: int, name: str) -> bool:
+        """Whether a name of the module was set by a line that needs nothing that is not in the program."""
+        course = self._course
+        step = course.step_of[at]
+        if step is None or step.frame != course.module or course.entry is None:
+            return False
+        key = (at, name)
+        if key not in self._implicit:
+            self._implicit[key] = "is being looked at"
+            self._implicit[key] = self._missing_of(key, items=True)
+            if not self._implicit[key]:
+                self._known.add(key)
+                self._keep_whole(course.closures.get((key, at), ()), at)
+        return not self._implicit[key]
+
+    def _stale(self, label: int, step: Step, upto: int) -> int | None:
+        """The touch of an object because of which its content is not known, or None."""
+        course = self._course
+        touched = course.touches.get(label, ())
+        place = bisect.bisect_left(touched, upto) - 1
+        whole = self._whole.get(label, ())
+        reached = bisect.bisect_left(whole, upto) - 1
+        since = whole[reached] if reached >= 0 else -1
+        while place >= 0 and touched[place] > since:
+            at = touched[place]
+            if not ((at, "") in self._known or (course.step_of[at] is step and at >= step.at)):
+                return at
+            place -= 1
+        return None
+
+    def _is_whole_since(self, label: int, at: int, upto: int) -> bool:
+        whole = self._whole.get(label, ())
+        place = bisect.bisect_left(whole, upto) - 1
+        return place >= 0 and whole[place] >= at
+
+    def _missing_way(self, step: Step, depth: int = 0) -> str:
+        """A test on the way from the last told step that is neither told nor follows."""
+        course = self._course
+        for _ in range(50):
+            frame = course.frames[step.frame]
+            seen: set[int] = set()
+            for index in range(step.index, max(-1, step.index - MOST_STEPS_BACK), -1):
+                if (frame.number, index) in self._anchors:
+                    return ""
+                other = frame.steps[index]
+                if other is step:
+                    continue
+                if other.folded:
+                    return f"which way was taken in line {other.line}, which is not recorded"
+                if not other.is_test or not other.decides(step, first=other.line not in seen):
+                    continue
+                seen.add(other.line)
+                if (other.at, "") in self._known:
+                    continue
+                if other.cost > MOST_OPERATIONS or self._missing_reads(other, self._end(other), depth + 1):
+                    return f"how {other.code} turned out"
+            else:
+                if step.index >= MOST_STEPS_BACK:
+                    return "the way here"
+            if frame.number in self._called or frame.number in (course.module, course.entry):
+                return ""
+            caller = course.step_of[frame.call]
+            if caller is None:
+                return ""
+            step = caller
+        return "the way here"
+
+    def learn(self, claim: Stated, facts: Sequence[Fact], *, follows: bool) -> None:
+        """Take in what a claim says."""
+        course = self._course
+        shown = follows or ("…" not in claim.value and "<" not in claim.value)
+        for fact in facts:
+            if fact.value is not None and not _is_as_told(claim.value, course.texts.get((fact.key, fact.t), "")):
+                continue
+            if shown:
+                self._known.add(fact.key)
+                self._keep_whole(course.closures.get((fact.key, fact.t), ()), fact.t)
+        for ref in claim.refs:
+            if not 0 <= ref < len(course.records):
+                continue
+            record = course.records[ref]
+            if isinstance(record, schema.Call):
+                self._called.add(record.f)
+            step = course.step_of[ref]
+            if step is not None:
+                self._anchors.add((step.frame, step.index))
+                if claim.kind == "condition" and step.parts and not step.is_test:
+                    self._items.add(step.at)
+
+    def _keep_whole(self, labels: Iterable[int], at: int) -> None:
+        for label in labels:
+            bisect.insort(self._whole.setdefault(label, []), at)
+
+
+def _last_before(touched: Sequence[int], upto: int, step: Step, course: Course) -> int | None:
+    place = bisect.bisect_left(touched, upto) - 1
+    while place >= 0 and course.step_of[touched[place]] is step and touched[place] >= step.at:
+        place -= 1
+    return touched[place] if place >= 0 else None
+
+
+def _is_as_told(told: str, recorded: str) -> bool:
+    """Whether a told text is the recorded one, or the beginning of it up to where parts are left out."""
+    if told == recorded or _AGAIN.fullmatch(told):
+        return True
+    head = told.partition("…")[0].partition("<")[0].rstrip(" ,'\"([{")
+    return ("…" in told or "<" in told) and recorded.startswith(head[: len(recorded)])
