@@ -16,6 +16,20 @@ class Kind(StrEnum):
     TEST = "test"  # a condition of the program comes out true, or false
     RETURN = "return"  # a call gives a value
     INPUT = "input"  # the run was given a value
+    CHANGE = "change"  # an expression goes from one value to another
+    ADD = "add"  # something comes to hold a value, or grows by it
+    REMOVE = "remove"  # something holds a value no more, or shrinks by it
+    STEP = "step"  # a value comes up on the way, whatever has it
+    MEMBER = "member"  # a value is in something, at the place `subject` where that is a number
+    PAIR = "pair"  # a dictionary maps a key to a value
+    SIZE = "size"  # something has so many parts
+    INDEX = "index"  # something has a part at this place
+    SPAN = "span"  # values go from one to another
+    ROUNDS = "rounds"  # a loop has so many iterations
+    TURN = "turn"  # a loop has an iteration of this number
+    CALLS = "calls"  # a function is called so often
+    RAISE = "raise"  # an exception comes up
+    REMARK = "remark"  # of the text itself, or of Python
 
 
 class Status(StrEnum):
