@@ -21,6 +21,13 @@ SLOW = {
     "claims in one sentence": lambda n: "s = 3 and " * n,
     "numbers": lambda n: "1,234 " * n,
     "markers": lambda n: "- " * n,
+    "spaces": lambda n: "s is" + " " * n + "x",
+    "values in a row": lambda n: "values 1, 2 and 3, " * n,
+    "equations in a row": lambda n: "s = 3 = " * n,
+    "words of wordings": lambda n: "the final value of the loop will only run the input list of the " * (n // 8),
+    "rows of a table": lambda n: "| s |\n|---|\n" + "| 3 | 4 |\n" * (n // 4),
+    "latex": lambda n: "\\frac{1}{2} \\times \\text{s}^{2} " * (n // 4),
+    "empty lines": lambda n: "\n \n" * n,
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from groundbox.trace.claims.model import Kind
+from groundbox.trace.claims.model import PUBLISHED, Kind
 
 SCHEMA: Final = "groundbox.claims/1"
 SCHEMA_FILE: Final = "claims.schema.json"
@@ -49,6 +49,10 @@ class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     step: int | None = None
     quote: str = ""
     at: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in PUBLISHED:
+            raise ValueError(f"Invalid enum value {str(self.kind)!r}: it is read from words alone")
 
     def to_dict(self) -> dict[str, Any]:
         """The claim as JSON values."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.items import literal_of, parsed
-from groundbox.trace.claims.model import Claim, Kind, Number, Verdict
+from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import told
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
@@ -32,7 +32,7 @@ _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
 _DENIAL: Final = re.compile(r"\bnot\b|!=")
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
-_EVENTS: Final = frozenset(Kind) - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL}
+_EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL}
 """Kinds whose records go forward with a text that does."""
 MOST_SENTENCES: Final = 20_000
 MOST_COMPARED: Final = 5_000_000

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Kind(StrEnum):
@@ -27,6 +27,30 @@ class Kind(StrEnum):
     EXIT = "exit"  # how a loop ends
     STATEMENT = "statement"  # a statement is reached
     ANSWER = "answer"  # the whole run gives a value
+
+    # read from words, which rarely say where and of what; no document has them
+    CHANGE = "change"  # an expression goes from one value to another
+    ADD = "add"  # something comes to hold a value, or grows by it
+    REMOVE = "remove"  # something holds a value no more, or shrinks by it
+    STEP = "step"  # a value comes up on the way, whatever has it
+    MEMBER = "member"  # a value is in something, at the place `subject` where that is a number
+    PAIR = "pair"  # a dictionary maps a key to a value
+    SIZE = "size"  # something has so many parts
+    INDEX = "index"  # something has a part at this place
+    SPAN = "span"  # values go from one to another
+    ROUNDS = "rounds"  # a loop has so many iterations
+    TURN = "turn"  # a loop has an iteration of this number
+    CALLS = "calls"  # a function is called so often
+    REMARK = "remark"  # of the text itself, or of Python
+
+
+PUBLISHED: Final = frozenset(
+    {
+        Kind.VALUE, Kind.TEST, Kind.CALL, Kind.RETURN, Kind.INPUT, Kind.MUTATION, Kind.ITERATION, Kind.COUNT,
+        Kind.OUTPUT, Kind.RAISE, Kind.CATCH, Kind.LEAVE, Kind.EXIT, Kind.STATEMENT, Kind.ANSWER,
+    }
+)  # fmt: skip
+"""Kinds that a document of claims may have; the others are read from words alone."""
 
 
 class Status(StrEnum):

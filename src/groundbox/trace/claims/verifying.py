@@ -110,7 +110,7 @@ class _Walk:
     def __init__(self, trace: Trace, run: Run) -> None:
         self._trace = trace
         self._records = trace.records
-        self._names = run.names
+        self._names = run.words
         self._assigned = run.assigned
         self._functions = run.functions
         self._state = State()
