@@ -18,7 +18,7 @@ from groundbox.dataset.translation.prompts import Shown, repair, request
 from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate
 from groundbox.endpoint import answer as answers
 from groundbox.endpoint.answer import MOST_BYTES, TOO_LARGE, without_thinking
-from groundbox.endpoint.chat import EndpointFailed, RequestRefused
+from groundbox.endpoint.chat import EndpointFailed, FormatRefused, RequestRefused
 
 SHOWN = Shown(
     statement="Double a number.",
@@ -171,11 +171,12 @@ def server(*answers):
         yield url, asked
 
 
-def ask(url, *texts, **options):
+def ask(url, *texts, schema=None, **options):
     async def all_of():
         async with Endpoint(url, "m", **{"pause_s": 0.0, **options}) as endpoint:
             questions = [[{"role": "user", "content": text}] for text in texts]
-            return await asyncio.gather(*map(endpoint.answer, questions), return_exceptions=True)
+            asked = [endpoint.answer(question, schema=schema) for question in questions]
+            return await asyncio.gather(*asked, return_exceptions=True)
 
     return asyncio.run(all_of())
 
@@ -369,6 +370,60 @@ def test_a_refused_request_is_told_from_an_endpoint_that_refuses_all():
     assert (type(one), type(all_of_them)) == (RequestRefused, EndpointFailed)
     assert greeting == [{"role": "user", "content": "Say yes."}]
     assert "too long" in str(all_of_them)
+
+
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+def test_json_of_a_schema_is_asked_for_by_the_parameter_that_servers_enforce():
+    with server(completion('{"x": 1}')) as (url, asked):
+        (reply,) = ask(url, "hi", schema=SCHEMA)
+
+    assert reply.text == '{"x": 1}'
+    assert asked[0][2]["response_format"] == {
+        "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
+    }  # fmt: skip
+
+
+def plain_only(body, key):
+    """An endpoint that knows no schemas."""
+    if "response_format" in body:
+        return 400, {}, {"error": "response_format is not known"}
+    return completion("words")
+
+
+def test_an_endpoint_that_knows_no_schemas_is_found_out_once_and_told():
+    told = []
+
+    async def both(url):
+        async with Endpoint(url, "m", pause_s=0.0, told=told.append) as endpoint:
+            for text in "ab":
+                with pytest.raises(FormatRefused, match="response_format is not known"):
+                    await endpoint.answer([{"role": "user", "content": text}], schema=SCHEMA)
+            return await endpoint.answer([{"role": "user", "content": "c"}])
+
+    with serving(plain_only) as (url, asked):
+        reply = asyncio.run(both(url))
+
+    assert [(body["messages"][0]["content"], "response_format" in body) for _, _, body in asked] == [
+        ("a", True), ("Say yes.", True), ("Say yes.", False), ("c", False),
+    ]  # fmt: skip
+    assert (reply.text, len(told)) == ("words", 1)
+    assert "it refuses JSON of a schema (response_format), so prose is asked for" in told[0]
+
+
+def test_a_request_that_is_too_long_is_not_taken_for_a_refused_schema():
+    def answer(body, key):
+        too_long = body["messages"][0]["content"] == "long"
+        return (400, {}, {"error": "context length"}) if too_long else completion("{}")
+
+    with serving(answer) as (url, asked):
+        (refused,) = ask(url, "long", schema=SCHEMA)
+    with server((400, {}, {"error": "nothing"})) as (url, _):
+        (failed,) = ask(url, "a", schema=SCHEMA)
+
+    assert (type(refused), type(failed)) == (RequestRefused, EndpointFailed)
+    assert len(asked) == 2
 
 
 def test_a_pause_that_the_endpoint_names_is_kept():
