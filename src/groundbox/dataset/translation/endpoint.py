@@ -22,9 +22,7 @@ from groundbox.endpoint.chat import ChatApi, FormatRefused
 class Model(Protocol):
     """Anything that answers a conversation."""
 
-    async def answer(
-        self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None
-    ) -> Reply:
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to `messages` (`role` and `content` each).
 
         Args:
@@ -89,9 +87,7 @@ class Endpoint:
         if self._cache is not None:
             self._cache.close()
 
-    async def answer(
-        self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None
-    ) -> Reply:
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
         """See Model.answer."""
         body = {**self._body, "messages": [{name: sendable(each[name]) for name in each} for each in messages]}
         if schema is not None:
