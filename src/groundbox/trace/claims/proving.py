@@ -4,39 +4,73 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.trace.claims import english
+from groundbox.trace.claims import english, holding
+from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
-from groundbox.trace.claims.run import Run, same
+from groundbox.trace.claims.run import Run, same, shown
+from groundbox.trace.claims.verifying import Judged, told, verify
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.reading import Trace
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""
-_MOST_SHOWN: Final = 120
 _MOST_LATER: Final = 5
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
 _GIVEN: Final = object()
+_SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
+"""Kinds of claims that are looked for where no step is named."""
 
 
-def prove(text: str, trace: Trace, *, answer: Any = _GIVEN) -> Proof:
+def prove(
+    text: str, trace: Trace, *, answer: Any = _GIVEN, claims: ClaimsData | Mapping[str, Any] | bytes | None = None
+) -> Proof:
     """Hold a text against the record of a run.
 
     Args:
         text: English, with or without Markdown.
         answer: The result that the text has to tell, as a plain value; by default that of the recorded run.
+        claims: What the text claims, by its writer: see `data.py`. Then nothing is read from words: the claims are held
+            against the record, and the text against its claims. A sentence that has none must tell nothing.
+
+    Raises:
+        BadClaims: `claims` is no document of claims.
     """
     run = Run(trace)
+    if claims is not None:
+        return _held(text, trace, run, decode(claims), answer)
     read = english.read(text[:MOST_TEXT], run.names, run.functions)
     judge = _Judge(run)
     verdicts = [judge.verdict(claim) for claim in read.claims]
     told = _answer(verdicts, run, answer)
     numbers = list(_numbers(text, read, verdicts, run))
     return Proof(text=text, sentences=read.sentences, verdicts=verdicts, numbers=numbers, answer=told)
+
+
+def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) -> Proof:
+    """A text with its claims."""
+    placed, sentences = holding.placed(text, document)
+    judge = _Judge(run)
+    claim_of = {id(each.data): each.claim for each in placed}
+
+    def search(data: ClaimData) -> Judged:
+        found = judge.searched(claim_of[id(data)], data)
+        return Judged(found.status, found.step, found.actual, found.message)
+
+    judged = verify([each.data for each in placed], trace, run.names, search)
+    verdicts = [
+        Verdict(claim=each.claim, status=found.status, step=found.step, actual=found.actual, message=found.message)
+        for each, found in zip(placed, judged, strict=True)
+    ]
+    numbers, words = holding.held(text, placed, verdicts, run.names, run.functions)
+    return Proof(
+        text=text, sentences=sentences, verdicts=verdicts, numbers=numbers, words=words,
+        answer=_answer(verdicts, run, answer),
+    )  # fmt: skip
 
 
 class _Judge:
@@ -49,7 +83,8 @@ class _Judge:
     def verdict(self, claim: Claim) -> Verdict:
         """What the record says to a claim."""
         found = {
-            Kind.VALUE: self._value, Kind.TEST: self._value, Kind.RETURN: self._return, Kind.INPUT: self._input
+            Kind.VALUE: self._value, Kind.TEST: self._value, Kind.RETURN: self._return, Kind.INPUT: self._input,
+            Kind.ANSWER: self._return,
         }[claim.kind](claim)  # fmt: skip
         if claim.general:
             return Verdict(claim=claim, status=Status.OFF_PROGRAM, step=found.step, message=found.message)
@@ -58,6 +93,14 @@ class _Judge:
         if found.status is Status.SUPPORTED and found.step is not None and claim.kind is not Kind.RETURN:
             self._after = max(self._after, found.step)
         return found
+
+    def searched(self, claim: Claim, data: ClaimData) -> Verdict:
+        """What the record says to a claim that is data and names no step."""
+        if claim.kind not in _SEARCHED or (claim.kind in (Kind.VALUE, Kind.TEST) and claim.subject is None):
+            return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"a claim of kind {claim.kind} names a step")
+        if not told(data.value).known:
+            return Verdict(claim=claim, status=Status.NOT_FOUND, message="its value is no literal")
+        return self.verdict(claim)
 
     def _value(self, claim: Claim) -> Verdict:
         assert claim.subject is not None
@@ -70,12 +113,12 @@ class _Judge:
         if not alike or not seen.whole:  # a number said of a list is a word for something else
             return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"no record tells `{claim.shown}`")
         step, actual = min(alike, key=lambda other: (other[0] <= self._after, other[0]))
-        shown = _shown(actual)
+        was = shown(actual)
         afterwards = [value for at, value in alike if at > step][:_MOST_LATER]
-        later = dict.fromkeys(each for each in map(_shown, afterwards) if each != shown)
+        later = dict.fromkeys(each for each in map(shown, afterwards) if each != was)
         and_later = f", later {', '.join(later)}" if later else ""
-        message = f"`{claim.shown}` is {shown} at record {step}{and_later}; never what the text says"
-        return Verdict(claim=claim, status=Status.REFUTED, step=step, actual=shown, message=message)
+        message = f"`{claim.shown}` is {was} at record {step}{and_later}; never what the text says"
+        return Verdict(claim=claim, status=Status.REFUTED, step=step, actual=was, message=message)
 
     def _closed(self, claim: Claim) -> Verdict:
         """An expression without names: mathematics, which the run need not have done."""
@@ -86,8 +129,8 @@ class _Judge:
             return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"`{claim.shown}` cannot be worked out")
         if same(actual, claim.value, claim.decimals):
             return Verdict(claim=claim, status=Status.SUPPORTED)
-        message = f"`{claim.shown}` comes to {_shown(actual)}"
-        return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=_shown(actual), message=message)
+        message = f"`{claim.shown}` comes to {shown(actual)}"
+        return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=shown(actual), message=message)
 
     def _return(self, claim: Claim) -> Verdict:
         if isinstance(claim.subject, ast.Call):
@@ -105,9 +148,9 @@ class _Judge:
             return Verdict(claim=claim, status=Status.NOT_FOUND, message="the result is not recorded")
         if same(actual, claim.value, claim.decimals) or _printed(actual, claim.value):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=self._run.last)
-        shown = _shown(calls[-1].value if isinstance(claim.subject, ast.Call) else actual)
-        message = f"what is given back is {shown}"
-        return Verdict(claim=claim, status=Status.REFUTED, step=self._run.last, actual=shown, message=message)
+        given = shown(calls[-1].value if isinstance(claim.subject, ast.Call) else actual)
+        message = f"what is given back is {given}"
+        return Verdict(claim=claim, status=Status.REFUTED, step=self._run.last, actual=given, message=message)
 
     def _input(self, claim: Claim) -> Verdict:
         given = list(self._run.given.values())
@@ -125,7 +168,7 @@ def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any) -> bool | None:
     told: bool | None = None
     for verdict in verdicts:
         claim = verdict.claim
-        if claim.kind is Kind.RETURN and not claim.general:
+        if claim.kind in (Kind.RETURN, Kind.ANSWER) and not claim.general:
             right = same(wanted, claim.value, claim.decimals) or _printed(wanted, claim.value)
             if right or (claim.certain and claim.subject is None):
                 told = right
@@ -192,8 +235,3 @@ def _names_in(node: ast.expr) -> set[str]:
 
 def _no_names(name: str) -> Any:
     raise KeyError(name)
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown)} characters)"

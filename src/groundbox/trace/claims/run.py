@@ -24,6 +24,8 @@ MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
 MOST_EVALUATIONS: Final = 20_000
 """Of all claims of a text together."""
+MOST_SHOWN: Final = 120
+"""Characters of a value in a message."""
 
 
 class Moment(NamedTuple):
@@ -247,6 +249,15 @@ def exactly(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(exactly(value, other[key]) for key, value in one.items())
     return bool(one == other)
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
 
 
 def _plain(state: State, values: Mapping[str, Any]) -> dict[str, Any]:
