@@ -40,6 +40,7 @@ class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         value: A Python literal as text: what is said of it.
         step: The record that shows it, counted from 0; None where the writer does not know the record.
         quote: The words of the sentence that say it; the whole sentence where it is empty.
+        at: The character of the sentence at which the quote begins, for writers that know it.
     """
 
     kind: Kind
@@ -47,13 +48,16 @@ class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     value: str = ""
     step: int | None = None
     quote: str = ""
+    at: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The claim as JSON values."""
         made: dict[str, Any] = {"kind": str(self.kind), "subject": self.subject, "value": self.value}
         if self.step is not None:
             made["step"] = self.step
-        return made | {"quote": self.quote} if self.quote else made
+        if self.quote:
+            made["quote"] = self.quote
+        return made if self.at is None else made | {"at": self.at}
 
 
 class SentenceData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

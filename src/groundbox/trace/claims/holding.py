@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import Claim, Kind, Number, Verdict
-from groundbox.trace.claims.verifying import told
+from groundbox.trace.claims.told import told
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
@@ -25,6 +25,10 @@ _NEGATIVE: Final = frozenset(
     {"false", "not", "never", "fails", "fail", "failed", "cannot", "nor", "neither", "isn't", "doesn't", "aren't"}
 )
 _POSITIVE: Final = frozenset({"true", "holds", "hold", "held", "always"})
+_DENIED: Final = re.compile(r"\b(?:not|never|n't)\s+(?:\w+\s+)?$", re.I)
+"""Before a word that then says the opposite: `never true`."""
+_OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
+_PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
 MOST_SENTENCES: Final = 20_000
 
@@ -54,8 +58,7 @@ def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[in
         number, end, quote_at = len(spans), start + len(sentence.text), 0
         spans.append((start, end))
         for data in sentence.claims:
-            found = sentence.text.find(data.quote, quote_at) if data.quote else 0
-            found = sentence.text.find(data.quote) if found < 0 else found
+            found = _place(sentence.text, data, quote_at)
             if found < 0:
                 made.append(_placed(data, end, end, number))
                 continue
@@ -74,6 +77,14 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         if piece.strip() and any(sign.isalnum() for sign in piece):
             yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
         start = stop
+
+
+def _place(text: str, data: ClaimData, at: int) -> int:
+    """Where a claim's quote stands in its sentence; -1 if it does not."""
+    if data.at is not None and data.at >= 0 and text.startswith(data.quote, data.at):
+        return data.at if data.quote else 0
+    found = text.find(data.quote, at)
+    return found if found >= 0 else text.find(data.quote)
 
 
 def _placed(data: ClaimData, start: int, end: int, sentence: int) -> Placed:
@@ -134,11 +145,13 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         word = found[0]
         if inside(quoted, quoted_starts, found.start()):
             continue
-        if word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
-            yield found.start(), found.end(), "negative" if word.lower() in _NEGATIVE else "positive", False
-        elif word in names and (
-            inside(code, starts, found.start()) or word in functions or not (word.isalpha() and word.islower())
-        ):
+        if inside(code, starts, found.start()):
+            if word in names or word in _OF_CODE:
+                yield found.start(), found.end(), f"name {word}", False
+        elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
+            denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
+            yield found.start(), found.end(), "negative" if denied else "positive", False
+        elif word in names and (word in functions or not (word.isalpha() and word.islower())):
             yield found.start(), found.end(), f"name {word}", False
 
 
@@ -166,6 +179,8 @@ def _vocabulary(placed: Placed) -> frozenset[str]:
         found.update(_quoted(each[0]) for each in _QUOTED.finditer(code))
         found.update(_number(each[0]) for each in _NUMBER.finditer(outside))
         found.update(f"name {each[0]}" for each in _WORD.finditer(outside))
+        if code not in ("True", "False"):  # within a longer value, they are parts of it
+            found.update(_PARTS[each[0]] for each in _WORD.finditer(outside) if each[0] in _PARTS)
     found.update(_truths(placed))
     return frozenset(found)
 
@@ -173,8 +188,12 @@ def _vocabulary(placed: Placed) -> frozenset[str]:
 def _truths(placed: Placed) -> set[str]:
     """Which words of truth a claim bears out: those of its value, and those of denials in its condition."""
     data = placed.data
-    code = ast.walk(placed.claim.subject) if placed.claim.subject is not None else ()
-    denies = any(isinstance(node, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for node in code)
+    said = parsed(data.value) if data.kind is Kind.TEST and data.value not in ("True", "False") else None
+    code = said if said is not None else placed.claim.subject
+    inner = ast.walk(code) if code is not None else ()
+    denies = any(isinstance(node, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for node in inner)
+    if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
+        return {"negative" if data.value == "0" else "positive"}
     if data.value in ("True", "False"):
         truths = {"positive" if data.value == "True" else "negative"}
         if data.kind is Kind.TEST and denies:

@@ -12,7 +12,8 @@ from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
 from groundbox.trace.claims.run import Run, same, shown
-from groundbox.trace.claims.verifying import Judged, told, verify
+from groundbox.trace.claims.told import told
+from groundbox.trace.claims.verifying import Judged, verify
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.reading import Trace
@@ -61,7 +62,7 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) 
         found = judge.searched(claim_of[id(data)], data)
         return Judged(found.status, found.step, found.actual, found.message)
 
-    judged = verify([each.data for each in placed], trace, run.names, search)
+    judged = verify([each.data for each in placed], trace, run, search)
     verdicts = [
         Verdict(claim=each.claim, status=found.status, step=found.step, actual=found.actual, message=found.message)
         for each, found in zip(placed, judged, strict=True)

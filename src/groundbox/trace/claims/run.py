@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -59,36 +60,56 @@ class Seen(NamedTuple):
     whole: bool
 
 
+class _Happened(NamedTuple):
+    moments: list[Moment]
+    returned: list[Returned]
+    given: Mapping[str, Any]
+    printed: str
+
+
 class Run:
     """A recorded run, to be asked.
 
     Attributes:
+        tree: The program; empty where it does not parse.
         names: What the program calls things.
+        assigned: Those of them that it binds itself, so that no builtin is meant.
         result: What the run gave: the value of the call that was asked for, or what was printed; Unknown if neither.
     """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._tree = _tree(trace.source)
-        self.names = frozenset(_names(self._tree))
+        self.tree = _tree(trace.source)
+        self.names = frozenset(_names(self.tree))
+        self.assigned = frozenset(_assigned(self.tree))
         self.functions = frozenset(
-            node.name for node in ast.walk(self._tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
-        self.moments: list[Moment] = []
-        self.returned: list[Returned] = []
-        self.given: Mapping[str, Any] = {}
-        self.printed = ""
         self._left = MOST_EVALUATIONS
         self._values: list[Any] | None = None
         self._whole = trace.complete and not trace.folded
-        self._fold()
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Where lines are about to run, and functions return."""
+        return self._happened.moments
+
+    @property
+    def returned(self) -> list[Returned]:
+        """The calls that gave plain values."""
+        return self._happened.returned
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The arguments of the call that was asked for."""
+        return self._happened.given
 
     @property
     def result(self) -> Any:
         """See the class. Raises Unknown."""
         entry = self._trace.header.entry
         if entry is None:
-            return self.printed
+            return self._happened.printed
         for call in reversed(self.returned):
             if call.function == entry.call:
                 return call.value
@@ -105,14 +126,14 @@ class Run:
             found = {id(value): value for moment in self.moments for value in moment.names.values()}
             found |= {id(each.value): each.value for each in self.returned}
             given = tuple(self.given.values())
-            literals = [node.value for node in ast.walk(self._tree) if isinstance(node, ast.Constant)]
+            literals = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
             self._values = [given, *given, *literals, *found.values()][:MOST_VALUES]
         return self._values
 
     @functools.cached_property
     def constants(self) -> frozenset[Any]:
         """Numbers that the program writes out, and those that the run was given."""
-        written = [node.value for node in ast.walk(self._tree) if isinstance(node, ast.Constant)]
+        written = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
         return frozenset(each for each in (*written, *self.given.values()) if isinstance(each, int | float))
 
     @functools.cached_property
@@ -133,7 +154,7 @@ class Run:
     @functools.cached_property
     def fragments(self) -> frozenset[str]:
         """The expressions that the program is made of, by `ast.dump`."""
-        return frozenset(ast.dump(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
+        return frozenset(ast.dump(node) for node in ast.walk(self.tree) if isinstance(node, ast.expr))
 
     def look(self, expression: ast.expr, value: Any, decimals: int | None, *, after: int) -> Seen:
         """When an expression had a value; rather after the record `after` than before."""
@@ -142,8 +163,8 @@ class Run:
         keys: set[tuple[int, ...]] = set()
         early: int | None = None
         others: list[tuple[int, Any]] = []
-        whole = self._whole
-        for moment in self.moments:
+        moments, whole = self.moments, self._whole
+        for moment in moments:
             if any(name not in moment.names for name in bound):
                 continue
             key = (*(id(moment.names[name]) for name in bound), moment.step > after)
@@ -176,37 +197,44 @@ class Run:
         def lookup(name: str) -> Any:
             if name in moment.names:
                 return moment.names[name]
-            if name in self.names:
+            if name in self.assigned:
                 raise Unknown(f"{name} has no value here")
             raise KeyError(name)
 
         return lookup
 
-    def _fold(self) -> None:
+    @functools.cached_property
+    def _happened(self) -> _Happened:
+        """The fold, made when it is asked for: claims that name their records do without."""
+        moments: list[Moment] = []
+        returned: list[Returned] = []
+        given: Mapping[str, Any] = {}
+        printed: list[str] = []
         state = State()
         held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
         calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
         changes = 0
         for step, record in enumerate(self._trace.records):
-            if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self.moments) < MOST_MOMENTS:
+            if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(moments) < MOST_MOMENTS:
                 names = self._named(state, record.f, held, changes)
-                self.moments.append(Moment(step, record.n, names))
+                moments.append(Moment(step, record.n, names))
             state.apply(record)
             if isinstance(record, schema.Mutate):
                 changes += 1
             elif isinstance(record, schema.Call):
-                given = _plain(state, record.args)
-                calls[record.f] = (record.name, given)
+                arguments = _plain(state, record.args)
+                calls[record.f] = (record.name, arguments)
                 if record.p == 0 and not record.body and record.name in self.functions:
-                    self.given = given
+                    given = arguments
             elif isinstance(record, schema.Return) and record.f in calls:
-                name, arguments = calls.pop(record.f)
+                name, was_given = calls.pop(record.f)
                 for value in _plain(state, {"": record.v}).values():
-                    self.returned.append(Returned(step, name, arguments, value))
+                    returned.append(Returned(step, name, was_given, value))
             elif isinstance(record, schema.Out) and record.s == 1:
-                self.printed += record.text
+                printed.append(record.text)
                 self._whole = self._whole and not record.elided
-        self._whole = self._whole and len(self.moments) < MOST_MOMENTS
+        self._whole = self._whole and len(moments) < MOST_MOMENTS
+        return _Happened(moments, returned, given, "".join(printed))
 
     def _named(
         self, state: State, frame: int, held: dict[tuple[int, str], tuple[Any, int, Any]], changes: int
@@ -283,9 +311,25 @@ def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
 
 def _tree(source: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
+
+
+def _assigned(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

@@ -172,7 +172,8 @@ class Gaps:
         size = self._size(now.label)
         if size is not None and _SAYS_LITTLE.search(text):
             counted = f"{size} item" + ("" if size == 1 else "s")
-            yield Said(f"`{name}` has {counted}", claim(ClaimKind.COUNT, [ref], frame, name, str(size)))
+            text = f"`{name}` has {counted}"
+            yield Said(text, claim(ClaimKind.COUNT, [ref], frame, name, str(size), said=text))
             return
         yield is_now(name, text, [ref], frame)
 
@@ -245,7 +246,8 @@ def target_names(statement: ast.stmt) -> list[str]:
 
 def is_now(subject: str, value: str, refs: Sequence[int], frame: int) -> Said:
     """That a name or place has a value."""
-    return Said(f"`{subject}` is {value}", claim(ClaimKind.VALUE, refs, frame, subject, value))
+    text = f"`{subject}` is {value}"
+    return Said(text, claim(ClaimKind.VALUE, refs, frame, subject, value, said=text))
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:
