@@ -32,6 +32,7 @@ from groundbox.trace.claims import (
     decode,
 )
 from groundbox.trace.claims import prove as hold
+from groundbox.trace.claims.locating import located
 from groundbox.trace.reading import Trace
 
 MOST_CHARS: Final = 1_000_000
@@ -178,7 +179,7 @@ def without_last(telling: Telling, is_answer: Callable[[str], bool]) -> Telling:
 def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
     """Hold a telling against the record: `ForeignProver` as it is."""
     if telling.claims:
-        document = decode(telling.claims)
+        document = located(decode(telling.claims), trace)
         proof = hold(telling.text, trace, claims=document, **_answer(expected))
         return _proved(proof, telling, expected)
     proof = hold(telling.text, trace, **_answer(expected))

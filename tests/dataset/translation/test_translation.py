@@ -82,7 +82,7 @@ def test_the_request_shows_all_that_is_needed_and_leaves_no_blank(style, with_cl
     text = request(SHOWN, style, with_claims=with_claims)
 
     assert all(part in text for part in (SHOWN.statement, SHOWN.source, SHOWN.arguments, SHOWN.trace))
-    blanks = ("statement", "source", "result", "arguments", "trace", "loops", "form", "kinds", "example")
+    blanks = ("statement", "source", "result", "arguments", "trace", "form", "kinds", "example")
     assert not [word for word in blanks if f"{{{word}}}" in text]
     assert ('"claims"' in text) is with_claims
 

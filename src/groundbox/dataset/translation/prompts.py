@@ -7,7 +7,7 @@ conditions with the values that decided them, loops summarised with their counts
 annotated form, which is shorter than the raw one and has no addresses.
 
 Either is asked for as prose or as sentences with their claims: JSON of `schema`, which is the part of the schema of
-`groundbox.trace.claims` that a writer can fill who does not know the numbers of records.
+`groundbox.trace.claims` that a writer can fill without the numbers of records.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ How to write:
 arguments, what a call returns, how often a loop runs, what is added to or removed from a collection.
 - Use the program's own names, and values as Python writes them: [1, 2], 'abc', True.
 - Say why a branch is taken: "since 3 < 5, …", with the values that decided it.
-{loops}
+- Tell the first two rounds of a loop and the last one, and how many there were; leave out what repeats.
 - Do not guess what the record does not show. Do not mention the record. Write no code and no headings.
 - Begin with what is given. End with one sentence that says: {result}
 {form}
@@ -74,13 +74,6 @@ The record, as comments beside the lines:
 {trace}
 ```
 """
-
-_LOOPS: Final = (
-    "- Tell the first two rounds of a loop and the last one, and how many there were; leave out what repeats."
-)
-_LOOPS_WITH_CLAIMS: Final = (
-    "- Tell the first two rounds of a loop and the last one; leave out what repeats. Do not number or count the rounds."
-)
 
 _CLAIMS: Final = """\
 
@@ -104,7 +97,15 @@ _KINDS: Final = """\
   test: the condition "subject" comes out as "value", True or False
   return: the call "subject" gives "value"
   input: the program is given "value" for its parameter "subject"
-  answer: the whole program gives "value"; "subject" is empty"""
+  answer: the whole program gives "value"; "subject" is empty
+  mutation: the change "subject" is made, such as xs.append(5), xs.pop() or d['a'] = 1
+  count: the loop "subject", such as for x in xs, runs "value" times, or the function "subject" is called so often
+  iteration: the round "value" of the loop "subject" begins
+  exit: the loop "subject" ends; "value" is 'exhausted', 'false', 'break', 'return' or 'raise'
+  call: the call "subject" is made
+  output: the text "value" is printed
+  raise: the exception "subject" comes up
+  catch: the handler "subject", such as except ValueError, takes over"""
 
 _EXAMPLE: Final = {
     "sentences": [
@@ -121,6 +122,13 @@ _EXAMPLE: Final = {
                 {"kind": "test", "subject": "n < top", "value": "True"},
                 {"kind": "value", "subject": "n * 3", "value": "6"},
                 {"kind": "value", "subject": "n", "value": "6"},
+            ],
+        },
+        {
+            "text": "Then n < top is false, and the loop has run 1 time.",
+            "claims": [
+                {"kind": "test", "subject": "n < top", "value": "False"},
+                {"kind": "count", "subject": "while n < top", "value": "1"},
             ],
         },
         {
@@ -173,8 +181,11 @@ Its input:
 The sentences:
 {sentences}
 """
-KINDS: Final = ("value", "test", "return", "input", "answer")
-"""Kinds of claims that are found without the number of a record, which the model is not shown."""
+KINDS: Final = (
+    "value", "test", "return", "input", "answer", "mutation", "count", "iteration", "exit", "call", "output", "raise",
+    "catch",
+)  # fmt: skip
+"""Kinds of claims that a model is asked for; each is found without the number of a record, which it need not name."""
 MOST_SENTENCES: Final = 200
 MOST_CLAIMS: Final = 6
 """Of a sentence. Both keep a model that does not end from going on for ever, where the server enforces them."""
@@ -204,7 +215,7 @@ def request(shown: Shown, style: str, *, with_claims: bool) -> str:
     """
     template = _PAPER if style == "paper" else _GROUNDED
     form = _CLAIMS.format(example=json.dumps(_EXAMPLE), kinds=_KINDS) if with_claims else ""
-    return template.format(**shown._asdict(), loops=_LOOPS_WITH_CLAIMS if with_claims else _LOOPS, form=form)
+    return template.format(**shown._asdict(), form=form)
 
 
 def repair(failed: Sequence[str] | None, *, with_claims: bool) -> str:
