@@ -1,4 +1,4 @@
-"""The narrator's claims as data: all supported, every word of its sentences in one of them, and no fault of it believed."""
+"""The claims that the narrator gives: all supported, every word of its sentences in one of them, no fault believed."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ import functools
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -72,14 +72,20 @@ class SentenceData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ClaimsData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A text, sentence by sentence."""
+    """A text, sentence by sentence.
+
+    Attributes:
+        order: `forward` for a text that says that it tells what happened in its order; then it is held to that, too.
+    """
 
     sentences: Sequence[SentenceData]
     schema: str = SCHEMA
+    order: Literal["forward", "free"] = "free"
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON values."""
-        return {"schema": self.schema, "sentences": [sentence.to_dict() for sentence in self.sentences]}
+        order = {} if self.order == "free" else {"order": self.order}
+        return order | {"schema": self.schema, "sentences": [sentence.to_dict() for sentence in self.sentences]}
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from groundbox.trace.claims.model import Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import told
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
-_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _CODE: Final = re.compile(r"`[^`\n]*`")
 _NEGATIVE: Final = frozenset(
@@ -30,7 +30,13 @@ _DENIED: Final = re.compile(r"\b(?:not|never|n't)\s+(?:\w+\s+)?$", re.I)
 _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
+_DENIAL: Final = re.compile(r"\bnot\b|!=")
+_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
+_EVENTS: Final = frozenset(Kind) - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL}
+"""Kinds whose records go forward with a text that does."""
 MOST_SENTENCES: Final = 20_000
+MOST_COMPARED: Final = 5_000_000
+"""Words that are compared with claims, each time that one is."""
 
 
 class Placed(NamedTuple):
@@ -100,33 +106,89 @@ def held(
     text: str, claims: Sequence[Placed], verdicts: Sequence[Verdict], names: Collection[str], functions: Collection[str]
 ) -> tuple[list[Number], list[Number]]:
     """The numbers of a text, and its other words that have to stand in a claim; each covered or not."""
-    spans = sorted(
-        (each.claim.start, each.claim.end, number)
-        for number, each in enumerate(claims)
-        if verdicts[number].holds and each.claim.start < each.claim.end
-    )
-    starts = [start for start, _, _ in spans]
-    vocabularies = [_vocabulary(each) for each in claims]
-    widest = max((end - start for start, end, _ in spans), default=0)
-
-    def covered(start: int, end: int, word: str) -> bool:
-        for begin, stop, number in reversed(spans[: bisect.bisect_right(starts, start)]):
-            if begin < end - widest:
-                return False
-            if end <= stop and word in vocabularies[number]:
-                return True
-        return False
-
-    numbers: list[Number] = []
-    words: list[Number] = []
-    for start, end, word, is_number in tokens(text, names, functions):
-        token = Number(start=start, end=end, covered=covered(start, end, word))
-        (numbers if is_number else words).append(token)
+    found = sorted(tokens(text, names, functions))
+    starts = [token.start for token in found]
+    covered: set[int] = set()
+    left = MOST_COMPARED
+    for each, verdict in zip(claims, verdicts, strict=True):
+        if not verdict.holds or each.claim.start >= each.claim.end:
+            continue
+        first = bisect.bisect_left(starts, each.claim.start)
+        last = bisect.bisect_left(starts, each.claim.end)
+        left -= last - first
+        if left < 0:
+            break
+        said = [place for place in range(first, last) if found[place].end <= each.claim.end]
+        covered.update(_borne_out(each, text, found, said))
+    numbers = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if t.is_number]
+    words = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if not t.is_number]
     return numbers, words
 
 
-def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[tuple[int, int, str, bool]]:
-    """What has to be covered: where it stands, its plain form, and whether it is a number."""
+def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[int]) -> Iterator[int]:
+    """Which of the tokens in a claim's words it bears out.
+
+    With a quote of its own, numbers and quoted values have to come in the order in which the claim has them.
+    """
+    data = each.data
+    quote = text[each.claim.start : each.claim.end]
+    words = _words(data) | _truths(each, quote)
+    atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
+    at = 0
+    for place in said:
+        token = found[place]
+        if not token.is_atom:
+            if token.form in words:
+                yield place
+        elif not data.quote:
+            if token.form in atoms:
+                yield place
+        elif token.form in atoms[at:]:
+            at = atoms.index(token.form, at) + 1
+            yield place
+
+
+def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
+    """Sentences of a text that says it goes forward which go back, or are told twice."""
+    if document.order != "forward":
+        return []
+    last = -1
+    texts: dict[int, set[str]] = {}
+    steps: dict[int, int] = {}
+    for each in claims:
+        if each.data.step is not None and each.data.kind in _EVENTS:
+            number = each.claim.sentence
+            steps[number] = max(steps.get(number, -1), each.data.step)
+            texts.setdefault(number, set()).add(
+                f"{each.data.kind} {each.data.subject} {each.data.value} {each.data.step}"
+            )
+    found = []
+    before: set[str] = set()
+    for number, step in sorted(steps.items()):
+        if step < last or (step == last and texts[number] == before):
+            found.append(number)
+        last, before = max(last, step), texts[number]
+    return found
+
+
+class Token(NamedTuple):
+    """Something that has to stand in a claim.
+
+    Attributes:
+        form: Equal for what says the same.
+        is_number: It is a number.
+        is_atom: It is a number or a quoted value.
+    """
+
+    start: int
+    end: int
+    form: str
+    is_number: bool = False
+    is_atom: bool = False
+
+
+def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[Token]:
+    """What of a text has to stand in a claim."""
     code = [found.span() for found in _CODE.finditer(text)]
     starts = [start for start, _ in code]
     quoted = [found.span() for found in _QUOTED.finditer(text)]
@@ -137,22 +199,22 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         return place >= 0 and at < spans[place][1]
 
     for start, end in quoted:
-        yield start, end, _quoted(text[start:end]), False
+        yield Token(start, end, _quoted(text[start:end]), is_atom=True)
     for found in _NUMBER.finditer(text):
         if not inside(quoted, quoted_starts, found.start()) and not _is_list_marker(text, found.start(), found.end()):
-            yield found.start(), found.end(), _number(found[0]), True
+            yield Token(found.start(), found.end(), _number(found[0]), is_number=True, is_atom=True)
     for found in _WORD.finditer(text):
         word = found[0]
         if inside(quoted, quoted_starts, found.start()):
             continue
         if inside(code, starts, found.start()):
             if word in names or word in _OF_CODE:
-                yield found.start(), found.end(), f"name {word}", False
+                yield Token(found.start(), found.end(), f"name {word}")
         elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
             denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
-            yield found.start(), found.end(), "negative" if denied else "positive", False
+            yield Token(found.start(), found.end(), "negative" if denied else "positive")
         elif word in names and (word in functions or not (word.isalpha() and word.islower())):
-            yield found.start(), found.end(), f"name {word}", False
+            yield Token(found.start(), found.end(), f"name {word}")
 
 
 def _is_list_marker(text: str, start: int, end: int) -> bool:
@@ -167,36 +229,61 @@ def _quoted(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    return text.replace(",", "").lstrip("0") or "0"
+    sign, digits = text[: text.startswith("-")], text.lstrip("-").replace(",", "")
+    return sign + (digits.lstrip("0") if digits.strip("0").lstrip().isdigit() else digits) if digits.strip("0") else "0"
 
 
-def _vocabulary(placed: Placed) -> frozenset[str]:
-    """What a claim says, in the form that `tokens` gives."""
-    data = placed.data
+def _spoken_of(data: ClaimData) -> str:
+    """The subject without what only says which records and lines are meant."""
+    if data.kind is not Kind.STATEMENT and (address := _ADDRESS.match(data.subject)):
+        return data.subject[address.end() :]
+    return data.subject
+
+
+def _words(data: ClaimData) -> set[str]:
+    """The names in a claim, and the words of truth that are parts of a longer value."""
     found: set[str] = set()
-    for code in (data.subject, data.value):
-        outside = _QUOTED.sub(" ", code)
-        found.update(_quoted(each[0]) for each in _QUOTED.finditer(code))
-        found.update(_number(each[0]) for each in _NUMBER.finditer(outside))
-        found.update(f"name {each[0]}" for each in _WORD.finditer(outside))
-        if code not in ("True", "False"):  # within a longer value, they are parts of it
-            found.update(_PARTS[each[0]] for each in _WORD.finditer(outside) if each[0] in _PARTS)
-    found.update(_truths(placed))
-    return frozenset(found)
+    for code in (_spoken_of(data), data.value):
+        words = [each[0] for each in _WORD.finditer(_QUOTED.sub(" ", code))]
+        found.update(f"name {word}" for word in words)
+        if code not in ("True", "False"):
+            found.update(_PARTS[word] for word in words if word in _PARTS)
+    return found
 
 
-def _truths(placed: Placed) -> set[str]:
+def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
+    """The numbers and quoted values of a claim, in its order."""
+    found: list[str] = []
+    for code in (_spoken_of(data), data.value) if with_subject else (data.value,):
+        quoted = [each.span() for each in _QUOTED.finditer(code)]
+        places = [(start, _quoted(code[start:end])) for start, end in quoted]
+        places += [
+            (each.start(), _number(each[0]))
+            for each in _NUMBER.finditer(code)
+            if not any(start <= each.start() < end for start, end in quoted)
+        ]
+        found += [form for _, form in sorted(places)]
+    return found
+
+
+def _is_worked(data: ClaimData) -> bool:
+    """Whether the value of a claim says more than the subject: workings, or a reason."""
+    said = told(data.value)
+    return said.worked or (said.node is not None and not said.known)
+
+
+def _truths(placed: Placed, quote: str) -> set[str]:
     """Which words of truth a claim bears out: those of its value, and those of denials in its condition."""
     data = placed.data
-    said = parsed(data.value) if data.kind is Kind.TEST and data.value not in ("True", "False") else None
-    code = said if said is not None else placed.claim.subject
-    inner = ast.walk(code) if code is not None else ()
-    denies = any(isinstance(node, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for node in inner)
     if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
         return {"negative" if data.value == "0" else "positive"}
+    code = " ".join(each[0] for each in _CODE.finditer(quote))
+    said = parsed(data.value) if data.kind is Kind.TEST and data.value not in ("True", "False") else None
+    node = said if said is not None else placed.claim.subject
+    inner = ast.walk(node) if node is not None else ()
+    denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
+    denies = denies and not _DENIAL.search(code)
     if data.value in ("True", "False"):
         truths = {"positive" if data.value == "True" else "negative"}
-        if data.kind is Kind.TEST and denies:
-            truths.add("negative")
-        return truths
+        return truths | {"negative"} if data.kind is Kind.TEST and denies else truths
     return {"negative"} if denies else set()

@@ -108,6 +108,7 @@ class Proof:
     Attributes:
         sentences: Where each begins and ends, in characters of the text.
         answer: Whether the text gives the result of the run: True, False (it gives another), or None (it gives none).
+        misplaced: Sentences that go back, or are told twice, in a text whose claims say that it goes forward.
         words: Names, quoted values and truth words, of a text that came with its claims; else none.
     """
 
@@ -117,14 +118,20 @@ class Proof:
     numbers: Sequence[Number]
     answer: bool | None
     words: Sequence[Number] = ()
+    misplaced: Sequence[int] = ()
 
     @property
     def passes(self) -> bool:
         """The result is told and right, nothing is refuted, and each number stands in something that is so.
 
-        With claims, each name, quoted value and truth word does, too."""
+        With claims, each name, quoted value and truth word does, too; and no sentence is misplaced."""
         refuted = any(verdict.status is Status.REFUTED for verdict in self.verdicts)
-        return self.answer is True and not refuted and all(part.covered for part in (*self.numbers, *self.words))
+        return (
+            self.answer is True
+            and not refuted
+            and not self.misplaced
+            and all(part.covered for part in (*self.numbers, *self.words))
+        )
 
     def count(self, status: Status) -> int:
         """How many claims have this status."""
@@ -138,6 +145,7 @@ class Proof:
             "claims": {str(status): self.count(status) for status in Status},
             "numbers": {"covered": sum(number.covered for number in self.numbers), "total": len(self.numbers)},
             "words": {"covered": sum(word.covered for word in self.words), "total": len(self.words)},
+            "misplaced": list(self.misplaced),
             "sentences": [self._sentence(number) for number in range(len(self.sentences))],
         }
 

@@ -70,7 +70,7 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) 
     numbers, words = holding.held(text, placed, verdicts, run.names, run.functions)
     return Proof(
         text=text, sentences=sentences, verdicts=verdicts, numbers=numbers, words=words,
-        answer=_answer(verdicts, run, answer),
+        misplaced=holding.misplaced(document, placed), answer=_told_answer(verdicts, run, answer),
     )  # fmt: skip
 
 
@@ -174,6 +174,14 @@ def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any) -> bool | None:
             if right or (claim.certain and claim.subject is None):
                 told = right
     return told
+
+
+def _told_answer(verdicts: Sequence[Verdict], run: Run, answer: Any) -> bool | None:
+    """The same of claims that came as data: of those that say that they tell the answer, if there are any."""
+    told = [verdict for verdict in verdicts if verdict.claim.kind is Kind.ANSWER]
+    if answer is not _GIVEN or not told:
+        return _answer(verdicts, run, answer)
+    return {Status.SUPPORTED: True, Status.REFUTED: False}.get(told[-1].status)
 
 
 def _alike(actual: Any, said: Any) -> bool:

@@ -44,7 +44,8 @@ class Fact(NamedTuple):
 def document(narration: Narration, trace: Trace) -> dict[str, Any]:
     """The claims of a narration, sentence by sentence, as the schema of claims has them."""
     facts = _Facts(trace)
-    return {"schema": SCHEMA, "sentences": [facts.sentence(sentence) for sentence in narration.sentences]}
+    order = {"order": "forward"} if narration.witness is None else {}  # backward ones go back
+    return order | {"schema": SCHEMA, "sentences": [facts.sentence(sentence) for sentence in narration.sentences]}
 
 
 class _Facts:
