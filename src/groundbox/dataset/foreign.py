@@ -324,6 +324,8 @@ def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Itera
         place = verdict.claim.sentence
         if verdict.status is Status.REFUTED or (with_claims and verdict.status is Status.NOT_FOUND and place in bad):
             yield place, _shown(verdict)
+    for place in proof.misplaced:
+        yield place, "it goes back, or tells something twice"
     by = "stands in no claim of it that holds" if with_claims else "is borne out by nothing that is recorded"
     for place in sorted(set(map(sentence, numbers))):
         yield place, f"a number in it {by}"

@@ -8,13 +8,12 @@ without, and is not found. So a writer is believed in nothing: what it says has 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from groundbox.trace.claims.data import ClaimData, ClaimsData, SentenceData
+from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.verifying import Judged, verify
@@ -24,14 +23,6 @@ MOST_TRIED: Final = 40_000
 """Records at which claims of a text are tried, of all claims together."""
 LOCATED: Final = frozenset(Kind) - {Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER}
 """Kinds of claims that are held against one record."""
-
-
-@dataclasses.dataclass(kw_only=True)
-class _Tried:
-    """A claim without a record, and the records that bear it out."""
-
-    claim: ClaimData
-    steps: list[int]
 
 
 def located(document: ClaimsData, trace: Trace) -> ClaimsData:
@@ -58,8 +49,8 @@ def _with_steps(document: ClaimsData, shown: dict[int, list[int]]) -> ClaimsData
             step = _first(shown.get(id(claim), ()), after)
             claims.append(claim if step is None else msgspec.structs.replace(claim, step=step))
             after = claims[-1].step if claims[-1].step is not None else after
-        sentences.append(SentenceData(text=sentence.text, claims=claims))
-    return ClaimsData(sentences=sentences, schema=document.schema)
+        sentences.append(msgspec.structs.replace(sentence, claims=claims))
+    return msgspec.structs.replace(document, sentences=sentences)
 
 
 def _first(steps: Sequence[int], after: int) -> int | None:
