@@ -146,6 +146,21 @@ def test_a_sentence_that_fails_is_left_out_of_five_and_the_rest_is_proven_anew(l
     assert json.loads(left.claims)["sentences"][2] == {"text": LEFT_OUT, "claims": []}
 
 
+def test_a_sentence_that_later_ones_need_is_not_left_out(least):
+    wrong = ("Then `best` becomes 8.", claim("value", "best", "8"))
+    needs = ("Since `c < best` is false, it stays.", claim("test", "c < best", "False"))
+    again = ("Now `best` is 1.", claim("value", "best", "1"))
+
+    def mends(*sentences):
+        telling = written(said(GOOD[0], *sentences, *[("So on.",)] * 3, GOOD[-1]))
+        return mended(telling, prove(telling, least, ONE), least, ONE, prove) is not None
+
+    assert mends(wrong)
+    assert mends(wrong, again, needs)
+    assert not mends(wrong, needs)
+    assert mends(again, needs, wrong)
+
+
 def test_of_prose_a_sentence_is_left_out_as_well(least):
     prose = "`best` becomes 3. Then `best` becomes 8. `best` becomes 1. So on. And on. The result is 1."
     telling = Telling(text=prose)

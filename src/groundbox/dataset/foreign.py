@@ -25,6 +25,7 @@ from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
     ClaimsData,
+    Kind,
     Proof,
     SentenceData,
     Status,
@@ -49,6 +50,10 @@ _VALUE: Final = re.compile(r"""[\d`'"“”‘’\[\](){}<>=]|\b(?:True|False|No
 _MOST_SHOWN: Final = 300
 """Characters of what is so instead."""
 _MOST_WORDS: Final = 6
+_TEXT: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_NAME: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w|\()")
+"""Names in code that are not called; words of a loop's header among them do no harm."""
+_TELLS_A_VALUE: Final = frozenset((Kind.VALUE, Kind.MUTATION))
 _BREAKS: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]+")
 
 
@@ -199,7 +204,7 @@ def mended(
 ) -> tuple[Telling, Proved] | None:
     """A telling without the sentences that fail, and its proof; None where too much would go or the rest fails, too.
 
-    The last sentence always stays.
+    The last sentence always stays. Of sentences with claims, what is told later has to follow without those that go.
     """
     left_out: set[int] = set()
     spans, current, found = proved.sentences, telling, proved
@@ -207,6 +212,8 @@ def mended(
         failing = _places(found.sentences, found.unproven) - left_out
         left_out |= failing
         if not failing or len(spans) - 1 in left_out or len(left_out) * LEAST_FOR_ONE > len(spans):
+            return None
+        if telling.claims and not _follows(decode(telling.claims), left_out):
             return None
         current = _without(telling, spans, left_out)
         found = prover(current, trace, expected)
@@ -246,6 +253,21 @@ def _without(telling: Telling, spans: Sequence[tuple[int, int]], places: Collect
         parts += [telling.text[at : spans[place][0]], LEFT_OUT]
         at = spans[place][1]
     return dataclasses.replace(telling, text="".join([*parts, telling.text[at:]]), left_out=gone)
+
+
+def _follows(document: ClaimsData, places: Collection[int]) -> bool:
+    """Whether nothing is told of names whose value would have been told in these sentences, before it is told again."""
+    unknown: set[str] = set()
+    for place, sentence in enumerate(document.sentences):
+        for claim in sentence.claims:
+            names = set(_NAME.findall(_TEXT.sub("", claim.subject)))
+            if place in places:
+                unknown |= names if claim.kind in _TELLS_A_VALUE else set()
+            elif claim.kind is Kind.VALUE and claim.subject.strip() in unknown:
+                unknown.discard(claim.subject.strip())
+            elif names & unknown:
+                return False
+    return True
 
 
 def _answer(expected: Expected) -> dict[str, Any]:
