@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from endpoint_fakes import Narrator, serving
+from endpoint_fakes import Narrator, completion, serving
 
 from groundbox.dataset.stages import write
 from groundbox.dataset.translation import prompts
@@ -183,7 +183,7 @@ def test_a_server_that_is_not_there_is_told_at_once(dataset, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        ((200, {}, b"<html>welcome</html>"), "this is no chat completion: <html>welcome</html>"),
+        ((200, {}, b"<html>welcome</html>"), "this is no chat completion: a web page; the URL has to be"),
         ((404, {}, {"error": "no model m"}), "either there is no such model, or the URL is not that of the API"),
     ],
 )
@@ -252,3 +252,31 @@ def test_a_key_that_is_null_is_not_sent(dataset, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert [sorted(body) for _, _, body in asked] == [["messages", "model", "reasoning_effort", "response_format"]]
     assert asked[0][2]["reasoning_effort"] == "low"
+
+
+def test_an_endpoint_that_refuses_schemas_is_told_once_and_asked_for_prose(dataset, tmp_path):
+    narrator = Narrator(samples(dataset))
+
+    def answer(body, key):
+        if "response_format" in body:
+            return 400, {}, {"error": "response_format is not supported"}
+        return completion("yes") if body["messages"][0]["content"] == "Say yes." else narrator(body, key)
+
+    with serving(answer) as (url, _):
+        ran = translate(dataset, tmp_path / "out", url, "--limit", "2")
+
+    told = [line for line in ran.stderr.splitlines() if "JSON of a schema" in line]
+    assert ran.returncode == 0, ran.stderr
+    assert told == [
+        f"groundbox: {url}/chat/completions: status 400: response_format is not supported; "
+        "it refuses JSON of a schema (response_format), so prose is asked for",
+        "groundbox: 2 items are told in prose without claims: the endpoint refuses JSON of a schema (response_format)",
+    ]
+
+
+def test_prose_is_asked_for_without_a_schema(dataset, tmp_path):
+    with serving(Narrator(samples(dataset))) as (url, asked):
+        ran = translate(dataset, tmp_path / "out", url, "--limit", "1", "--prose", "--json")
+
+    assert json.loads(ran.stdout)["kept"] == 1
+    assert ["response_format" in body for _, _, body in asked] == [False]
