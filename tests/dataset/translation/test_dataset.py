@@ -24,7 +24,7 @@ from groundbox.dataset.translation.cache import Cache
 from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
 from groundbox.dataset.translation.endpoint import Endpoint, response_format
 from groundbox.dataset.translation.options import TranslateOptions
-from groundbox.dataset.translation.prompts import schema
+from groundbox.dataset.translation.prompts import reading_schema, schema
 from groundbox.dataset.verify import verify as verify_by
 from groundbox.endpoint.answer import MOST_BYTES
 from groundbox.endpoint.chat import EndpointFailed
@@ -526,3 +526,43 @@ def test_a_translation_with_claims_that_was_stopped_asks_nothing_twice(calls, tm
     assert kept >= 1
     assert kept + len(asked) == len(whole) == 9
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def reading_of(question):
+    """The claims of numbered sentences, by a reader who knows two wordings."""
+    found = []
+    for number, text in re.findall(r"^(\d+)\. (.*)$", question.partition("The sentences:")[2], re.MULTILINE):
+        claims = [
+            {"kind": "value", "subject": name, "value": value}
+            for name, value in re.findall(r"`(\w+)` flurbs (.*)\.$", text)
+        ]
+        claims += [
+            {"kind": "return", "subject": name, "value": value}
+            for name, value in re.findall(r"So (\w+) returns (.*)\.$", text)
+        ]
+        found.append({"number": int(number), "claims": claims})
+    return json.dumps({"sentences": found})
+
+
+def test_a_reader_reads_what_no_wording_does_and_is_not_believed(calls, tmp_path):
+    first = samples(calls)[0].item
+
+    def says(item, attempt, true):
+        prose = re.sub(r"(\w+) becomes", r"`\1` flurbs", true)
+        return f"{prose.replace('flurbs', 'flurbs 1') if item == first else prose} {result(calls, item)}"
+
+    prose = Narrator(samples(calls), says)
+
+    def answer(body, key):
+        question = body["messages"][0]["content"]
+        return completion(reading_of(question)) if "The sentences:" in question else prose(body, key)
+
+    report, asked = told(calls, tmp_path / "out", answer=answer, prover=foreign.prove, tells="reader", limit=None)
+
+    rows = samples(tmp_path / "out")
+    assert (report["kept"], report["dropped"], report["translation"]["read"]) == (5, {"unproven-claims": 1}, 6)
+    assert all("flurbs" in row.reply and decode(row.told_claims).text in row.reply for row in rows)
+    assert [body.get("response_format") for _, _, body in asked].count(
+        response_format(reading_schema())
+    ) == 6  # the same prose is read once
+    assert asyncio.run(verify_by(tmp_path / "out", tools())).differences == []
