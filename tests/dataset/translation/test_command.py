@@ -183,7 +183,7 @@ def test_a_server_that_is_not_there_is_told_at_once(dataset, tmp_path):
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        ((200, {}, b"<html>welcome</html>"), "this is no chat completion: a web page; the URL has to be"),
+        ((200, {}, b"<html>welcome</html>"), "this is no chat completion: a web page;"),
         ((404, {}, {"error": "no model m"}), "either there is no such model, or the URL is not that of the API"),
     ],
 )
