@@ -189,7 +189,7 @@ def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
         return _proved(proof, telling, expected)
     proof = hold(telling.text, trace, **_answer(expected))
     found = _proved(proof, telling, expected)
-    if proof.count(Status.REFUTED) or found.answer is False:
+    if found.refuted or found.answer is False:
         return found
     narrated = prove_narration(telling.text, trace)
     told = {found.answer, narrated.answer}
@@ -302,6 +302,7 @@ def _proved(proof: Proof, telling: Telling, expected: Expected) -> Proved:
         unproven=tuple(spans[place][0] for place in failing if place >= 0),
         sentences=spans,
         answer=told,
+        refuted=proof.count(Status.REFUTED),
     )
 
 

@@ -103,6 +103,7 @@ class Proved:
             of a telling by others, where sentences begin that fail.
         sentences: Where the sentences of a telling by others begin and end.
         answer: Whether the result of the run is told: True, False (another one is), or None (none is).
+        refuted: Claims of a telling by others of which the record shows otherwise.
     """
 
     faithful: bool
@@ -114,6 +115,7 @@ class Proved:
     unproven: tuple[int, ...] = ()
     sentences: tuple[tuple[int, int], ...] = ()
     answer: bool | None = None
+    refuted: int = 0
 
     @property
     def whole(self) -> bool:

@@ -36,6 +36,7 @@ class Verdict:
     faithful: bool
     failed: list
     sentences: tuple = ()
+    refuted: int = 0
 
 
 class Script:
@@ -578,10 +579,16 @@ def test_a_reader_gives_the_claims_of_prose_that_does_not_pass_without():
     assert SHOWN.trace not in question["content"]
 
 
-def test_what_passes_without_a_reader_is_not_read():
-    model = Script("So n is 6.")
+def test_what_passes_without_a_reader_or_is_refuted_is_not_read():
+    class Refuted(OnlyClaims):
+        async def prove(self, telling):
+            return dataclasses.replace(await super().prove(telling), refuted=1)
 
-    assert (translated(model, tells="reader").read, len(model.asked)) == (False, 1)
+    passes, refuted = Script("So n is 6."), Script("So n is 6.", "n is 6")
+
+    assert (translated(passes, tells="reader").read, len(passes.asked)) == (False, 1)
+    assert translated(refuted, tells="reader", judge=Refuted()).reason == "unproven-claims"
+    assert refuted.schemas == [None, None]
 
 
 @pytest.mark.parametrize("said", ["{", "", FormatRefused("no"), RequestRefused("long"), '{"sentences": [7]}'])

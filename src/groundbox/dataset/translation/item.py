@@ -102,6 +102,10 @@ class _Judgement:
     def sentences(self) -> Sequence[tuple[int, int]]:
         return self.proved.sentences
 
+    @property
+    def refuted(self) -> int:
+        return self.proved.refuted
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ItemJudge:

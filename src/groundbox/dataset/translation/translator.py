@@ -48,6 +48,10 @@ class Verdict(Protocol):
     def sentences(self) -> Sequence[tuple[int, int]]:
         """Where the sentences begin and end."""
 
+    @property
+    def refuted(self) -> int:
+        """Claims of which the record shows otherwise."""
+
 
 class Judge(Protocol):
     """Holds tellings of one run against its record."""
@@ -174,6 +178,8 @@ class _Work:
         verdict = await self._judge.prove(telling)
         found = Translation(telling=telling, verdict=verdict, reason="" if verdict.faithful else UNPROVEN)
         if self._tells != "reader" or verdict.faithful or self._reader_refused or not verdict.sentences:
+            return found
+        if verdict.refuted:  # a reader may mend in silence what it reads
             return found
         try:
             read = await self._read(telling, verdict.sentences)
