@@ -99,7 +99,11 @@ class Proved:
         coverage: Share of the text's sentences that were understood.
         events: Share of what happened in the run that a proven claim tells.
         failed: What is wrong, a sentence each.
-        unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking.
+        unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking;
+            of a telling by others, where sentences begin that fail.
+        sentences: Where the sentences of a telling by others begin and end.
+        answer: Whether the result of the run is told: True, False (another one is), or None (none is).
+        refuted: Claims of a telling by others of which the record shows otherwise.
     """
 
     faithful: bool
@@ -109,6 +113,9 @@ class Proved:
     failed: tuple[str, ...]
     events: float = 0.0
     unproven: tuple[int, ...] = ()
+    sentences: tuple[tuple[int, int], ...] = ()
+    answer: bool | None = None
+    refuted: int = 0
 
     @property
     def whole(self) -> bool:
@@ -170,4 +177,5 @@ def prove(text: str, trace: Trace) -> Proved:
         failed=tuple(proof.failed),
         events=round(proof.event_coverage, 4),
         unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
+        answer=proof.answer,
     )

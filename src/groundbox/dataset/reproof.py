@@ -10,6 +10,7 @@ from typing import Any
 
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, answer_from_json
 from groundbox.dataset.mending import mended
 from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
@@ -42,6 +43,7 @@ class Reproof:
 
     narrator: Narrator
     prover: Prover
+    foreign_prover: ForeignProver
     seed: int
     max_chars: int
 
@@ -51,12 +53,19 @@ class Reproof:
         trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
         answer = answer_from_json(shard.payload["answer"])
         view = self._view(rows[0], trace, answer)
-        proved = self.prover(telling_of(rows[0]), trace)
+        proved = self._proof(rows[0], trace, answer)
         found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
         for row in rows:
             found.extend(self._row(row, telling_of(rows[0]), view))
         data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
         return {"json": json.dumps(data).encode()}
+
+    def _proof(self, row: Sample, trace: Trace, answer: Answer) -> Proved:
+        if row.style in STYLES:
+            return self.prover(telling_of(row), trace)
+        # Its last line may have been nothing but the answer, which every reply ends with.
+        telling = Telling(text=telling_of(row), claims=row.told_claims, answered=True)
+        return self.foreign_prover(telling, trace, expected_of(answer, row.entry))
 
     def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
         if telling_of(row) != telling:

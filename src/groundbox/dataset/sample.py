@@ -22,6 +22,8 @@ class Sample:
         check: JSON that `groundbox.dataset.tasks.checking` judges an answer by.
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.
+        told_claims: The claims of a telling that came with them, sentence by sentence, as JSON of
+            `groundbox.trace.claims`; "" for others.
         claims, proven: Statements found in the telling, and those that the trace supports.
         coverage: Share of the telling's sentences that the prover understood.
         left_out: Sentences that are not told because a claim in them could not be proven.
@@ -44,6 +46,7 @@ class Sample:
     answer: str
     check: str
     narration: str
+    told_claims: str = ""
     claims: int
     proven: int
     coverage: float
