@@ -6,6 +6,7 @@ import ast
 import bisect
 import collections
 import itertools
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -30,6 +31,9 @@ _LINE: Final = re.compile(r"[^\n]+")
 _IN_ORDER: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.CHANGE, Kind.ADD, Kind.REMOVE, Kind.STEP})
 _MENTIONS: Final = frozenset({Kind.MEMBER, Kind.SIZE, Kind.INDEX, Kind.TURN, Kind.REMARK})
 _OF_THE_PROGRAM: Final = re.compile(r"\b(output|answer|final|function|program|result)\b", re.I)
+_OF_A_METHOD: Final = re.compile(
+    r"\b(\w+)`?\s?(?:\([^()\n]*\))?`?(?:\smethod|\sfunction(?!\s\w)|(?<=\))|(?<=\)`))(?:\s(?:then|will|would|also))*\s*$"
+)
 _GIVEN: Final = object()
 
 
@@ -103,6 +107,8 @@ class _Judge:
         """A comparison that comes out otherwise, told by the value of one side."""
         subject = claim.subject
         if isinstance(subject, ast.Compare):
+            if claim.value and self._is_near(subject, step):
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
             sides = [side for side in (subject.left, *subject.comparators) if not literal_of(side)[0]]
             told = []
             for side in sides[:2]:
@@ -113,6 +119,14 @@ class _Judge:
                 message = f"{' and '.join(told)} at record {step}; it never comes out as the text says"
                 return _refuted(claim, step, " and ".join(told), message)
         return _refuted(claim, step, "", f"`{claim.shown}` never comes out as the text says, as at record {step}")
+
+    def _is_near(self, subject: ast.Compare, step: int) -> bool:
+        """Whether two sides of an equation differ by no more than floats do that were worked out in another way."""
+        if not all(isinstance(each, ast.Eq) for each in subject.ops):
+            return False
+        sides = [self._run.value_at(side, step) for side in (subject.left, *subject.comparators)]
+        known = [side[0] for side in sides if side and isinstance(side[0], int | float)]
+        return len(known) == len(sides) and all(math.isclose(known[0], each, rel_tol=1e-12) for each in known)
 
     def _closed(self, claim: Claim) -> Verdict:
         """An expression without names: mathematics, which the run need not have done."""
@@ -148,7 +162,7 @@ class _Judge:
             shown, step = _shown(calls[-1].value), calls[-1].step
             return _refuted(claim, step, shown, f"this call gives back {shown} at record {step}")
         shown, step = _shown(actual), self._run.last
-        if claim is not self._last and not _OF_THE_PROGRAM.search(self._text, claim.start, claim.end):
+        if claim is not self._last and self._is_of_a_method(claim):
             came = self._run.came_to(claim.value, claim.decimals, after=self._after)
             if came is not None:  # "returns" is said of methods, too
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=came)
@@ -157,6 +171,13 @@ class _Judge:
         if claim is not self._last or not self._run.whole:
             return _not_found(claim, f"what is given back is {shown}")
         return _refuted(claim, step, shown, f"what is given back at record {step} is {shown}")
+
+    def _is_of_a_method(self, claim: Claim) -> bool:
+        """Whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
+        before = self._text[max(0, claim.start - 60) : claim.start]
+        whose = _OF_A_METHOD.search(before)
+        said = self._text[claim.start : claim.end]
+        return whose is not None and whose[1] not in self._run.functions and not _OF_THE_PROGRAM.search(said)
 
     def _input(self, claim: Claim) -> Verdict:
         given = list(self._run.given.values())
@@ -192,6 +213,9 @@ class _Judge:
 
     def _step(self, claim: Claim) -> Verdict:
         step = self._run.came_to(claim.value, claim.decimals, after=self._after)
+        if any(same(value, claim.value) for value in self._run.given.values()):
+            self.misread.add(id(claim))
+            return _not_found(claim, "the run was given this, and need not come to it")
         if step is None:
             return _not_found(claim, "nothing comes to this there")
         return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
