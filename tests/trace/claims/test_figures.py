@@ -5,7 +5,6 @@ import importlib.util
 import json
 from pathlib import Path
 
-
 import pytest
 
 from groundbox.trace.claims import Status, prove
