@@ -87,6 +87,14 @@ def test_a_page_shows_text_as_text(proof, run):
     assert 'class="refuted"' in shown
 
 
+def test_a_page_shows_the_record_with_its_line_and_names(proof, run):
+    shown = page(proof("| s |\n|---|\n| 3 |\n"), run)
+
+    assert "<code>s: 3</code>" in shown
+    assert "line 3: for price in prices:" in shown
+    assert "\nlimit = 50\ns = 3\n" in shown
+
+
 def test_items_stay_within_the_text():
     text = "`a` 'b' [1, 2] (3) x = " * 50
 

@@ -185,9 +185,9 @@ def test_a_table_of_states_claims_what_its_cells_say(counted):
 
 
 def test_code_that_is_quoted_claims_what_it_assigns_unless_the_program_says_so(counted):
-    found = [
-        str(v.status) for v in prove("`seen = {'a': 7}` and `log = []` and `log, seen = [], {}`", counted).verdicts
-    ]
+    text = "`seen = {'a': 7}` and `log = []` and `log, seen = [], {}`"
+
+    found = [str(verdict.status) for verdict in prove(text, counted).verdicts]
 
     assert found == ["refuted", "supported", "supported"]
 
@@ -209,3 +209,31 @@ def test_what_was_taken_back_is_not_refuted(statuses):
 def test_a_number_near_others_of_the_run_has_to_be_claimed(proof):
     # 90 is far from all other numbers of the run; 4 is one slip from 3
     assert [number.covered for number in proof("Then 90 comes, and 8.").numbers] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["√s = 9", "k * s = 93", "s = 4! and more", "s = 4 ÷ m", "prices, s = 93", "len(prices) = 3 < 4"]
+)
+def test_a_part_of_a_formula_is_not_refuted(proof, text):
+    assert proof(text).count(Status.REFUTED) == 0
+
+
+def test_floats_that_were_worked_out_in_another_way_are_equal(recorded):
+    run = recorded("def f(a, b):\n    r = (a - b) / b\n    return r\n", "f", 0.3, 0.1)
+
+    assert [str(v.status) for v in prove("r = 0.2 / 0.1", run).verdicts] == ["supported"]
+
+
+def test_what_a_method_returns_is_no_result(recorded):
+    run = recorded("def f(s, t):\n    at = s.find(t)\n    return at if s == t else -1\n", "f", "abc", "a")
+
+    assert [str(v.status) for v in prove("The `find` method returns 0.", run).verdicts] == ["supported"]
+    assert [str(v.status) for v in prove("Since it is, it returns this, which is 0.", run).verdicts] == ["not_found"]
+    assert [str(v.status) for v in prove("The output is 0.", run).verdicts] == ["refuted"]
+
+
+def test_what_was_given_is_not_what_comes_of_it(recorded):
+    run = recorded("def f(s):\n    t = s + 'd'\n    return t\n", "f", "abc")
+
+    assert [str(v.status) for v in prove("It adds a letter, resulting in 'abcd'.", run).verdicts] == ["supported"]
+    assert [str(v.status) for v in prove("It drops a letter, resulting in 'abc'.", run).verdicts] == ["not_found"]

@@ -56,7 +56,7 @@ _OF: Final = r"(of(?! (this|that|the|each|an?) (expression|condition|operation|c
 _GAP: Final = r"([^.:,\n]|,(?=\s?(and\s)?[\ue000-\uffff]))"
 _OUTPUT: Final = r"((final|expected|actual|overall|correct|predicted|function|function's|program's) ){0,2}(output|result|return(ed)?( value)?|answer|value returned)"
 _ARROW: Final = r"(->|-->|→|=>|⇒|⟶|➜|➞)"
-_NTH: Final = r"(?P<nth>first|second|third|fourth|fifth|last|next to last|second to last)"
+_NTH: Final = r"(?<!-)(?P<nth>first|second|third|fourth|fifth|last|next to last|second to last)"
 _PART: Final = (
     r"(element|item|character|char|letter|number|value|digit|word|entry|key|bit|symbol|integer|string|part|term)"
 )
@@ -243,6 +243,7 @@ _MOMENT: Final = re.compile(
     re.I,
 )
 """Words after which what is said may be of another moment, or taken back: it is not refuted."""
+_IN_FORMULA: Final = re.compile(r"!|[-+*/%^×·÷√²³] ?[\w(\ue000-\uf7ff]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+|;(?= )")
 _FIRST_NAME, _FIRST_EXPRESSION, _FIRST_VALUE, _FIRST_CODE = 0xE000, 0xE800, 0xF000, 0xF800
 _KINDS: Final = {"name": _FIRST_NAME, "expression": _FIRST_EXPRESSION, "value": _FIRST_VALUE, "code": _FIRST_CODE}
@@ -441,11 +442,22 @@ class _Text:
             claims = list(self._claims(match, wording, number, functions))
             if claims:
                 taken[begin:stop] = b"\1" * (stop - begin)
+                unsure = hedged or self._goes_on(match)
                 made += [
-                    dataclasses.replace(claim, general=general, certain=claim.certain and not hedged)
+                    dataclasses.replace(claim, general=general, certain=claim.certain and not unsure)
                     for claim in claims
                 ]
         yield from sorted(made, key=lambda claim: claim.start)
+
+    def _goes_on(self, match: re.Match[str]) -> bool:
+        """Whether a formula may begin before a wording's first sign or end after its last one: "√n = 2", "x = 4!"."""
+        before = self._signs[max(0, match.start() - 3) : match.start()].rstrip()
+        after = self._signs[match.end() : match.end() + 6].lstrip()
+        return (
+            _IN_FORMULA.match(after) is not None
+            or before[-1:] in tuple("-+*/%^×·÷√∑∏|")
+            or re.search(f"{_NAME},$|{_EXPRESSION},$", before) is not None
+        )
 
     def _claims(
         self, match: re.Match[str], wording: Wording, number: int, functions: Collection[str]
@@ -570,6 +582,10 @@ def _filled(subject: str, spoken: Mapping[str, Item]) -> ast.expr:
                 return ast.Name("any sequence", ast.Load())
             return (spoken[node.id].node if node.id in spoken else None) or node
 
+    if subject == "x == y" and isinstance(spoken["y"].node, ast.Compare):  # "len(xs) = 3 < 4"
+        y = spoken["y"].node
+        x = spoken["x"].node or ast.Constant(None)
+        return ast.Compare(x, [ast.Eq(), *y.ops], [y.left, *y.comparators])
     filled: ast.expr = Fill().visit(ast.parse(subject, mode="eval").body)
     return ast.fix_missing_locations(filled)
 

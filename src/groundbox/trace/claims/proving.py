@@ -6,6 +6,7 @@ import ast
 import bisect
 import collections
 import itertools
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -32,6 +33,9 @@ _LINE: Final = re.compile(r"[^\n]+")
 _IN_ORDER: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.CHANGE, Kind.ADD, Kind.REMOVE, Kind.STEP})
 _MENTIONS: Final = frozenset({Kind.MEMBER, Kind.SIZE, Kind.INDEX, Kind.TURN, Kind.REMARK})
 _OF_THE_PROGRAM: Final = re.compile(r"\b(output|answer|final|function|program|result)\b", re.I)
+_OF_A_METHOD: Final = re.compile(
+    r"\b(\w+)`?\s?(?:\([^()\n]*\))?`?(?:\smethod|\sfunction(?!\s\w)|(?<=\))|(?<=\)`))(?:\s(?:then|will|would|also))*\s*$"
+)
 _GIVEN: Final = object()
 _SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
 """Kinds of claims as data that are looked for where no step is named."""
@@ -150,6 +154,8 @@ class _Judge:
         """A comparison that comes out otherwise, told by the value of one side."""
         subject = claim.subject
         if isinstance(subject, ast.Compare):
+            if claim.value and not self._is_data and self._is_near(subject, step):
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
             sides = [side for side in (subject.left, *subject.comparators) if not literal_of(side)[0]]
             were = []
             for side in sides[:2]:
@@ -160,6 +166,14 @@ class _Judge:
                 message = f"{' and '.join(were)} at record {step}; it never comes out as the text says"
                 return _refuted(claim, step, " and ".join(were), message)
         return _refuted(claim, step, "", f"`{claim.shown}` never comes out as the text says, as at record {step}")
+
+    def _is_near(self, subject: ast.Compare, step: int) -> bool:
+        """Whether two sides of an equation differ by no more than floats do that were worked out in another way."""
+        if not all(isinstance(each, ast.Eq) for each in subject.ops):
+            return False
+        sides = [self._run.value_at(side, step) for side in (subject.left, *subject.comparators)]
+        known = [side[0] for side in sides if side and isinstance(side[0], int | float)]
+        return len(known) == len(sides) and all(math.isclose(known[0], each, rel_tol=1e-12) for each in known)
 
     def _closed(self, claim: Claim) -> Verdict:
         """An expression without names: mathematics, which the run need not have done."""
@@ -196,7 +210,7 @@ class _Judge:
             return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
         was, step = shown(actual), self._run.last
         is_of_the_run = self._is_data or claim is self._last
-        if not is_of_the_run and not _OF_THE_PROGRAM.search(self._text, claim.start, claim.end):
+        if not is_of_the_run and self._is_of_a_method(claim):
             came = self._run.came_to(claim.value, claim.decimals, after=self._after)
             if came is not None:  # "returns" is said of methods, too
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=came)
@@ -207,6 +221,13 @@ class _Judge:
         return _refuted(claim, step, was, f"what is given back at record {step} is {was}")
 
     _answer = _return
+
+    def _is_of_a_method(self, claim: Claim) -> bool:
+        """Whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
+        before = self._text[max(0, claim.start - 60) : claim.start]
+        whose = _OF_A_METHOD.search(before)
+        said = self._text[claim.start : claim.end]
+        return whose is not None and whose[1] not in self._run.functions and not _OF_THE_PROGRAM.search(said)
 
     def _input(self, claim: Claim) -> Verdict:
         given = list(self._run.given.values())
@@ -244,6 +265,9 @@ class _Judge:
 
     def _step(self, claim: Claim) -> Verdict:
         step = self._run.came_to(claim.value, claim.decimals, after=self._after)
+        if any(same(value, claim.value) for value in self._run.given.values()):
+            self.misread.add(id(claim))
+            return _not_found(claim, "the run was given this, and need not come to it")
         if step is None:
             return _not_found(claim, "nothing comes to this there")
         return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
