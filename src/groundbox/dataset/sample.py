@@ -23,6 +23,7 @@ class Sample:
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.
         claims, proven: Statements found in the telling, and those that the trace supports.
+        claims_data: Claims of the reply's sentences as JSON (docs/claims.md), all borne out by the trace; "" for none.
         coverage: Share of the telling's sentences that the prover understood.
         left_out: Sentences that are not told because a claim in them could not be proven.
         case: The input as JSON (`groundbox.dataset.problem.case_to_json`).
@@ -46,6 +47,7 @@ class Sample:
     narration: str
     claims: int
     proven: int
+    claims_data: str = ""
     coverage: float
     left_out: int = 0
     source: str
@@ -64,9 +66,9 @@ class Sample:
     provenance: str
 
     def chat(self) -> dict[str, Any]:
-        """A line of sft.jsonl."""
+        """A line of sft.jsonl; `claims` is JSON in a text, so that lines with and without them have one type."""
         messages = [{"role": "user", "content": self.prompt}, {"role": "assistant", "content": self.reply}]
-        return {"messages": messages, "id": self.id, "task": self.task}
+        return {"messages": messages, "id": self.id, "task": self.task, "claims": self.claims_data}
 
 
 NAMES: Final = tuple(field.name for field in dataclasses.fields(Sample))

@@ -174,6 +174,7 @@ class Retelling:
             detail=self.options.model,
             reply=f"{text}\n\n{MARK} {row.answer}",
             narration="",
+            claims_data="",
             claims=proved.total,
             proven=proved.proven,
             coverage=proved.coverage,

@@ -83,7 +83,8 @@ class _Facts:
         at = claim.refs[-1] if ref is None else ref
         turn = self._turns(claim.frame)
         place = bisect.bisect_left(turn, at)
-        return turn[place] if place < len(turn) else at
+        found = turn[place] if place < len(turn) else at
+        return self._settled(found) if isinstance(self._records[found], schema.Fold) else found
 
     def _next(self, claim: Claim, ref: int) -> int:
         """The next record of the claim's frame itself: where it has gone to."""
@@ -182,6 +183,9 @@ class _Facts:
         refs, name, value = claim.refs, claim.subject, claim.value
         if isinstance(said, Phrase) and "call" in said.slots:
             yield from self._called(claim, *said.slots["call"])
+        if isinstance(said, Phrase) and said.slots.get("thing", ("", 0))[0][:1].isupper():
+            thing, place = said.slots["thing"]
+            yield Fact("value", thing, "", None, place, place + len(thing))
         if not value and isinstance(self._records[refs[-1]], schema.Del):
             yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
             return
@@ -371,7 +375,9 @@ class _Facts:
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
         start = said.find(f"`{shown}`")
         if start >= 0:
-            yield Fact("call", shown, "", claim.refs[0], start, start + len(shown) + 2)
+            end = start + len(shown) + 2
+            given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+            yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
     def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
         slots = said.slots if isinstance(said, Phrase) else {}
@@ -412,6 +418,10 @@ class _Facts:
                 yield Fact("iteration", loop, found[2], last, *found.span(2))
         else:
             loop, step = f"line {claim.subject}", self._next(claim, last)
+            if kind == "loop.never.while":
+                start = said.rfind("0 times")
+                yield Fact("count", loop, claim.value, step, start, start + len("0 times"))
+                return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
             yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
