@@ -120,6 +120,11 @@ class Course:
         found = self._frames.get(frame)
         return [loop.node for loop in found.loops] if found is not None else ()
 
+    def spreads(self, call: schema.Call) -> bool:
+        """Whether a function takes `*args` or `**options`."""
+        arguments = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
+        return arguments is not None and bool(arguments.vararg or arguments.kwarg)
+
     def required(self, call: schema.Call) -> int:
         """How many arguments a function has to be called with, its object counted; 0 if that is not known."""
         code = self._codes.get((call.n, call.name.rpartition(".")[2]))

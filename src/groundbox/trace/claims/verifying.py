@@ -196,7 +196,8 @@ class _Walk:
             actual = self._evaluated(node)
         except Unknown:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
-        if said.worked and said.node is not None and (fits := self._fits(node, said.node)) is not None:
+        is_code = said.node is not None and (said.worked or not said.known)
+        if is_code and said.node is not None and (fits := self._fits(node, said.node)) is not None:
             return Judged(Status.SUPPORTED, step) if fits else _compared(claim, actual, None, step)
         if not _is_plain(actual):
             return self._as_shown(claim, raw) if raw is not None else _not_found("it is no plain value")
@@ -491,7 +492,8 @@ class _Walk:
             return _refuted(step, f"`{_cut(call.name)}` was given more arguments")
         if owner and owner[-1] != "<locals>" and len(node.args) + len(node.keywords) < len(given):
             given.pop(next(iter(given)))  # self
-        if any(keyword.arg not in given for keyword in node.keywords) or len(node.args) > len(given):
+        is_spread = self._course.spreads(call) or len(node.args) > len(given)
+        if is_spread or any(keyword.arg not in given for keyword in node.keywords):
             return self._spread(node, given, call)
         places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
         found = (self._misfitting(argument, given[parameter], call) for parameter, argument in places)
@@ -797,9 +799,7 @@ class _Walk:
 
     def _as_text(self, claim: ClaimData, actual: Any) -> Judged:
         """A plain value of an expression that is told cut."""
-        if "…" in claim.value or "<" in claim.value:
-            return _not_found("its value is not told whole")
-        return _refuted(self._state.t, f"it is {shown(actual)} at record {self._state.t}", actual=shown(actual))
+        return _not_found(f"its value is no literal; it is {shown(actual)} at record {self._state.t}")
 
     def _raw(self, node: ast.expr) -> schema.V | None:
         """The recorded value that a name, an attribute or an item is; None if it is not that plain."""

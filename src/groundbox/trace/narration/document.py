@@ -251,11 +251,18 @@ class _Facts:
         """The call that gave a value: the last one that the claim's frame made before."""
         code = text.strip("`")
         name = code.partition("(")[0].rpartition(".")[2]
+        found: list[int] = []
         for ref in range(claim.refs[-1], -1, -1):
             record = self._records[ref]
+            if isinstance(record, schema.Line) and record.f == claim.frame and found:
+                break
             if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
-                yield Fact("call", code, "", ref, at, at + len(text))
-                return
+                found.append(ref)
+                if _has_arguments(record, code):
+                    break
+        if found:
+            fits = [ref for ref in found if _has_arguments(self._records[ref], code)]
+            yield Fact("call", code, "", (fits or found)[0], at, at + len(text))
 
     def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
@@ -392,9 +399,13 @@ class _Facts:
                 text, at = slots[slot]
                 called = self._calls.get(claim.frame)
                 yield Fact("call", text.strip("`"), "", called, at, at + len(text))
-        if "value" in slots and claim.value and slots["value"][0] == claim.value:
+        is_shown = "value" in slots and slots["value"][0] == claim.value
+        if is_shown and claim.value and not claim.value.startswith("the same "):
             yield _slot("return", claim.subject, claim.value, ref, said, "value")
-        if kind == "exhausted":
+        if "value" in slots and slots["value"][0].startswith("the same "):
+            text, at = slots["value"]
+            yield Fact("return", claim.subject, "", ref, at, at + len(text))
+        elif kind == "exhausted":
             yield Fact("return", claim.subject, "", ref, 0, len(said))
         if "workings" in slots:
             yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
@@ -693,6 +704,19 @@ def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
 def _is_called(call: schema.Call, name: str) -> bool:
     *owner, last = call.name.split(".")
     return name == last or (last == "__init__" and bool(owner) and name == owner[-1])
+
+
+def _has_arguments(call: schema.Record, code: str) -> bool:
+    """Whether the literals among a call's arguments are among what it was given."""
+    try:
+        node = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
+        return False
+    given = list(call.args.values())
+    literals = [each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...]
+    return all(any(type(one) is type(other) and one == other for other in given) for one in literals)
 
 
 def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:
