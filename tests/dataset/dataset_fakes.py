@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import io
 import json
 import os
+import re
 import signal
 import sys
 
 from groundbox.dataset import answers, literals
 from groundbox.dataset.item import Answer, Fault
-from groundbox.dataset.narrating import Proved, Said, Told
+from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
 from groundbox.dataset.running import Ran
 from groundbox.trace import schema
 from groundbox.trace.reading import assemble
@@ -175,6 +177,15 @@ def prove(text, trace):
     if text == true.text:
         return Proved(faithful=True, total=total, proven=total, coverage=1.0, failed=())
     return Proved(faithful=False, total=total, proven=total - 1, coverage=1.0, failed=("something differs",))
+
+
+def prove_foreign(telling, trace, expected):
+    """As `prove`; a sentence that it does not know fails, and one left out may be anything."""
+    proved = prove(telling.text.replace(f"{LEFT_OUT} ", ""), trace)
+    spans = [match.span() for match in re.finditer(r"[^ ].*?\.(?= |$)", telling.text)]
+    known = {*tell(trace, style="prose", seed=0, max_chars=0).text.split(". "), LEFT_OUT[:-1]}
+    wrong = tuple(start for start, end in spans if telling.text[start : end - 1] not in known and start)
+    return dataclasses.replace(proved, sentences=tuple(spans), unproven=wrong)
 
 
 def part(shard):

@@ -18,12 +18,13 @@ if __name__ == "__main__":
         executor=LocalExecutor(2),
         narrator=dataset_fakes.tell,
         prover=dataset_fakes.prove,
+        foreign_prover=dataset_fakes.prove_foreign,
     )
     asyncio.run(
         translate_dataset(
             Path(sys.argv[1]),
             Path(sys.argv[2]),
-            TranslateOptions(model="m", at_once=4),
+            TranslateOptions(model="m", tells="prose", at_once=4),
             tools,
             lambda cache: Endpoint(sys.argv[3], "m", at_once=4, cache=cache),
         )

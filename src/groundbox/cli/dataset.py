@@ -36,6 +36,10 @@ from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.trace.options import TraceOptions
 
 DIFFERS = 1
+_IN_PROSE = {
+    "fell_back": "are told in prose without claims: the endpoint refuses JSON of a schema (response_format)",
+    "in_words": "were asked for as JSON and answered in words",
+}
 _GO_ON = "What was done is kept in {}; the same command goes on from there."
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
@@ -134,6 +138,9 @@ def build(
     show_default=True,
     help="How the model is asked.",
 )
+@click.option("--claims", "tells", flag_value="claims", default=True, help="Sentences with their claims. The default.")
+@click.option("--prose", "tells", flag_value="prose", help="Plain prose.")
+@click.option("--reader", "tells", flag_value="reader", help="Plain prose, which the model then reads claims out of.")
 @_number("concurrency", _USUAL_TRANSLATION["at_once"], "Requests that wait for an answer at once.")
 @click.option("--temperature", type=click.FloatRange(0), metavar="N", help="By default the endpoint's own.")
 @_number("max-tokens", 16384, "Longest answer, with what the model thinks.")
@@ -157,8 +164,9 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     """Has a language model tell the runs of the dataset in DIR, and keeps what is proven, as a dataset in DIR2.
 
     Every program is run again, its trace is shown to the model, and every claim of the answer is checked; an
-    answer with a false claim is mended once by the model, or dropped. Killed or stopped at any moment and started
-    again with the same arguments, it asks for no answer twice.
+    answer with a false claim is mended once by the model; what still fails is left out if it is little, or the
+    item is dropped. Killed or stopped at any moment and started again with the same arguments, it asks for no
+    answer twice.
     """
     from groundbox.dataset.translation.dataset import translate_dataset
     from groundbox.dataset.translation.endpoint import Endpoint
@@ -273,6 +281,7 @@ def _translation(given: dict[str, Any]) -> TranslateOptions:
     return TranslateOptions(
         model=given["model"],
         prompt=given["prompt"],
+        tells=given["tells"],
         request={name: value for name, value in request.items() if value is not None},
         least_coverage=given["least_coverage"],
         max_trace_chars=given["max_trace_chars"],
@@ -331,11 +340,15 @@ def _tell_translation(report: dict[str, Any], out: Path) -> None:
     told, claims, seconds = report["translation"], report["claims"], report["seconds"]
     lines = [
         f"{report['samples']} samples from {report['kept']} of {report['items']} items in {out}",
-        f"{told['accepted_at_first']} narrations were proven at first, {told['accepted_when_repaired']} when repaired",
+        f"{told['accepted_at_first']} narrations were proven at first, {told['accepted_when_repaired']} when repaired, "
+        f"{told['accepted_when_mended']} without some sentences",
         f"{claims['proven']} of {claims['total']} claims are proven, {claims['uncheckable']} cannot be checked",
         f"{told['asked']} answers ({told['cached']} of them from earlier), {told['tokens']['prompt']} tokens in, "
         f"{told['tokens']['completion']} out, {seconds['wall']:.1f} s",
     ]
+    for key, words in _IN_PROSE.items():
+        if told[key]:
+            lines.append(f"{told[key]} items {words}")
     _say(lines, report["dropped"])
 
 

@@ -15,6 +15,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import screens
 from groundbox.cli.trace import read_made
+from groundbox.trace.claims.data import MOST_BYTES, BadClaims, schema_text
 from groundbox.trace.claims.model import Proof, Status
 from groundbox.trace.claims.page import page as page_of
 from groundbox.trace.claims.proving import MOST_TEXT
@@ -28,16 +29,27 @@ _path = click.Path(path_type=Path, dir_okay=False)
 @click.command()
 @click.argument("textfile", metavar="TEXTFILE")
 @click.option("--trace", "made", required=True, metavar="F", help="The recorded run: what trace --json wrote.")
+@click.option("--claims", "claimed", metavar="F", help="JSON with the text's sentences and what each of them claims.")
+@click.option(
+    "--claims-schema",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda *given: _print_schema(*given),
+    help="Print the JSON Schema of --claims.",
+)
 @click.option("--answer", metavar="VALUE", help="The result that the text has to tell; by default that of the run.")
 @click.option("--html", "page", type=_path, metavar="F", help="Write a page with each sentence and its records.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @ends_tidily
-def prove(textfile: str, made: str, answer: str | None, page: Path | None, as_json: bool) -> int:
+def prove(textfile: str, made: str, claimed: str | None, answer: str | None, page: Path | None, as_json: bool) -> int:
     """Holds a text about a run against its record.
 
     TEXTFILE is English in UTF-8, by whomever; - for stdin.
     A text passes when it tells the result, nothing in it is refuted by a record,
     and each of its numbers stands in something that is borne out.
+    With --claims, nothing is read from words: the claims are held against the record,
+    and the text against its claims.
 
     Exits with 0 when it passes, 1 when it does not, 2 on bad usage, 3 when
     groundbox failed.
@@ -47,7 +59,10 @@ def prove(textfile: str, made: str, answer: str | None, page: Path | None, as_js
     trace = read_made(made, "--trace")
     text = _read(textfile)
     wanted = {} if answer is None else {"answer": _value(answer)}
-    proof = proven(text, trace, **wanted)
+    try:
+        proof = proven(text, trace, claims=None if claimed is None else _document(claimed), **wanted)
+    except BadClaims as error:
+        raise programs.bad("--claims", f"{claimed!r} is {error}; see --claims-schema") from None
     if page is not None:
         write_file(
             page, page_of(proof, trace, title=f"{Path(textfile).name} against {Path(made).name}").encode(), "--html"
@@ -73,9 +88,22 @@ def _read(name: str) -> str:
     return text
 
 
-def _bytes(name: str) -> bytes:
+def _bytes(name: str, most: int = _MOST_BYTES) -> bytes:
     with open(name, "rb") as file:
-        return file.read(_MOST_BYTES + 1)
+        return file.read(most + 1)
+
+
+def _document(name: str) -> bytes:
+    try:
+        return _bytes(name, MOST_BYTES)
+    except OSError as error:
+        raise programs.bad("--claims", f"{name!r} cannot be read: {error.strerror}") from None
+
+
+def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        print(schema_text(), end="")
+        context.exit()
 
 
 def _value(shown: str) -> Any:
@@ -95,7 +123,8 @@ def _tell(proof: Proof) -> None:
         if verdict.status is not Status.SUPPORTED:
             quote = " ".join(proof.text[verdict.claim.start : verdict.claim.end].split())
             stdout.say(f"{str(verdict.status).replace('_', ' ')}: “{quote}”: {verdict.message}")
-    uncovered = [proof.text[number.start : number.end] for number in proof.numbers if not number.covered]
+    parts = sorted((*proof.numbers, *proof.words), key=lambda part: part.start)
+    uncovered = [proof.text[part.start : part.end] for part in parts if not part.covered]
     if uncovered:
         stdout.say(f"borne out by nothing: {', '.join(uncovered[:20])}{' …' if len(uncovered) > 20 else ''}")
     told = {True: "tells the result", False: "tells another result than the run's", None: "tells no result"}

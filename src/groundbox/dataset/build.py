@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import card, extra, files, lab, lessons, page, parts, store, verdicts
+from groundbox.dataset import card, extra, files, foreign, lab, lessons, page, parts, store, verdicts
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard, carry_out
+from groundbox.dataset.foreign import ForeignProver
 from groundbox.dataset.lab import Lab
 from groundbox.dataset.lessons import Lesson, Teacher
 from groundbox.dataset.narrating import Narrator, Prover, Untold, untold
@@ -50,6 +51,7 @@ class Tools:
     Attributes:
         untold: Which runs cannot be told whole, so that smaller inputs are looked for.
         tokenizer: What the report counts lengths in beside characters.
+        foreign_prover: Of tellings by others than the narrator.
     """
 
     runner: Runner
@@ -59,6 +61,7 @@ class Tools:
     untold: Untold = untold
     progress: Progress = dataclasses.field(default_factory=Quiet)
     tokenizer: Tokenizer | None = None
+    foreign_prover: ForeignProver = foreign.prove
 
 
 async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol, cast
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 from groundbox.trace.reading import Trace
 
 STYLES: Final = ("prose", "steps")
+CLAIMS: Final = "groundbox.claims/1"
 LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
@@ -25,6 +28,7 @@ class Said:
         stated, followed: How many of the stated values are judged, and how many follow by one step from what was told
             before (`groundbox.trace.claims.derivable`).
         jumps: Those that do not, in words.
+        claims: What it says, as the schema of claims has it (docs/claims.md); nothing is known of these to be so.
     """
 
     text: str
@@ -34,6 +38,7 @@ class Said:
     stated: int = 0
     followed: int = 0
     jumps: tuple[str, ...] = ()
+    claims: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,7 +125,7 @@ class Told:
 def _left_out(said: Said) -> Said:
     """What stands for a sentence that is not told: what it stated is not told then, and later values may need it."""
     jumps = (f"a sentence with {said.stated} values is left out",) if said.stated else ()
-    return dataclasses.replace(said, text=LEFT_OUT, values=(), followed=0, jumps=jumps)
+    return dataclasses.replace(said, text=LEFT_OUT, values=(), claims=(), followed=0, jumps=jumps)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -133,7 +138,11 @@ class Proved:
         coverage: Share of the text's sentences that were understood.
         events: Share of what happened in the run that a proven claim tells.
         failed: What is wrong, a sentence each.
-        unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking.
+        unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking;
+            of a telling by others, where sentences begin that fail.
+        sentences: Where the sentences of a telling by others begin and end.
+        answer: Whether the result of the run is told: True, False (another one is), or None (none is).
+        refuted: Claims of a telling by others of which the record shows otherwise.
     """
 
     faithful: bool
@@ -143,6 +152,9 @@ class Proved:
     failed: tuple[str, ...]
     events: float = 0.0
     unproven: tuple[int, ...] = ()
+    sentences: tuple[tuple[int, int], ...] = ()
+    answer: bool | None = None
+    refuted: int = 0
 
     @property
     def whole(self) -> bool:
@@ -177,9 +189,11 @@ class Prover(Protocol):
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
     """The narrator of `groundbox.trace.narration`, and which of its values follow from what it told before."""
     from groundbox.trace.claims.derivable import derivable
+    from groundbox.trace.narration.document import document
     from groundbox.trace.narration.narrator import Detail, Style, narrate
 
     narration = narrate(trace, style=cast(Style, style), detail=cast(Detail, detail), seed=seed, max_chars=max_chars)
+    said = document(narration, trace)["sentences"]
     found = derivable(narration.sentences, trace)
     sentences = tuple(
         Said(
@@ -190,8 +204,9 @@ def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "
             stated=found.values[number],
             followed=found.followed[number],
             jumps=tuple(jump.text for jump in found.jumps if jump.sentence == number),
+            claims=tuple(claims["claims"]),
         )
-        for number, each in enumerate(narration.sentences)
+        for number, (each, claims) in enumerate(zip(narration.sentences, said, strict=True))
     )
     claims = sum(len(each.claims) for each in narration.sentences)
     return Told(
@@ -244,4 +259,65 @@ def prove(text: str, trace: Trace) -> Proved:
         failed=tuple(proof.failed),
         events=round(proof.event_coverage, 4),
         unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
+        answer=proof.answer,
     )
+
+
+def claims_in(text: str, told: Told, trace: Trace) -> str:
+    """The claims of a telling's sentences that stand in a text, as JSON; "" where none has any.
+
+    They are those that the record bears out. A sentence of which a word stands in none of them comes without claims.
+    """
+    from groundbox.trace.claims.model import Status
+    from groundbox.trace.claims.proving import prove
+
+    at, sentences = 0, []
+    for each in told.sentences:
+        place = text.find(each.text, at)
+        if place >= 0 and each.claims:
+            sentences.append({"text": each.text, "claims": list(each.claims)})
+            at = place + len(each.text)
+    document = {"schema": CLAIMS, "sentences": sentences}
+    proof = prove(text, trace, claims=document)
+    doubtful = {verdict.claim.sentence for verdict in proof.verdicts if verdict.status is not Status.SUPPORTED}
+    loose = [part.start for part in (*proof.numbers, *proof.words) if not part.covered]
+    starts = [start for start, _ in proof.sentences]
+    doubtful |= {bisect.bisect_right(starts, at) - 1 for at in loose}
+    kept = [sentence for number, sentence in _numbered(proof.sentences, text, sentences) if number not in doubtful]
+    return json.dumps({**document, "sentences": kept}, separators=(",", ":")) if kept else ""
+
+
+def _numbered(
+    spans: Sequence[tuple[int, int]], text: str, sentences: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Sentences with claims, each with its number among all of a text."""
+    number = 0
+    for sentence in sentences:
+        while text[slice(*spans[number])] != sentence["text"]:
+            number += 1
+        yield number, sentence
+        number += 1
+
+
+def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
+    """What of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
+
+    Raises:
+        BadClaims: It is no document of claims.
+    """
+    from groundbox.trace.claims.data import decode
+    from groundbox.trace.claims.model import Status
+    from groundbox.trace.claims.proving import prove
+
+    claims = decode(document)
+    proof = prove(text, trace, claims=claims)
+    found = [
+        f"{verdict.claim.kind} {verdict.claim.shown[:80]}: {verdict.message}"
+        for verdict in proof.verdicts
+        if verdict.status is not Status.SUPPORTED or verdict.claim.sentence < 0
+    ]
+    claimed = {proof.sentences[verdict.claim.sentence] for verdict in proof.verdicts if verdict.claim.sentence >= 0}
+    for part in (*proof.numbers, *proof.words):
+        if not part.covered and any(start <= part.start < end for start, end in claimed):
+            found.append(f"no claim says {text[part.start : part.end][:80]}")
+    return found

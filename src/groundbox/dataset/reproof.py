@@ -10,9 +10,10 @@ from typing import Any
 
 from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
 from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
+from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign, unproven_claims
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import seed_of
@@ -42,6 +43,7 @@ class Reproof:
 
     narrator: Narrator
     prover: Prover
+    foreign_prover: ForeignProver
     seed: int
     max_chars: int
 
@@ -52,15 +54,22 @@ class Reproof:
         answer = answer_from_json(shard.payload["answer"])
         guesses = [Trace.loads(zlib.decompress(each)) for each in shard.payload["guesses"]]
         view = self._view(rows, trace, answer, guesses)
-        proved = self.prover(telling_of(rows[0]), trace)
+        proved = self._proof(rows[0], trace, answer)
         found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
         for row in rows:
-            found.extend(self._row(row, telling_of(rows[0]), view))
+            found.extend(self._row(row, rows[0], view))
         data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
         return {"json": json.dumps(data).encode()}
 
-    def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
-        if telling_of(row) != telling:
+    def _proof(self, row: Sample, trace: Trace, answer: Answer) -> Proved:
+        if row.style in STYLES:
+            return self.prover(telling_of(row), trace)
+        # Its last line may have been nothing but the answer, which every reply ends with.
+        telling = Telling(text=telling_of(row), claims=row.claims_data, answered=True)
+        return self.foreign_prover(telling, trace, expected_of(answer, row.entry))
+
+    def _row(self, row: Sample, first: Sample, view: View) -> Iterator[Difference]:
+        if telling_of(row) != telling_of(first):
             yield Difference(where=row.id, what="telling", detail="it is not that of the item's first row")
         draft = next(tasks.make(row.task, view), None)
         if draft is None or draft.answer != row.answer:
@@ -73,6 +82,11 @@ class Reproof:
                 yield Difference(where=row.id, what="reply", detail="the search would be told otherwise now")
             else:
                 yield from self._reply(row, view.trace)
+        if row.style not in STYLES:  # their claims were proven with the telling
+            if row.claims_data != first.claims_data:
+                yield Difference(where=row.id, what="claims_data", detail="they are not those of the item's first row")
+        elif row.claims_data:
+            yield from _claims_data(row, view.trace)
 
     def _reply(self, row: Sample, trace: Trace) -> Iterator[Difference]:
         """A reply in other words than we would use now; they may be true all the same."""
@@ -153,6 +167,16 @@ def run_differences(row: Sample, trace: Trace, answer: Answer) -> Iterator[Diffe
         yield Difference(where=row.item, what="trace", detail="; ".join(trace.reasons))
     elif trace.header.sha256 != row.trace_sha256:
         yield Difference(where=row.item, what="trace", detail=f"{row.trace_sha256} there, {trace.header.sha256} now")
+
+
+def _claims_data(row: Sample, trace: Trace) -> Iterator[Difference]:
+    """Claims of a row's sentences that the record does not bear out, and words that stand in none of them."""
+    try:
+        found = unproven_claims(row.claims_data, reasoning_of(row), trace)
+    except ValueError as error:
+        found = [str(error)]
+    for each in found[:5]:
+        yield Difference(where=row.id, what="claims_data", detail=each)
 
 
 def _claims(rows: Sequence[Sample], proved: Proved) -> Iterator[Difference]:

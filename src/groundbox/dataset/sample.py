@@ -23,6 +23,8 @@ class Sample:
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.
         claims, proven: Statements found in the telling, and those that the trace supports.
+        claims_data: Claims of the reply's sentences as JSON (docs/claims.md), all borne out by the trace; "" for none.
+            Of a telling by a model they are its own, which may lack the numbers of records.
         coverage: Share of the telling's sentences that the prover understood.
         left_out: Sentences that are not told because a claim in them could not be proven.
         derivable: Share of the values stated in the reply's reasoning that follow by one step from what was told
@@ -50,6 +52,7 @@ class Sample:
     narration: str
     claims: int
     proven: int
+    claims_data: str = ""
     coverage: float
     left_out: int = 0
     derivable: float = 1.0
@@ -71,9 +74,9 @@ class Sample:
     provenance: str
 
     def chat(self) -> dict[str, Any]:
-        """A line of sft.jsonl."""
+        """A line of sft.jsonl; `claims` is JSON in a text, so that lines with and without them have one type."""
         messages = [{"role": "user", "content": self.prompt}, {"role": "assistant", "content": self.reply}]
-        return {"messages": messages, "id": self.id, "task": self.task}
+        return {"messages": messages, "id": self.id, "task": self.task, "claims": self.claims_data}
 
 
 NAMES: Final = tuple(field.name for field in dataclasses.fields(Sample))

@@ -89,6 +89,7 @@ class _Again:
         self._work = Reproof(
             narrator=tools.narrator,
             prover=tools.prover,
+            foreign_prover=tools.foreign_prover,
             seed=arguments["seed"],
             max_chars=arguments["max_chars"],
         )

@@ -2,7 +2,8 @@
 
 What is tried again: refused connections, time-outs, status 408, 409, 429 and 5xx, with a growing pause, or the one
 that `Retry-After` names. A request that is refused for what it asks, such as one that is too long, is the fault of
-that request alone, if the endpoint answers others. Everything else is an error of the caller's and raised at once.
+that request alone, if the endpoint answers others; where the request asks for JSON of a schema, it is found out by
+greetings whether that is what is refused. Everything else is an error of the caller's and raised at once.
 No more than `groundbox.endpoint.answer.MOST_BYTES` is read of any response, and no attempt takes longer than
 `timeout_s`, also where bytes drip in.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ _LONGEST_PAUSE_S: Final = 60.0
 _MOST_SHOWN: Final = 500
 _FIRST_ATTEMPTS: Final = 3
 """Of a server that has never answered; it may not be there at all."""
+_FORMAT: Final = "response_format"
+"""Key of a request that asks for JSON of a schema. Many endpoints do not know it."""
 _GREETING: Final = ({"role": "user", "content": "Say yes."},)
 _KEY_ADVICE: Final = "the key is wrong or missing; name the variable that holds it with --api-key-env"
 _SUCH_AS: Final = "such as http://localhost:11434/v1"
@@ -39,6 +42,10 @@ class EndpointFailed(GroundboxError):
 
 class RequestRefused(EndpointFailed):
     """The endpoint refuses this request and answers others: it is too long, or not allowed."""
+
+
+class FormatRefused(RequestRefused):
+    """The endpoint refuses every request with this `response_format`, and answers them without it."""
 
 
 class ChatApi:
@@ -78,7 +85,7 @@ class ChatApi:
         self._at_once, self._attempts, self._timeout_s, self._pause_s = at_once, attempts, timeout_s, pause_s
         self._told = told
         self._client: Any = None
-        self._has_answered = False
+        self._has_answered = self._has_formatted = False
 
     async def __aenter__(self) -> ChatApi:
         limits = self._http.Limits(max_connections=self._at_once)
@@ -94,6 +101,7 @@ class ChatApi:
         """The answer to a request with `model`, `messages`, and whatever else the endpoint takes.
 
         Raises:
+            FormatRefused: There is none to any request with this `response_format`.
             RequestRefused: There is none to this request.
             EndpointFailed: There is none.
         """
@@ -113,7 +121,9 @@ class ChatApi:
                     break
             else:
                 if response.status == 200:
-                    return self._completion(response)
+                    found = self._completion(response)
+                    self._has_formatted = self._has_formatted or (_FORMAT in body and response.whole)
+                    return found
                 problem, wait_s = self._complaint(response), _retry_after(response)
                 if response.status not in _AGAIN or _CANNOT.search(response.text):
                     raise await self._refusal(response, problem, body)
@@ -173,14 +183,21 @@ class ChatApi:
 
     async def _refusal(self, response: Body, problem: str, body: Mapping[str, Any]) -> EndpointFailed:
         message = f"{self._url}: {problem}{self._advice(response)}"
-        refused = response.status in _REFUSED or response.status in _AGAIN
-        if refused and (self._has_answered or await self._greeted(body)):
-            return RequestRefused(message)
-        return EndpointFailed(message)
+        if response.status not in _REFUSED and response.status not in _AGAIN:
+            return EndpointFailed(message)
+        if _FORMAT in body and not self._has_formatted:
+            if await self._greeted(body, without=("tools",)):
+                return RequestRefused(message)
+            return FormatRefused(message) if await self._answers(body) else EndpointFailed(message)
+        return RequestRefused(message) if await self._answers(body) else EndpointFailed(message)
 
-    async def _greeted(self, body: Mapping[str, Any]) -> bool:
+    async def _answers(self, body: Mapping[str, Any]) -> bool:
         """Whether it answers at all, with the same model and options: then a refusal is about what was asked."""
-        plain = {name: value for name, value in body.items() if name != "tools"}
+        return self._has_answered or await self._greeted(body, without=("tools", _FORMAT))
+
+    async def _greeted(self, body: Mapping[str, Any], *, without: Collection[str]) -> bool:
+        """Whether it answers a greeting with these options."""
+        plain = {name: value for name, value in body.items() if name not in without}
         try:
             response = await self._post({**plain, "messages": list(_GREETING)})
         except (self._http.RequestError, TimeoutError):

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from endpoint_fakes import Narrator, serving
+from endpoint_fakes import Narrator, completion, serving
 
 from groundbox.dataset.stages import write
+from groundbox.dataset.translation import prompts
+from groundbox.dataset.translation.endpoint import response_format
 
 pytestmark = pytest.mark.slow
 
@@ -98,11 +100,15 @@ def test_narrations_are_proven_against_real_runs_and_the_dataset_is_verified(dat
     assert told["faithfulness"]["first"]["least"] < 1 == told["faithfulness"]["accepted"]["least"]
     assert {name: value for name, value in asked[0][2].items() if name != "messages"} == {
         "model": "m", "temperature": 0.6, "max_tokens": 16384, "top_p": 0.95,
+        "response_format": response_format(prompts.schema()),
     }  # fmt: skip
+    assert (told["in_words"], told["fell_back"]) == (5, 0)
     (repair,) = [body["messages"][2]["content"] for _, _, body in asked if len(body["messages"]) == 3][:1]
-    assert "77" in repair
+    assert "77" not in repair
     (drop,) = [json.loads(line) for line in (tmp_path / "out" / "dropped.jsonl").read_text().splitlines()]
-    assert any("77" in claim for claim in drop["facts"]["failed"])
+    assert "77" in drop["facts"]["text"]
+    assert any(each.startswith("Sentence ") for each in drop["facts"]["failed"])
+    assert not any("77" in each for each in drop["facts"]["failed"])
     assert (verified.returncode, verified.stderr.split(", ")[-1]) == (0, "0 differences\n")
 
 
@@ -155,7 +161,7 @@ def test_a_wrong_key_is_told_with_what_to_do_and_the_right_one_goes_on(dataset, 
     assert wrong.stderr == (
         f"groundbox: {url}/chat/completions: status 401: bad Bearer …; "
         "the key is wrong or missing; name the variable that holds it with --api-key-env\n"
-        f"groundbox: What was answered is kept in {tmp_path / 'out'}; the same command goes on from there.\n"
+        f"groundbox: What was done is kept in {tmp_path / 'out'}; the same command goes on from there.\n"
     )
     assert right.returncode == 0, right.stderr
     kept = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
@@ -244,5 +250,33 @@ def test_a_key_that_is_null_is_not_sent(dataset, tmp_path):
         ran = translate(dataset, tmp_path / "out", url, *more)
 
     assert ran.returncode == 0, ran.stderr
-    assert [sorted(body) for _, _, body in asked] == [["messages", "model", "reasoning_effort"]]
+    assert [sorted(body) for _, _, body in asked] == [["messages", "model", "reasoning_effort", "response_format"]]
     assert asked[0][2]["reasoning_effort"] == "low"
+
+
+def test_an_endpoint_that_refuses_schemas_is_told_once_and_asked_for_prose(dataset, tmp_path):
+    narrator = Narrator(samples(dataset))
+
+    def answer(body, key):
+        if "response_format" in body:
+            return 400, {}, {"error": "response_format is not supported"}
+        return completion("yes") if body["messages"][0]["content"] == "Say yes." else narrator(body, key)
+
+    with serving(answer) as (url, _):
+        ran = translate(dataset, tmp_path / "out", url, "--limit", "2")
+
+    told = [line for line in ran.stderr.splitlines() if "JSON of a schema" in line]
+    assert ran.returncode == 0, ran.stderr
+    assert told == [
+        f"groundbox: {url}/chat/completions: status 400: response_format is not supported; "
+        "it refuses JSON of a schema (response_format), so prose is asked for",
+        "groundbox: 2 items are told in prose without claims: the endpoint refuses JSON of a schema (response_format)",
+    ]
+
+
+def test_prose_is_asked_for_without_a_schema(dataset, tmp_path):
+    with serving(Narrator(samples(dataset))) as (url, asked):
+        ran = translate(dataset, tmp_path / "out", url, "--limit", "1", "--prose", "--json")
+
+    assert json.loads(ran.stdout)["kept"] == 1
+    assert ["response_format" in body for _, _, body in asked] == [False]

@@ -15,7 +15,7 @@ def drop(number, **facts):
 def shown(drops):
     counts = Counts(asked=3, prompt_tokens=7, completion_tokens=5, measures={
         f"{name}/{which}": [0.5]
-        for name in ("faithfulness", "coverage", "told_events")
+        for name in ("faithfulness", "coverage")
         for which in ("first", "accepted")
     })  # fmt: skip
     facts = {

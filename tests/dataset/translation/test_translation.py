@@ -12,13 +12,15 @@ import time
 import pytest
 from endpoint_fakes import completion, endless, serving
 
+from groundbox.dataset.foreign import Telling
 from groundbox.dataset.translation.cache import Cache, Reply
 from groundbox.dataset.translation.endpoint import Endpoint
-from groundbox.dataset.translation.prompts import Shown, repair, request
+from groundbox.dataset.translation.prompts import KINDS, Shown, reading_schema, repair, request, schema
 from groundbox.dataset.translation.translator import MOST_REPAIRED_CHARS, translate
 from groundbox.endpoint import answer as answers
 from groundbox.endpoint.answer import MOST_BYTES, TOO_LARGE, without_thinking
-from groundbox.endpoint.chat import EndpointFailed, RequestRefused
+from groundbox.endpoint.chat import EndpointFailed, FormatRefused, RequestRefused
+from groundbox.trace.claims import json_schema
 
 SHOWN = Shown(
     statement="Double a number.",
@@ -33,33 +35,57 @@ SHOWN = Shown(
 class Verdict:
     faithful: bool
     failed: list
+    sentences: tuple = ()
+    refuted: int = 0
 
 
 class Script:
-    """A model that says what is written, and remembers what it was asked."""
+    """A model that says what is written, and remembers what it was asked. An exception is raised instead."""
 
     def __init__(self, *texts, finish="stop"):
-        self.texts, self.finish, self.asked = list(texts), finish, []
+        self.texts, self.finish, self.asked, self.schemas = list(texts), finish, [], []
 
-    async def answer(self, messages):
+    async def answer(self, messages, *, schema=None):
         self.asked.append([dict(message) for message in messages])
-        return Reply(text=self.texts.pop(0), finish=self.finish, prompt_tokens=10, completion_tokens=5)
+        self.schemas.append(schema)
+        said = self.texts.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return Reply(text=said, finish=self.finish, prompt_tokens=10, completion_tokens=5)
 
 
-async def prove(text):
-    return Verdict("6" in text, [] if "6" in text else ["'double returns 7': it returns 6"])
+class Judge:
+    """Takes what says 6, and mends what says 7 and more by taking the 7 out."""
+
+    failed = ("Sentence 1: it is 6.",)
+
+    def trimmed(self, telling):
+        return telling
+
+    async def prove(self, telling):
+        right = "6" in telling.text and "7" not in telling.text
+        return Verdict(right, [] if right else list(self.failed), ((0, len(telling.text)),))
+
+    async def mend(self, telling):
+        if "6" not in telling.text:
+            return None
+        left = dataclasses.replace(telling, text=telling.text.replace("7", ""), left_out=("7",))
+        return left, Verdict(True, [])
 
 
-def translated(model, style="grounded"):
-    return asyncio.run(translate(model, SHOWN, prove, style=style))
+def translated(model, style="grounded", tells="prose", judge=None):
+    return asyncio.run(translate(model, SHOWN, judge or Judge(), style=style, tells=tells))
 
 
+@pytest.mark.parametrize("with_claims", [False, True])
 @pytest.mark.parametrize("style", ["grounded", "paper"])
-def test_the_request_shows_all_that_is_needed_and_leaves_no_blank(style):
-    text = request(SHOWN, style)
+def test_the_request_shows_all_that_is_needed_and_leaves_no_blank(style, with_claims):
+    text = request(SHOWN, style, with_claims=with_claims)
 
     assert all(part in text for part in (SHOWN.statement, SHOWN.source, SHOWN.arguments, SHOWN.trace))
-    assert not [word for word in ("{statement}", "{source}", "{result}", "{arguments}", "{trace}") if word in text]
+    blanks = ("statement", "source", "result", "arguments", "trace", "form", "kinds", "example")
+    assert not [word for word in blanks if f"{{{word}}}" in text]
+    assert ('"claims"' in text) is with_claims
 
 
 def test_a_narration_that_is_proven_at_once_is_not_asked_for_again():
@@ -67,26 +93,26 @@ def test_a_narration_that_is_proven_at_once_is_not_asked_for_again():
 
     done = translated(model)
 
-    assert (done.text, done.ok, done.repaired, len(model.asked)) == ("So double returns 6.", True, False, 1)
+    assert (done.telling, done.ok, done.repaired) == (Telling(text="So double returns 6."), True, False)
+    assert (len(model.asked), model.schemas) == (1, [None])
 
 
 def test_a_narration_in_a_fence_is_taken_out_of_it():
     done = translated(Script("<think>x</think>```text\nSo double\nreturns 6.\n```"))
 
-    assert done.text == "So double\nreturns 6."
+    assert done.telling == Telling(text="So double\nreturns 6.")
 
 
-def test_a_narration_that_fails_is_repaired_once_with_the_failed_claims_quoted():
+def test_a_narration_that_fails_is_repaired_once_with_what_is_wrong():
     model = Script("So double returns 7.", "So double returns 6.")
 
     done = translated(model)
 
-    assert (done.text, done.ok, done.repaired) == ("So double returns 6.", True, True)
+    assert (done.telling.text, done.ok, done.repaired) == ("So double returns 6.", True, True)
     assert model.asked[1][1:] == [
         {"role": "assistant", "content": "So double returns 7."},
-        {"role": "user", "content": repair(["'double returns 7': it returns 6"])},
+        {"role": "user", "content": repair(["Sentence 1: it is 6."], with_claims=False)},
     ]
-    assert (done.prompt_tokens, done.completion_tokens) == (20, 10)
 
 
 def test_a_narration_that_is_too_long_is_not_sent_back_to_be_repaired():
@@ -104,6 +130,16 @@ def test_a_second_failure_is_the_last():
     done = translated(model)
 
     assert (done.reason, done.repaired, len(model.asked)) == ("unproven-claims", True, 2)
+
+
+@pytest.mark.parametrize("second", ["7 and 6", "", "7", RequestRefused("too long")])
+def test_what_still_fails_is_left_out_of_the_second_attempt_or_else_of_the_first(second):
+    model = Script("6 and 7", second)
+
+    done = translated(model)
+
+    assert (done.ok, done.repaired, len(model.asked)) == (True, True, 2)
+    assert done.telling == Telling(text=" and 6" if second == "7 and 6" else "6 and ", left_out=("7",))
 
 
 @pytest.mark.parametrize(
@@ -171,11 +207,12 @@ def server(*answers):
         yield url, asked
 
 
-def ask(url, *texts, **options):
+def ask(url, *texts, schema=None, **options):
     async def all_of():
         async with Endpoint(url, "m", **{"pause_s": 0.0, **options}) as endpoint:
             questions = [[{"role": "user", "content": text}] for text in texts]
-            return await asyncio.gather(*map(endpoint.answer, questions), return_exceptions=True)
+            asked = [endpoint.answer(question, schema=schema) for question in questions]
+            return await asyncio.gather(*asked, return_exceptions=True)
 
     return asyncio.run(all_of())
 
@@ -371,6 +408,60 @@ def test_a_refused_request_is_told_from_an_endpoint_that_refuses_all():
     assert "too long" in str(all_of_them)
 
 
+SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+
+
+def test_json_of_a_schema_is_asked_for_by_the_parameter_that_servers_enforce():
+    with server(completion('{"x": 1}')) as (url, asked):
+        (reply,) = ask(url, "hi", schema=SCHEMA)
+
+    assert reply.text == '{"x": 1}'
+    assert asked[0][2]["response_format"] == {
+        "type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": SCHEMA},
+    }  # fmt: skip
+
+
+def plain_only(body, key):
+    """An endpoint that knows no schemas."""
+    if "response_format" in body:
+        return 400, {}, {"error": "response_format is not known"}
+    return completion("words")
+
+
+def test_an_endpoint_that_knows_no_schemas_is_found_out_once_and_told():
+    told = []
+
+    async def both(url):
+        async with Endpoint(url, "m", pause_s=0.0, told=told.append) as endpoint:
+            for text in "ab":
+                with pytest.raises(FormatRefused, match="response_format is not known"):
+                    await endpoint.answer([{"role": "user", "content": text}], schema=SCHEMA)
+            return await endpoint.answer([{"role": "user", "content": "c"}])
+
+    with serving(plain_only) as (url, asked):
+        reply = asyncio.run(both(url))
+
+    assert [(body["messages"][0]["content"], "response_format" in body) for _, _, body in asked] == [
+        ("a", True), ("Say yes.", True), ("Say yes.", False), ("c", False),
+    ]  # fmt: skip
+    assert (reply.text, len(told)) == ("words", 1)
+    assert "it refuses JSON of a schema (response_format), so prose is asked for" in told[0]
+
+
+def test_a_request_that_is_too_long_is_not_taken_for_a_refused_schema():
+    def answer(body, key):
+        too_long = body["messages"][0]["content"] == "long"
+        return (400, {}, {"error": "context length"}) if too_long else completion("{}")
+
+    with serving(answer) as (url, asked):
+        (refused,) = ask(url, "long", schema=SCHEMA)
+    with server((400, {}, {"error": "nothing"})) as (url, _):
+        (failed,) = ask(url, "a", schema=SCHEMA)
+
+    assert (type(refused), type(failed)) == (RequestRefused, EndpointFailed)
+    assert len(asked) == 2
+
+
 def test_a_pause_that_the_endpoint_names_is_kept():
     busy = (429, {"retry-after": "0"}, {"error": "slow down"})
     with server(busy, completion("now")) as (url, _):
@@ -382,10 +473,147 @@ def test_a_pause_that_the_endpoint_names_is_kept():
 def test_a_text_without_claims_is_asked_for_again_in_other_words():
     model = Script("Let me think.", "So double returns 6.")
 
-    async def silent(text):
-        return Verdict("6" in text, [])
+    class Silent(Judge):
+        failed = ()
 
-    done = asyncio.run(translate(model, SHOWN, silent, style="grounded"))
+    done = translated(model, judge=Silent())
 
     assert (done.ok, done.repaired) == (True, True)
     assert model.asked[1][2]["content"].startswith("Too little of this says what the program did")
+
+
+def sentences(*texts):
+    return json.dumps({"sentences": [{"text": text, "claims": []} for text in texts]})
+
+
+def test_sentences_with_claims_are_asked_for_by_their_schema():
+    model = Script(sentences("a 6", "b"))
+
+    done = translated(model, tells="claims")
+
+    assert model.schemas == [schema()]
+    assert done.telling.text == "a 6. b."
+    assert json.loads(done.telling.claims)["sentences"] == [
+        {"text": "a 6.", "claims": []},
+        {"text": "b.", "claims": []},
+    ]
+    assert (done.ok, done.fell_back, done.in_words) == (True, False, False)
+
+
+def test_the_schema_is_strict_and_has_what_is_found_without_records():
+    published = json_schema()["$defs"]["claim"]["properties"]["kind"]["enum"]
+    claims = schema()["properties"]["sentences"]["items"]["properties"]["claims"]
+
+    def objects(part):
+        if isinstance(part, dict):
+            yield from [part] if part.get("type") == "object" else []
+            for each in part.values():
+                yield from objects(each)
+
+    assert set(KINDS) <= set(published)
+    assert claims["items"]["properties"]["kind"]["enum"] == [kind for kind in published if kind in KINDS]
+    for each in (*objects(schema()), *objects(reading_schema())):
+        assert (each["required"], each["additionalProperties"]) == (list(each["properties"]), False)
+
+
+def test_an_endpoint_that_refuses_schemas_is_asked_for_prose_and_it_is_counted():
+    model = Script(FormatRefused("no response_format"), "So it is 6.")
+
+    done = translated(model, tells="claims")
+
+    assert (done.telling, done.ok, done.fell_back) == (Telling(text="So it is 6."), True, True)
+    assert [each is None for each in model.schemas] == [False, True]
+    assert "JSON" not in model.asked[1][0]["content"]
+
+
+def test_a_model_that_answers_in_words_is_taken_by_its_words_and_it_is_counted():
+    done = translated(Script("So it is 6."), tells="claims")
+
+    assert (done.telling, done.ok, done.in_words, done.fell_back) == (Telling(text="So it is 6."), True, True, False)
+
+
+@pytest.mark.parametrize(
+    "torn", ['{"sentences": [{"text": "6', "[6]", '{"sentences": []}', '{"a": ' * 9000, "```json\n{}\n```"]
+)
+def test_a_torn_answer_is_sent_back_once_and_then_dropped_by_name(torn):
+    once, twice = Script(torn, sentences("6")), Script(torn, torn)
+
+    good, bad = translated(once, tells="claims"), translated(twice, tells="claims")
+
+    assert (good.ok, good.repaired) == (True, True)
+    assert once.asked[1][2]["content"].startswith("This is not one JSON object of the form that was asked for.")
+    assert (bad.reason, bad.telling, len(twice.asked)) == ("torn-claims", None, 2)
+    assert bad.raw in torn
+
+
+def test_a_torn_second_answer_does_not_cost_the_first():
+    done = translated(Script(sentences("6", "7"), "{"), tells="claims")
+
+    assert (done.ok, done.repaired, done.telling.left_out) == (True, True, ("7",))
+
+
+PROVEN_BY = json.dumps({"sentences": [{"number": 1, "claims": [{"kind": "value", "subject": "n", "value": "6"}]}]})
+
+
+class OnlyClaims(Judge):
+    """Takes nothing without claims."""
+
+    async def prove(self, telling):
+        found = await super().prove(telling)
+        return dataclasses.replace(found, faithful=found.faithful and '"6"' in telling.claims)
+
+    async def mend(self, telling):
+        return None
+
+
+def test_a_reader_gives_the_claims_of_prose_that_does_not_pass_without():
+    model = Script("So n is 6.", PROVEN_BY)
+
+    done = translated(model, tells="reader", judge=OnlyClaims())
+
+    assert (done.ok, done.read, done.repaired, done.telling.text) == (True, True, False, "So n is 6.")
+    assert model.schemas == [None, reading_schema()]
+    (question,) = model.asked[1]
+    assert "1. So n is 6." in question["content"]
+    assert SHOWN.source in question["content"]
+    assert SHOWN.trace not in question["content"]
+
+
+def test_what_passes_without_a_reader_or_is_refuted_is_not_read():
+    class Refuted(OnlyClaims):
+        async def prove(self, telling):
+            return dataclasses.replace(await super().prove(telling), refuted=1)
+
+    passes, refuted = Script("So n is 6."), Script("So n is 6.", "n is 6")
+
+    assert (translated(passes, tells="reader").read, len(passes.asked)) == (False, 1)
+    assert translated(refuted, tells="reader", judge=Refuted()).reason == "unproven-claims"
+    assert refuted.schemas == [None, None]
+
+
+@pytest.mark.parametrize("said", ["{", "", FormatRefused("no"), RequestRefused("long"), '{"sentences": [7]}'])
+def test_where_a_reader_says_nothing_of_use_the_prose_stays_what_it_was(said):
+    again = [] if isinstance(said, FormatRefused) else [said]
+    model = Script("So n is 6.", said, "Again n is 6.", *again)
+
+    done = translated(model, tells="reader", judge=OnlyClaims())
+
+    assert (done.reason, done.read, done.telling.text) == ("unproven-claims", False, "Again n is 6.")
+    assert done.fell_back is isinstance(said, FormatRefused)
+    assert model.texts == []
+
+
+def test_a_long_prose_is_read_in_parts():
+    text = " ".join(f"{number}6." for number in range(100))
+
+    class Cut(OnlyClaims):
+        async def prove(self, telling):
+            spans = tuple(match.span() for match in re.finditer(r"\d+6\.", telling.text))
+            return dataclasses.replace(await super().prove(telling), sentences=spans)
+
+    model = Script(text.replace("7", "5"), PROVEN_BY, '{"sentences": []}', '{"sentences": []}')
+
+    done = translated(model, tells="reader", judge=Cut())
+
+    assert (done.ok, done.read, model.texts) == (True, True, [])
+    assert len(json.loads(done.telling.claims)["sentences"]) == 100

@@ -110,3 +110,130 @@ def test_what_a_program_printed_is_its_result(traced):
 
     assert prove("The output is 42.", run).passes
     assert prove("The output is 43.", run).count(Status.REFUTED) == 1
+
+
+COUNTS = """\
+def count(words):
+    seen = {}
+    log = []
+    for word in words:
+        if word in seen:
+            log.append(word)
+        seen[word] = seen.get(word, 0) + 1
+    log.remove(log[0])
+    return max(seen.values())
+"""
+
+
+@pytest.fixture(scope="module")
+def counted(recorded):
+    """count(["a", "b", "a", "a"]), which gives 3."""
+    return recorded(COUNTS, "count", ["a", "b", "a", "a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "status"),
+    [
+        ("The loop runs 4 times.", "rounds", "supported"),
+        ("The loop runs 5 times.", "rounds", "refuted"),
+        ("The loop executes four times.", "rounds", "supported"),
+        ("count is called once.", "calls", "supported"),
+        ("`seen` changes from {} to {'a': 1}.", "change", "supported"),
+        ("`seen` changes from {} to {'b': 1}.", "change", "not_found"),
+        ("'a' is appended to log.", "add", "supported"),
+        ("It appends 'b' to log.", "add", "not_found"),
+        ("It removes 'a' from log.", "remove", "supported"),
+        ("seen['a'] += 1", "add", "supported"),
+        ("seen['a'] += 2", "add", "not_found"),
+        ("word goes from 'a' to 'b'.", "change", "supported"),
+        ("The second element is 'b'.", "member", "supported"),
+        ("The third element is 'b'.", "member", "not_found"),
+        ("The key 'a' maps to 3.", "pair", "supported"),
+        ("The key 'a' maps to 4.", "pair", "not_found"),
+        ("The length of the list is 4.", "value", "supported"),
+        ("The dictionary becomes {'a': 2, 'b': 1}.", "value", "supported"),
+        ("'a' appears 3 times.", "value", "supported"),
+        ("0 ≤ len(log) ≤ 2 is True", "value", "supported"),
+        ("len(words) = 2 + 2 = 4", "test", "supported"),
+        ("`len(words) = 2 + 2`", "test", "supported"),
+        ("$2^{3} = 8$", "value", "supported"),
+        ("17 mod 5 = 2", "value", "supported"),
+        ("**Return:** 3", "return", "supported"),
+        ("\\boxed{4}", "return", "refuted"),
+        ("What is count(['a', 'b', 'a', 'a'])? The answer is 3.", "return", "supported"),
+    ],
+)
+def test_a_claim_of_a_kind_has_its_status(counted, text, kind, status):
+    verdict = prove(text, counted).verdicts[-1 if "?" in text or "2 + 2 =" not in text else 0]
+
+    assert (str(verdict.claim.kind), str(verdict.status)) == (kind, status)
+
+
+def test_an_exception_is_the_result_of_a_run_that_it_ends(traced):
+    run = traced("def f(d):\n    return d['x']\n\nf({})\n")
+
+    assert [str(v.status) for v in prove("It raises a KeyError.", run).verdicts] == ["supported"]
+    assert [str(v.status) for v in prove("It raises a ValueError.", run).verdicts] == ["not_found"]
+
+
+def test_a_table_of_states_claims_what_its_cells_say(counted):
+    table = "| iteration | word | seen |\n|---|---|---|\n| 1 | 'a' | {'a': 1} |\n| 2 | 'b' | {'a': 1, 'b': 2} |\n"
+
+    found = [(str(v.claim.kind), str(v.status)) for v in prove(table, counted).verdicts]
+
+    assert found == [("value", "supported"), ("value", "supported"), ("value", "supported"), ("value", "not_found")]
+
+
+def test_code_that_is_quoted_claims_what_it_assigns_unless_the_program_says_so(counted):
+    text = "`seen = {'a': 7}` and `log = []` and `log, seen = [], {}`"
+
+    found = [str(verdict.status) for verdict in prove(text, counted).verdicts]
+
+    assert found == ["refuted", "supported", "supported"]
+
+
+def test_messages_tell_the_other_side_and_no_value_of_the_text(proof):
+    text = "`s` == 93. `s + 1` is 94. total([3, 90, 4], 50) == 95. The sum is 3 + 4 = 96. The output is 97."
+
+    messages = [verdict.message for verdict in proof(text).verdicts]
+
+    assert all(messages)
+    assert not any(str(number) in message for number in range(93, 98) for message in messages)
+
+
+def test_what_was_taken_back_is_not_refuted(statuses):
+    assert statuses("Wait, `s` = 93 would be wrong, so `s` = 7.")[-1] == ("so `s` = 7", "supported")
+    assert all(status != "refuted" for _, status in statuses("Hmm, maybe `s` = 93."))
+
+
+def test_a_number_near_others_of_the_run_has_to_be_claimed(proof):
+    # 90 is far from all other numbers of the run; 4 is one slip from 3
+    assert [number.covered for number in proof("Then 90 comes, and 8.").numbers] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "text", ["√s = 9", "k * s = 93", "s = 4! and more", "s = 4 ÷ m", "prices, s = 93", "len(prices) = 3 < 4"]
+)
+def test_a_part_of_a_formula_is_not_refuted(proof, text):
+    assert proof(text).count(Status.REFUTED) == 0
+
+
+def test_floats_that_were_worked_out_in_another_way_are_equal(recorded):
+    run = recorded("def f(a, b):\n    r = (a - b) / b\n    return r\n", "f", 0.3, 0.1)
+
+    assert [str(v.status) for v in prove("r = 0.2 / 0.1", run).verdicts] == ["supported"]
+
+
+def test_what_a_method_returns_is_no_result(recorded):
+    run = recorded("def f(s, t):\n    at = s.find(t)\n    return at if s == t else -1\n", "f", "abc", "a")
+
+    assert [str(v.status) for v in prove("The `find` method returns 0.", run).verdicts] == ["supported"]
+    assert [str(v.status) for v in prove("Since it is, it returns this, which is 0.", run).verdicts] == ["not_found"]
+    assert [str(v.status) for v in prove("The output is 0.", run).verdicts] == ["refuted"]
+
+
+def test_what_was_given_is_not_what_comes_of_it(recorded):
+    run = recorded("def f(s):\n    t = s + 'd'\n    return t\n", "f", "abc")
+
+    assert [str(v.status) for v in prove("It adds a letter, resulting in 'abcd'.", run).verdicts] == ["supported"]
+    assert [str(v.status) for v in prove("It drops a letter, resulting in 'abc'.", run).verdicts] == ["not_found"]

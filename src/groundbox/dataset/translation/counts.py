@@ -18,13 +18,21 @@ class Counts:
     Attributes:
         asked: Answers of the model, each counted once however often the work was interrupted.
         cached: Those of them that were given to an earlier process.
+        accepted_when_mended: Items accepted, at first or repaired, without sentences that failed all the same.
+        fell_back: Items told in prose because the endpoint refuses JSON of a schema.
+        in_words: Items for which the model was asked for JSON and answered in words.
+        read: Items whose claims the model read out of its own prose.
     """
 
     asked: int = 0
     cached: int = 0
     accepted_at_first: int = 0
     accepted_when_repaired: int = 0
+    accepted_when_mended: int = 0
     rejected_when_repaired: int = 0
+    fell_back: int = 0
+    in_words: int = 0
+    read: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     measures: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))
@@ -36,8 +44,13 @@ class Counts:
         self.cached += found.replies if resumed else found.cached
         self.prompt_tokens += found.prompt_tokens
         self.completion_tokens += found.completion_tokens
-        self.accepted_at_first += accepted and not found.repaired
-        self.accepted_when_repaired += accepted and found.repaired
+        mended = bool(found.lesson.left_out)
+        self.accepted_at_first += accepted and not found.repaired and not mended
+        self.accepted_when_repaired += accepted and found.repaired and not mended
+        self.accepted_when_mended += accepted and mended
+        self.fell_back += found.fell_back
+        self.in_words += found.in_words
+        self.read += found.read
         self.rejected_when_repaired += found.repaired and not accepted
         self._measure("first", found.first)
         if accepted:
@@ -50,11 +63,15 @@ class Counts:
             "cached": self.cached,
             "accepted_at_first": self.accepted_at_first,
             "accepted_when_repaired": self.accepted_when_repaired,
+            "accepted_when_mended": self.accepted_when_mended,
             "rejected_when_repaired": self.rejected_when_repaired,
+            "fell_back": self.fell_back,
+            "in_words": self.in_words,
+            "read": self.read,
             "tokens": {"prompt": self.prompt_tokens, "completion": self.completion_tokens},
             **{
                 name: {which: spread(self.measures[f"{name}/{which}"]) for which in ("first", "accepted")}
-                for name in ("faithfulness", "coverage", "told_events")
+                for name in ("faithfulness", "coverage")
             },
         }
 
@@ -62,4 +79,3 @@ class Counts:
         if proved is not None:
             self.measures[f"faithfulness/{which}"].append(proved.faithfulness)
             self.measures[f"coverage/{which}"].append(proved.coverage)
-            self.measures[f"told_events/{which}"].append(proved.events)

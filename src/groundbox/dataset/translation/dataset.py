@@ -90,7 +90,7 @@ class _Translation:
         work = Retelling(
             runner=tools.runner,
             executor=tools.executor,
-            prover=tools.prover,
+            prover=tools.foreign_prover,
             model=model,
             options=options,
             patience=item.patience_of(self.source["arguments"]),

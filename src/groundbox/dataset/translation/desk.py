@@ -1,4 +1,4 @@
-"""What a translation computes in other processes: a trace as text for the prompt, and the proof of an answer."""
+"""What a translation computes in other processes: a trace as text for the prompt, and proofs of what is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.narrating import Proved, Prover
+from groundbox.dataset.foreign import Expected, ForeignProver, Telling, mended
+from groundbox.dataset.narrating import Proved
 from groundbox.dataset.patience import Impatient, at_most
 from groundbox.trace.reading import Trace
 from groundbox.trace.render.forms import FORMS
@@ -50,25 +51,40 @@ class Showing:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Proving:
-    """Work for `Executor.compute`: a compressed trace and a text in; what the prover says, or why it says nothing."""
+    """Work for `Executor.compute`: a compressed trace and a telling in; its proof, or why there is none.
 
-    prover: Prover
+    Attributes:
+        mend: Leave sentences out of a telling that fails; nothing where that does not help.
+    """
+
+    prover: ForeignProver
     cpu_s: float
+    mend: bool = False
 
     def __call__(self, shard: Shard) -> Part:
         """See Executor.compute."""
         trace = Trace.loads(zlib.decompress(shard.payload["trace"]))
-        return {"json": json.dumps(self._found(shard.payload["text"], trace)).encode()}
+        telling, expected = Telling(**shard.payload["telling"]), Expected(**shard.payload["expected"])
+        return {"json": json.dumps(self._found(telling, trace, expected)).encode()}
 
-    def _found(self, text: str, trace: Trace) -> dict[str, Any]:
+    def _found(self, telling: Telling, trace: Trace, expected: Expected) -> dict[str, Any]:
         try:
             with at_most(self.cpu_s):
-                return dataclasses.asdict(self.prover(text, trace))
+                return self._proved(telling, trace, expected)
         except Impatient:
             return {"reason": "proof-too-long", "detail": f"it took over {self.cpu_s:g} s of processor time"}
         except Exception as error:
             # A text that the prover fails on must not end the work on others; it is counted and shown.
             return {"reason": "prover-failed", "detail": f"{type(error).__name__}: {error}"[:500]}
+
+    def _proved(self, telling: Telling, trace: Trace, expected: Expected) -> dict[str, Any]:
+        proved = self.prover(telling, trace, expected)
+        if not self.mend:
+            return {"proved": dataclasses.asdict(proved)}
+        found = mended(telling, proved, trace, expected, self.prover)
+        if found is None:
+            return {}
+        return {"telling": dataclasses.asdict(found[0]), "proved": dataclasses.asdict(found[1])}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,13 +108,29 @@ class Desk:
         text: str = (await self._computed(work, "show", self.trace))["text"]
         return text
 
-    async def prove(self, work: Proving, text: str) -> Proved:
-        """The proof of a text.
+    async def prove(self, work: Proving, telling: Telling, expected: Expected) -> Proved:
+        """The proof of a telling.
 
         Raises:
             Unfit: There is none.
         """
-        return proved_from_json(await self._computed(work, "prove", {"trace": self.trace, "text": text}))
+        return proved_from_json((await self._computed(work, "prove", self._payload(telling, expected)))["proved"])
+
+    async def mend(self, work: Proving, telling: Telling, expected: Expected) -> tuple[Telling, Proved] | None:
+        """A telling without the sentences that fail, with its proof; None where that does not help.
+
+        Raises:
+            Unfit: There is no proof.
+        """
+        found = await self._computed(work, "mend", self._payload(telling, expected))
+        if not found:
+            return None
+        given = found["telling"]
+        return Telling(**{**given, "left_out": tuple(given["left_out"])}), proved_from_json(found["proved"])
+
+    def _payload(self, telling: Telling, expected: Expected) -> dict[str, Any]:
+        given = {"telling": dataclasses.asdict(telling), "expected": dataclasses.asdict(expected)}
+        return {"trace": self.trace, **given}
 
     async def _computed(self, work: Callable[[Shard], Part], stage: str, payload: Any) -> dict[str, Any]:
         part = await self.executor.compute(work, Shard(stage=stage, number=self.number, payload=payload))
@@ -110,4 +142,5 @@ class Desk:
 
 def proved_from_json(data: Mapping[str, Any]) -> Proved:
     """The proof of its JSON form."""
-    return Proved(**{**data, "failed": tuple(data["failed"]), "unproven": tuple(data["unproven"])})
+    spans = tuple((start, end) for start, end in data["sentences"])
+    return Proved(**{**data, "failed": tuple(data["failed"]), "unproven": tuple(data["unproven"]), "sentences": spans})

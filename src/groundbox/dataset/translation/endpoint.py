@@ -2,6 +2,9 @@
 
 Answers are kept under a digest of the whole request (`groundbox.dataset.translation.cache`). The URL is no part of
 it: a server that comes back elsewhere serves the same model.
+
+Where JSON of a schema is wanted, the server is asked to enforce it (`response_format`, as vLLM, llama.cpp's server and
+OpenAI take it). An endpoint that refuses this is told once, and not asked so again.
 """
 
 from __future__ import annotations
@@ -12,17 +15,21 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from groundbox.dataset.translation.cache import Cache, Reply, digest
-from groundbox.endpoint.answer import sendable
-from groundbox.endpoint.chat import ChatApi
+from groundbox.endpoint.answer import Completion, sendable
+from groundbox.endpoint.chat import ChatApi, FormatRefused
 
 
 class Model(Protocol):
     """Anything that answers a conversation."""
 
-    async def answer(self, messages: Sequence[Mapping[str, str]]) -> Reply:
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
         """The answer to `messages` (`role` and `content` each).
 
+        Args:
+            schema: JSON Schema of the answer; None for one in words.
+
         Raises:
+            FormatRefused: The endpoint cannot be asked for JSON of a schema.
             RequestRefused: There is none to this conversation.
             EndpointFailed: There is none.
         """
@@ -64,6 +71,8 @@ class Endpoint:
         self._body = {"model": model, **(options or {})}
         self._cache_path = cache
         self._cache: Cache | None = None
+        self._told = told
+        self._no_schemas = ""
 
     async def __aenter__(self) -> Endpoint:
         if self._cache_path is not None:
@@ -78,14 +87,16 @@ class Endpoint:
         if self._cache is not None:
             self._cache.close()
 
-    async def answer(self, messages: Sequence[Mapping[str, str]]) -> Reply:
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
         """See Model.answer."""
         body = {**self._body, "messages": [{name: sendable(each[name]) for name in each} for each in messages]}
+        if schema is not None:
+            body["response_format"] = response_format(schema)
         key = digest(body)
         known = self._cache.get(key) if self._cache is not None else None
         if known is not None:
             return known
-        found = await self._api.complete(body)
+        found = await self._ask(body)
         reply = Reply(
             text=found.text,
             finish=found.finish,
@@ -95,3 +106,19 @@ class Endpoint:
         if self._cache is not None:
             self._cache.put(key, reply)
         return reply
+
+    async def _ask(self, body: Mapping[str, Any]) -> Completion:
+        if "response_format" in body and self._no_schemas:
+            raise FormatRefused(self._no_schemas)
+        try:
+            return await self._api.complete(body)
+        except FormatRefused as error:
+            if self._told is not None and not self._no_schemas:
+                self._told(f"{error}; it refuses JSON of a schema (response_format), so prose is asked for")
+            self._no_schemas = str(error)
+            raise
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The key of a request that has JSON of this schema enforced."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}

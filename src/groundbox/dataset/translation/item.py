@@ -15,9 +15,10 @@ from typing import Any, Final
 from groundbox.dataset import lessons
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard
+from groundbox.dataset.foreign import Expected, ForeignProver, Telling, expected_of, without_last
 from groundbox.dataset.item import Answer
 from groundbox.dataset.lessons import Lesson
-from groundbox.dataset.narrating import Proved, Prover
+from groundbox.dataset.narrating import Proved
 from groundbox.dataset.problem import Problem
 from groundbox.dataset.reproof import problem_of, run_differences
 from groundbox.dataset.running import Runner
@@ -44,6 +45,7 @@ class Retold:
 
     Attributes:
         first, last: Proofs of the first narration and of the one that decided; None where there was nothing to prove.
+        fell_back, in_words, read: As in `groundbox.dataset.translation.translator.Translation`.
         replies, cached: Answers of the model, and those of them that were found in the file.
     """
 
@@ -51,6 +53,9 @@ class Retold:
     first: Proved | None = None
     last: Proved | None = None
     repaired: bool = False
+    fell_back: bool = False
+    in_words: bool = False
+    read: bool = False
     replies: int = 0
     cached: int = 0
     prompt_tokens: int = 0
@@ -64,8 +69,8 @@ class _Metered:
         self._model = model
         self.replies: list[Reply] = []
 
-    async def answer(self, messages: Sequence[Mapping[str, str]]) -> Reply:
-        self.replies.append(await self._model.answer(messages))
+    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
+        self.replies.append(await self._model.answer(messages, schema=schema))
         return self.replies[-1]
 
     def added_to(self, found: Retold) -> Retold:
@@ -93,6 +98,43 @@ class _Judgement:
     def failed(self) -> Sequence[str]:
         return self.proved.failed
 
+    @property
+    def sentences(self) -> Sequence[tuple[int, int]]:
+        return self.proved.sentences
+
+    @property
+    def refuted(self) -> int:
+        return self.proved.refuted
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ItemJudge:
+    """Holds tellings of one item against its record, by `Desk`."""
+
+    desk: Desk
+    row: Sample
+    expected: Expected
+    prover: ForeignProver
+    options: TranslateOptions
+
+    def trimmed(self, telling: Telling) -> Telling:
+        return without_last(telling, lambda last: _is_answer(last, self.row))
+
+    async def prove(self, telling: Telling) -> _Judgement:
+        return self._judged(await self.desk.prove(self._work(mend=False), telling, self.expected))
+
+    async def mend(self, telling: Telling) -> tuple[Telling, _Judgement] | None:
+        found = await self.desk.mend(self._work(mend=True), telling, self.expected)
+        if found is None or not self._judged(found[1]).faithful:
+            return None
+        return found[0], self._judged(found[1])
+
+    def _judged(self, proved: Proved) -> _Judgement:
+        return _Judgement(proved=proved, least_coverage=self.options.least_coverage)
+
+    def _work(self, *, mend: bool) -> Proving:
+        return Proving(prover=self.prover, cpu_s=self.options.proof_cpu_s, mend=mend)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Retelling:
@@ -104,7 +146,7 @@ class Retelling:
 
     runner: Runner
     executor: Executor
-    prover: Prover
+    prover: ForeignProver
     model: Model
     options: TranslateOptions
     patience: Patience
@@ -128,7 +170,15 @@ class Retelling:
         answer, trace = await self._run_again(row, problem)
         desk = Desk(executor=self.executor, number=number, trace=trace)
         shown = _shown(problem, answer, await desk.show(self._showing()))
-        return self._judged(open_rows, await self._translated(row, shown, desk, model))
+        judge = _ItemJudge(
+            desk=desk,
+            row=row,
+            expected=expected_of(answer, problem.entry),
+            prover=self.prover,
+            options=self.options,
+        )
+        found = await translate(model, shown, judge, style=self.options.prompt, tells=self.options.tells)
+        return self._judged(open_rows, found)
 
     async def _run_again(self, row: Sample, problem: Problem) -> tuple[Answer, bytes]:
         """What the program gives today, and its compressed trace, if both are the row's."""
@@ -142,22 +192,17 @@ class Retelling:
     def _showing(self) -> Showing:
         return Showing(prompt=self.options.prompt, max_chars=self.options.max_trace_chars)
 
-    async def _translated(self, row: Sample, shown: Shown, desk: Desk, model: Model) -> Translation:
-        options = self.options
-        proving = Proving(prover=self.prover, cpu_s=options.proof_cpu_s)
-
-        async def prove(text: str) -> _Judgement:
-            proved = await desk.prove(proving, telling(text, row))
-            return _Judgement(proved=proved, least_coverage=options.least_coverage)
-
-        return await translate(model, shown, prove, style=options.prompt)
-
     def _judged(self, rows: Sequence[Sample], found: Translation) -> Retold:
         first, last = _proof(found.first), _proof(found.verdict)
-        if found.ok and last is not None:
-            text = telling(found.text, rows[0])
-            samples = tuple(self._row(row, text, last) for row in rows)
-            lesson = Lesson(item=rows[0].item, samples=samples, claims=last.total, proven=last.proven)
+        if found.ok and last is not None and found.telling is not None:
+            samples = tuple(self._row(row, found.telling, last) for row in rows)
+            lesson = Lesson(
+                item=rows[0].item,
+                samples=samples,
+                claims=last.total,
+                proven=last.proven,
+                left_out=found.telling.left_out,
+            )
         else:
             lesson = Lesson(
                 item=rows[0].item,
@@ -165,19 +210,28 @@ class Retelling:
                 claims=last.total if last else 0,
                 proven=last.proven if last else 0,
             )
-        return Retold(lesson=lesson, first=first, last=last, repaired=found.repaired)
+        return Retold(
+            lesson=lesson,
+            first=first,
+            last=last,
+            repaired=found.repaired,
+            fell_back=found.fell_back,
+            in_words=found.in_words,
+            read=found.read,
+        )
 
-    def _row(self, row: Sample, text: str, proved: Proved) -> Sample:
+    def _row(self, row: Sample, telling: Telling, proved: Proved) -> Sample:
         return dataclasses.replace(
             row,
             style=self.options.prompt,
             detail=self.options.model,
-            reply=f"{text}\n\n{MARK} {row.answer}",
+            reply=f"{telling.text}\n\n{MARK} {row.answer}",
             narration="",
+            claims_data=telling.claims,
             claims=proved.total,
             proven=proved.proven,
             coverage=proved.coverage,
-            left_out=0,
+            left_out=len(telling.left_out),
         )
 
 
@@ -188,12 +242,12 @@ def read(data: bytes) -> Retold:
     return Retold(**{**found, **proofs, "lesson": lessons.from_json(found["lesson"])})
 
 
-def telling(text: str, row: Sample) -> str:
-    """A narration without a last line that gives the right answer: each row adds its own."""
-    before, _, last = text.rpartition("\n")
+def _is_answer(line: str, row: Sample) -> bool:
+    """Whether a line gives the right answer and nothing else."""
     check = json.loads(row.check)
-    is_answer = last.strip("*# ").startswith(MARK) and check["kind"] != "call" and right(check, answer_of(last))
-    return before.rstrip() if is_answer else text
+    if not line.strip("*# ").startswith(MARK) or check["kind"] == "call":
+        return False
+    return any(right(check, answer_of(each)) for each in (line, line.rstrip().removesuffix(".")))
 
 
 def _shown(problem: Problem, answer: Answer, trace: str) -> Shown:
@@ -228,8 +282,10 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
         facts["failed"] = list(last.failed)
         if reason == UNPROVEN and last.faithful:
             reason = "little-checked"
-    if found.text:
-        facts["text"] = found.text
+    if found.telling is not None or found.raw:
+        facts["text"] = found.telling.text if found.telling is not None else found.raw
+    if found.telling is not None and found.telling.claims:
+        facts["claims"] = found.telling.claims
     return Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail, facts=facts)
 
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from groundbox.dataset.translation import prompts
+from groundbox.dataset.translation.translator import TELLINGS
 from groundbox.errors import InvalidArgument
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of what a translation writes, prompts included; parts of another version are not mixed in."""
 
 
@@ -21,6 +22,8 @@ class TranslateOptions:
     Attributes:
         model: Its name, as the endpoint knows it.
         prompt: One of `groundbox.dataset.translation.prompts.STYLES`.
+        tells: One of `groundbox.dataset.translation.translator.TELLINGS`: sentences with their claims, prose, or prose
+            that the model then reads itself.
         request: Further keys of every request, such as `temperature`.
         least_coverage: Share of a narration's sentences that have to say something that can be checked.
         max_trace_chars: Longest trace that is shown to the model; a longer one costs much and is seldom followed.
@@ -31,6 +34,7 @@ class TranslateOptions:
 
     model: str
     prompt: str = prompts.STYLES[0]
+    tells: str = TELLINGS[0]
     request: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     least_coverage: float = 0.5
     max_trace_chars: int = 60_000
@@ -41,13 +45,15 @@ class TranslateOptions:
     def __post_init__(self) -> None:
         if self.prompt not in prompts.STYLES:
             raise InvalidArgument("prompt", f"{self.prompt!r} is none of {', '.join(prompts.STYLES)}")
+        if self.tells not in TELLINGS:
+            raise InvalidArgument("tells", f"{self.tells!r} is none of {', '.join(TELLINGS)}")
         if not 0 <= self.least_coverage <= 1:
             raise InvalidArgument("least_coverage", f"must be from 0 to 1, not {self.least_coverage!r}")
         for name in ("max_trace_chars", "limit", "at_once"):
             given = getattr(self, name)
             if given is not None and given < 1:
                 raise InvalidArgument(name, f"must be 1 or more, not {given!r}")
-        if taken := sorted({"model", "messages", "stream", "n"} & self.request.keys()):
+        if taken := sorted({"model", "messages", "stream", "n", "response_format"} & self.request.keys()):
             raise InvalidArgument("request", f"{', '.join(taken)} cannot be set")
         try:
             json.dumps(self.request, allow_nan=False)

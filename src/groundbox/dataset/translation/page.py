@@ -19,6 +19,7 @@ MOST_DROPS: Final = 5
 _MOST_CHARS: Final = 20_000
 _REASONS: Final = {
     "unproven-claims": "says what did not happen",
+    "torn-claims": "no sentences with claims",
     "little-checked": "says too little to be checked",
     "cut-short": "too long, and cut off",
     "unfinished-thinking": "thinking that was not ended",
@@ -44,13 +45,15 @@ def page(facts: Mapping[str, Any], tally: Tally, counts: Counts, drops: Sequence
     told, claims = facts["translation"], facts["claims"]
     lead = (
         f"{model} was shown recorded runs and told them in its own words. Every claim of a narration was checked "
-        "against the recording; one that failed was sent back once, and what was still not true was dropped."
+        "against the recording; one that failed was sent back once, and what was still not true was left out, "
+        "or the narration was dropped."
     )
     numbers = [
         (facts["items"], "runs to tell"),
         (facts["kept"], "narrations proven"),
         (told["accepted_at_first"], "of these at first"),
         (told["accepted_when_repaired"], "when sent back"),
+        (told["accepted_when_mended"], "without some sentences"),
         (facts["samples"], "samples"),
         (claims["proven"], f"of {thousands(claims['total'])} claims proven"),
         (told["asked"], "answers of the model"),
@@ -65,6 +68,7 @@ def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[st
     outcomes = [
         Bar("proven at first", told["accepted_at_first"]),
         Bar("proven when sent back", told["accepted_when_repaired"]),
+        Bar("proven without some sentences", told["accepted_when_mended"]),
         Bar("not taken", facts["items"] - facts["kept"]),
     ]
     tokens = told["tokens"]
@@ -84,11 +88,6 @@ def _sections(facts: Mapping[str, Any], tally: Tally, counts: Counts) -> list[st
             "What can be checked of the first answers",
             "How many have which share of their sentences say something that can be checked.",
             histogram(measures["coverage/first"], "share", least=0),
-        ),
-        section(
-            "How much of the run the proven ones tell",
-            "How many have which share of what happened in them.",
-            histogram(measures["told_events/accepted"], "share", least=0),
         ),
         section(
             "Length of replies",

@@ -1,40 +1,69 @@
-"""One trace into prose by a model, proven, and repaired once."""
+"""One trace told by a model: asked for, read, proven, repaired once, and mended by leaving sentences out.
+
+Three ways of asking (`TELLINGS`): `claims` has the model write sentences with their claims, as JSON of a schema that
+the server enforces; `prose` words alone; `reader` has it write prose and then read it, which gives the claims. Where
+the endpoint refuses JSON of a schema, or the model answers in words all the same, the telling is prose, and is counted.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
+from groundbox.dataset import foreign
+from groundbox.dataset.foreign import NotClaims, Telling
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.prompts import Shown
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
-from groundbox.endpoint.chat import RequestRefused
+from groundbox.endpoint.chat import FormatRefused, RequestRefused
 
+TELLINGS: Final = ("claims", "prose", "reader")
 MOST_FAILED: Final = 12
-"""A repair quotes so many failed claims; a text with more is beyond it and told the first ones."""
+"""A repair names so many failures; a text with more is beyond it and told the first ones."""
 MOST_REPAIRED_CHARS: Final = 100_000
-"""A longer narration is not sent back to be repaired: the trace that it tells may have 60,000 by default."""
+"""A longer answer is not sent back to be repaired: the trace that it tells may have 60,000 by default."""
 UNPROVEN: Final = "unproven-claims"
+TORN: Final = "torn-claims"
+_MOST_READ: Final = 40
+"""Sentences that a reader is shown at once."""
 _FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
 class Verdict(Protocol):
-    """What the prover says of a narration."""
+    """What the prover says of a telling."""
 
     @property
     def faithful(self) -> bool:
-        """Whether every claim was proven and the answer is right."""
+        """Whether everything that has to be proven is, and the answer is told and right."""
 
     @property
-    def failed(self) -> Sequence[object]:
-        """The claims that were not; as text each is a message that a model understands."""
+    def failed(self) -> Sequence[str]:
+        """What is wrong, in words for its writer."""
+
+    @property
+    def sentences(self) -> Sequence[tuple[int, int]]:
+        """Where the sentences begin and end."""
+
+    @property
+    def refuted(self) -> int:
+        """Claims of which the record shows otherwise."""
 
 
-Prove: TypeAlias = Callable[[str], Awaitable[Verdict]]
+class Judge(Protocol):
+    """Holds tellings of one run against its record."""
+
+    def trimmed(self, telling: Telling) -> Telling:
+        """A telling without a last line that is nothing but the right answer."""
+
+    async def prove(self, telling: Telling) -> Verdict:
+        """The proof of a telling."""
+
+    async def mend(self, telling: Telling) -> tuple[Telling, Verdict] | None:
+        """A telling without the sentences that fail, with its proof; None where that does not help."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,23 +71,29 @@ class Translation:
     """What came of one trace.
 
     Attributes:
-        text: The last narration without the model's thinking; empty if there was none.
-        verdict: Of `text`, or None without one.
-        first: Of the first attempt, which `text` is where nothing was repaired.
-        reason: Why it cannot be used; empty when it can: `cut-short`, `empty`, `unfinished-thinking`,
+        telling: The last one, or the one that was mended; None if there was none.
+        verdict: Of `telling`, or None without one.
+        first: Of the first attempt, which `telling` is where nothing was repaired.
+        reason: Why it cannot be used; empty when it can: `cut-short`, `empty`, `unfinished-thinking`, `torn-claims`,
             `unproven-claims`, `request-refused`, `answer-too-large`.
-        detail: What the endpoint says of a request that it refuses.
-        repaired: Whether `text` is the second attempt.
+        detail: What the endpoint says of a request that it refuses, or what is wrong with the answer.
+        raw: An answer that is no telling, as it came.
+        repaired: Whether a second attempt was made.
+        fell_back: Whether claims were wanted and the endpoint refuses JSON of a schema.
+        in_words: Whether JSON was asked for and the model answered in words.
+        read: Whether the claims of `telling` were read out of it by the model.
     """
 
-    text: str = ""
+    telling: Telling | None = None
     verdict: Verdict | None = None
     first: Verdict | None = None
     reason: str = ""
     detail: str = ""
+    raw: str = ""
     repaired: bool = False
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    fell_back: bool = False
+    in_words: bool = False
+    read: bool = False
 
     @property
     def ok(self) -> bool:
@@ -66,50 +101,124 @@ class Translation:
         return not self.reason
 
 
-async def translate(model: Model, shown: Shown, prove: Prove, *, style: str) -> Translation:
-    """Ask for a narration, prove it, and ask once more with the failed claims quoted if it is not faithful.
+async def translate(model: Model, shown: Shown, judge: Judge, *, style: str, tells: str = "claims") -> Translation:
+    """Ask for a telling, prove it, ask once more with what is wrong if it fails, and leave out what still does.
 
-    One of over `MOST_REPAIRED_CHARS` is not asked for again.
+    An answer of over `MOST_REPAIRED_CHARS` is not asked for again.
+
+    Args:
+        tells: One of `TELLINGS`.
 
     Raises:
         EndpointFailed: The model gave no answer.
     """
-    messages = [{"role": "user", "content": prompts.request(shown, style)}]
-    first = await _attempt(model, messages, prove)
-    if first.reason != UNPROVEN or first.verdict is None or len(first.text) > MOST_REPAIRED_CHARS:
-        return dataclasses.replace(first, first=first.verdict)
-    failed = [str(claim) for claim in first.verdict.failed][:MOST_FAILED]
-    messages += [
-        {"role": "assistant", "content": first.text},
-        {"role": "user", "content": prompts.repair(failed)},
-    ]
-    second = await _attempt(model, messages, prove)
-    return dataclasses.replace(
-        second,
-        first=first.verdict,
-        repaired=True,
-        prompt_tokens=first.prompt_tokens + second.prompt_tokens,
-        completion_tokens=first.completion_tokens + second.completion_tokens,
-    )
-
-
-async def _attempt(model: Model, messages: Sequence[Mapping[str, str]], prove: Prove) -> Translation:
+    work = _Work(model, shown, judge, style, tells)
     try:
-        reply = await model.answer(messages)
-    except RequestRefused as error:
-        return Translation(reason="request-refused", detail=str(error))
-    text = _unfenced(without_thinking(reply.text))
-    verdict, reason = None, _defect(text, reply)
-    if text and not reason:
-        verdict = await prove(text)
-        reason = "" if verdict.faithful else UNPROVEN
-    return Translation(
-        text=text or "",
-        verdict=verdict,
-        reason=reason,
-        prompt_tokens=reply.prompt_tokens,
-        completion_tokens=reply.completion_tokens,
-    )
+        return await work.carry_out(with_claims=tells == "claims")
+    except FormatRefused:
+        return dataclasses.replace(await work.carry_out(with_claims=False), fell_back=True)
+
+
+class _Work:
+    def __init__(self, model: Model, shown: Shown, judge: Judge, style: str, tells: str) -> None:
+        self._model, self._shown, self._judge = model, shown, judge
+        self._style, self._tells = style, tells
+        self._reader_refused = False
+
+    async def carry_out(self, *, with_claims: bool) -> Translation:
+        question = prompts.request(self._shown, self._style, with_claims=with_claims)
+        messages = [{"role": "user", "content": question}]
+        first = await self._attempt(messages, with_claims=with_claims)
+        found = first
+        if first.reason in (UNPROVEN, TORN) and len(first.raw) <= MOST_REPAIRED_CHARS:
+            messages += [
+                {"role": "assistant", "content": first.raw},
+                {"role": "user", "content": prompts.repair(_failed(first), with_claims=with_claims)},
+            ]
+            second = await self._attempt(messages, with_claims=with_claims)
+            found = dataclasses.replace(second, repaired=True)
+        for each in (found, first) if found.repaired else (first,):
+            if found.reason:
+                found = await self._mended(each, found)
+        return dataclasses.replace(
+            found,
+            first=first.verdict,
+            in_words=first.in_words or found.in_words,
+            fell_back=self._reader_refused,
+        )
+
+    async def _mended(self, attempt: Translation, found: Translation) -> Translation:
+        """What comes of `found` when sentences are left out of an attempt; `found` itself where that does not help."""
+        if attempt.reason != UNPROVEN or attempt.telling is None:
+            return found
+        mended = await self._judge.mend(attempt.telling)
+        if mended is None:
+            return found
+        return dataclasses.replace(attempt, telling=mended[0], verdict=mended[1], reason="", repaired=found.repaired)
+
+    async def _attempt(self, messages: Sequence[Mapping[str, str]], *, with_claims: bool) -> Translation:
+        try:
+            reply = await self._model.answer(messages, schema=prompts.schema() if with_claims else None)
+        except FormatRefused:
+            raise
+        except RequestRefused as error:
+            return Translation(reason="request-refused", detail=str(error))
+        text = _unfenced(without_thinking(reply.text))
+        if reason := _defect(text, reply):
+            return Translation(reason=reason, raw=text or "")
+        assert text is not None
+        in_words = with_claims and not text.startswith(("{", "["))
+        try:
+            telling = Telling(text=text) if in_words or not with_claims else foreign.written(text)
+        except NotClaims as error:
+            return Translation(reason=TORN, detail=str(error), raw=text)
+        return dataclasses.replace(await self._proven(self._judge.trimmed(telling)), raw=text, in_words=in_words)
+
+    async def _proven(self, telling: Telling) -> Translation:
+        verdict = await self._judge.prove(telling)
+        found = Translation(telling=telling, verdict=verdict, reason="" if verdict.faithful else UNPROVEN)
+        if self._tells != "reader" or verdict.faithful or self._reader_refused or not verdict.sentences:
+            return found
+        if verdict.refuted:  # a reader may mend in silence what it reads
+            return found
+        try:
+            read = await self._read(telling, verdict.sentences)
+        except FormatRefused:
+            self._reader_refused = True
+            return found
+        if read is None:
+            return found
+        again = await self._judge.prove(read)
+        return Translation(telling=read, verdict=again, reason="" if again.faithful else UNPROVEN, read=True)
+
+    async def _read(self, telling: Telling, spans: Sequence[tuple[int, int]]) -> Telling | None:
+        """Prose with the claims that the model reads in it; None where its answers are none."""
+        answers: list[str] = []
+        told = [(number, telling.text[slice(*span)]) for number, span in enumerate(spans, 1)]
+        for begin in range(0, len(told), _MOST_READ):
+            question = prompts.reading(self._shown, dict(told[begin : begin + _MOST_READ]))
+            messages = [{"role": "user", "content": question}]
+            try:
+                reply = await self._model.answer(messages, schema=prompts.reading_schema())
+            except FormatRefused:
+                raise
+            except RequestRefused:
+                return None
+            text = _unfenced(without_thinking(reply.text))
+            if text is None or _defect(text, reply):
+                return None
+            answers.append(text)
+        try:
+            return foreign.read_by(telling, spans, answers)
+        except NotClaims:
+            return None
+
+
+def _failed(attempt: Translation) -> list[str] | None:
+    """What a repair names; None where the answer was of another form."""
+    if attempt.verdict is None:
+        return None
+    return list(attempt.verdict.failed)[:MOST_FAILED]
 
 
 def _unfenced(text: str | None) -> str | None:

@@ -1,610 +1,270 @@
-"""A run as steps: what each of them read, when each name was set, and when each object was touched.
+"""Where control went: loops with the numbers of their iterations, worked out from line records and the syntax tree.
 
-This fold is of its own: it goes by the records and the program alone, and nothing that a narrator works out is used.
+This fold is small and of its own; nothing that a narrator works out of records is used. It follows one frame's lines:
+a line of a loop's header asks for the next item or tests the condition, a line of its body after that begins an
+iteration, and a line outside of both is where the loop has ended. Where lines cannot tell (a body on the line of its
+header, `while True` whose body begins with a loop) a run of a loop is `unsure`, and nothing is said of it.
 """
 
 from __future__ import annotations
 
 import ast
 import bisect
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from groundbox.trace import schema
-from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import evaluate
-from groundbox.trace.plain import handled_value
-from groundbox.trace.reading import Trace
-from groundbox.trace.schema import V
-from groundbox.trace.state import State
-from groundbox.trace.values import kind_of, labels_in, ref_of
 
-MOST_LABELS: Final = 2_000
-"""Objects that one value leads to."""
-MOST_PASSED_ON: Final = 2
-"""Calls over which a result may be passed on without being told again."""
-MOST_COUNTED: Final = 1_000_000
-"""Operations that stand for those of an expression that is nested too deep to be gone through."""
-SIMPLE_KEY: Final = 5
-"""Operations of a lambda up to which it is part of the library call that it is given to."""
-
-_CODE: Final = frozenset(("function", "builtin", "module", "class", "method"))
-_UNNAMED: Final = frozenset(("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"))
-_LEAVING: Final = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-Key: TypeAlias = tuple[int, str]
-"""A record, and of records that set several names the name."""
-
-
-class Fact(NamedTuple):
-    """What one claim says of one record.
+class Loop(NamedTuple):
+    """A loop of the program, by its lines.
 
     Attributes:
-        t: The record after which it is so.
-        value: The recorded value that has to be the told one; None where that is not compared.
+        always: Its condition is a constant, so that its header has no line of its own from the second iteration on.
+        unsure: Lines do not tell its iterations.
     """
 
-    key: Key
-    t: int
-    value: tuple[V] | None = None
+    node: LoopNode
+    header: range
+    body: range
+    always: bool
+    unsure: bool
 
 
-class Part(NamedTuple):
-    """Code of one line that runs by itself.
+class LoopRun:
+    """One execution of a loop, as far as it has come.
 
     Attributes:
-        role: `statement`, `test`, `loop`, or `other`.
-        leaves: Whether a branch of the test leaves the loop, the iteration or the function.
+        count: Iterations that have begun.
+        has_folds: Iterations of it were not recorded.
+        at_header: Its header ran last, and whether another iteration comes is open.
+        exit: `exhausted`, `false`, `break`, `return` or `raise` once it has ended, if lines tell.
     """
 
-    node: ast.AST
-    role: str
-    reads: Sequence[ast.AST]
-    leaves: bool = False
-
-
-class Step:
-    """One execution of a line, or of a statement of several lines.
-
-    Attributes:
-        at: Its first record.
-        given: Records at which calls that it made gave values, with whether these are code within an expression.
-        folded: Iterations ran here that were not recorded.
-        reads: What it read; None before that was looked at.
-        cost: Operations; `item_cost` is for one item of the containers that its value shows.
-    """
-
-    __slots__ = ("at", "cost", "folded", "frame", "given", "index", "item_cost", "line", "parts", "reads", "unnamed")
-
-    def __init__(self, frame: int, at: int, line: int, parts: Sequence[Part], index: int) -> None:
-        self.frame, self.at, self.line, self.parts, self.index = frame, at, line, parts, index
-        self.given: list[int] = []
-        self.unnamed: list[int] = []
+    def __init__(self, loop: Loop, step: int) -> None:
+        self.loop = loop
+        self.start = step
+        self.count = 0
+        self.at_header = True
         self.folded = False
-        self.reads: list[Read] | None = None
-        self.cost = self.item_cost = 0
-
-    @property
-    def is_test(self) -> bool:
-        return any(part.role in ("test", "loop") for part in self.parts)
-
-    def decides(self, step: Step, *, first: bool) -> bool:
-        """Whether it depends on this test that the program comes to a step after it.
-
-        Args:
-            first: Whether it is the last one of its line before the step.
-        """
-        for part in self.parts:
-            last = getattr(part.node, "end_lineno", None) or self.line
-            if part.leaves or (first and part.role != "other" and self.line < step.line <= last):
-                return True
-        return False
-
-    @property
-    def code(self) -> str:
-        part = next((part for part in self.parts if part.role == "test"), None)
-        try:
-            text = ast.unparse(part.reads[0]) if part is not None and part.reads else ""
-        except RecursionError:
-            text = ""
-        return f"`{text}` (line {self.line})" if text and len(text) <= 60 else f"line {self.line}"
+        self.has_folds = False
+        self.unsure = loop.unsure
+        self.exit: str | None = None
 
 
-class Read(NamedTuple):
-    """Something that a step read: a name of a frame, an attribute of an object, or the content of an object."""
-
-    kind: str
-    owner: int  # a frame, or a label
-    name: str
-    words: str
-
-
-class Frame:
-    __slots__ = ("call", "end", "is_free", "name", "number", "parent", "steps")
-
-    def __init__(self, at: int, record: schema.Call) -> None:
-        self.call, self.number, self.parent, self.name = at, record.f, record.p, record.name
-        self.steps: list[Step] = []
-        self.end = 1 << 62
-        self.is_free = record.name.rpartition(".")[2] in _UNNAMED or record.body
+class _Frame:
+    def __init__(self, loops: Sequence[Loop]) -> None:
+        self.loops = loops
+        self.open: list[LoopRun] = []
+        self.ended: dict[LoopNode, LoopRun] = {}
+        self.line = 0
+        self.step = -1
+        self.raised = False
 
 
 class Course:
-    """The run as steps, versions of names and touches of objects; one pass over the records, a second one for reads."""
+    """The run up to a record, frame by frame."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.records = trace.records
-        self.frames: dict[int, Frame] = {}
-        self.module = 0
-        self.entry: int | None = None
-        self.step_of: list[Step | None] = []
-        self.versions: dict[tuple[int, str], list[int]] = {}
-        self.touches: dict[int, list[int]] = {}
-        self.attributes: dict[tuple[int, str], list[int]] = {}
-        self.by_name: dict[str, list[int]] = {}
-        self.closures: dict[tuple[Key, int], tuple[int, ...]] = {}
-        self.texts: dict[tuple[Key, int], str] = {}
-        self.parts = _parts_by_line(trace.source)
-        self.classes: set[int | None] = set()
-        self._stack: list[int] = []
-        for at, record in enumerate(self.records):
-            self.step_of.append(self._go(at, record))
+    def __init__(self, tree: ast.Module) -> None:
+        self.statements: dict[int, list[ast.AST]] = {}
+        self._tree = tree
+        self._codes: dict[tuple[int, str], ast.AST] = {}
+        self._index(tree)
+        self._loops: dict[ast.AST, list[Loop]] = {}
+        self._frames: dict[int, _Frame] = {}
 
-    def _go(self, at: int, record: schema.Record) -> Step | None:
-        match record:
-            case schema.Call():
-                return self._call(at, record)
-            case schema.Line(f=frame, n=line):
-                return self._line(at, frame, line)
-            case schema.Resume(f=frame):
-                caller = self._here()
-                self._stack.append(frame)
-                return caller
-            case schema.Return(f=frame) | schema.Yield(f=frame) | schema.Unwind(f=frame):
-                return self._leave(at, frame, gave=not isinstance(record, schema.Unwind))
-        step = self._here()
-        match record:
-            case schema.Set(name=name) | schema.Del(name=name):
-                self.versions.setdefault((self._scope(record, at), name), []).append(at)
-            case schema.Object():
-                if record.type == "class":
-                    self.classes.add(record.id)
-                self.touches.setdefault(record.id, []).append(at)
-                for name in record.attrs or ():
-                    self.attributes.setdefault((record.id, name), []).append(at)
-            case schema.Mutate():
-                self.touches.setdefault(record.id, []).append(at)
-                for name in _changed_attributes(record):
-                    self.attributes.setdefault((record.id, name), []).append(at)
-            case schema.Fold(f=number) if number in self.frames:
-                folding = self.frames[number]
-                step = Step(number, at, record.n, (), len(folding.steps))
-                step.folded = True
-                folding.steps.append(step)
-        return step
+    def _index(self, tree: ast.Module) -> None:
+        """Statements, handlers and cases by the line on which they begin; functions by line and name."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt | ast.ExceptHandler):
+                self.statements.setdefault(node.lineno, []).append(node)
+            elif isinstance(node, ast.match_case):
+                self.statements.setdefault(node.pattern.lineno, []).append(node)
+            if isinstance(node, _FUNCTIONS):
+                self._codes[_first_line(node), node.name] = node
 
-    def _here(self) -> Step | None:
-        """The step of the frame that runs, or of the named one around code within its expressions."""
-        for number in reversed(self._stack):
-            frame = self.frames.get(number)
-            if frame is not None and not frame.is_free:
-                return frame.steps[-1] if frame.steps else None
-        return None
-
-    def _call(self, at: int, record: schema.Call) -> Step | None:
-        caller = self._here()
-        frame = self.frames[record.f] = Frame(at, record)
-        self.by_name.setdefault(record.name, []).append(record.f)
-        for name in record.args:
-            self.versions.setdefault((record.f, name), []).append(at)
-        if record.name == "<module>" and not self.module:
-            self.module = record.f
-        entry = self.trace.header.entry
-        if self.entry is None and entry is not None and record.p == 0 and record.name == entry.call:
-            self.entry = record.f
-        if frame.is_free and caller is not None:
-            caller.unnamed.append(at)
-        self._stack.append(record.f)
-        return caller
-
-    def _line(self, at: int, number: int, line: int) -> Step | None:
-        frame = self.frames.get(number)
-        if frame is None or frame.is_free:
-            return self._here()
-        parts = self.parts.get(line, ())
-        last = frame.steps[-1] if frame.steps else None
-        if last is not None and parts and last.parts == parts and not last.folded and _is_tall(parts):
-            is_same = last.line != line or not (parts[0].role == "loop" or self._has_ended(last))
-            if is_same:  # another line of the same statement, or back on its first one
-                return last
-        step = Step(number, at, line, parts, len(frame.steps))
-        frame.steps.append(step)
-        return step
-
-    def _has_ended(self, step: Step) -> bool:
-        """Whether a step has set a name or changed an object, which its statement does last."""
-        return any(
-            isinstance(self.records[at], schema.Set | schema.Mutate) and self.step_of[at] is step
-            for at in range(max(step.at, len(self.step_of) - 50), len(self.step_of))
-        )
-
-    def _leave(self, at: int, number: int, *, gave: bool) -> Step | None:
-        step = self._here()
-        while self._stack and self._stack.pop() != number:
-            pass
-        frame = self.frames.get(number)
-        if frame is not None:
-            frame.end = at + 1
-        caller = self._here()
-        if gave and frame is not None and caller is not None and not frame.is_free:
-            caller.given.append(at)
-        return step
-
-    def _scope(self, record: schema.Set | schema.Del, at: int) -> int:
-        if record.scope == "global":
-            return self.module
-        if record.scope == "nonlocal":
-            frame = self.frames.get(record.f)
-            owner = self._enclosing(frame.name, record.name, at) if frame is not None else None
-            return record.f if owner is None else owner
-        return record.f
-
-    def _enclosing(self, qualname: str, name: str, t: int) -> int | None:
-        while ".<locals>." in qualname:
-            qualname = qualname.rpartition(".<locals>.")[0]
-            for number in reversed(self.by_name.get(qualname, ())):
-                if self.frames[number].call < t and self.versions.get((number, name)):
-                    return number
-        return None
-
-    def owner(self, frame: int, name: str, t: int) -> int | None:
-        """The frame whose name is meant, or None for a builtin."""
-        if self.versions.get((frame, name)):
-            return frame
-        held = self.frames.get(frame)
-        found = self._enclosing(held.name, name, t) if held is not None else None
-        if found is not None:
-            return found
-        return self.module if self.versions.get((self.module, name)) else None
-
-    def version(self, owner: int, name: str, t: int, own: Step | None = None) -> int | None:
-        """The record that last set a name before record `t`, other than the step's own."""
-        found = self.versions.get((owner, name), ())
-        place = bisect.bisect_left(found, t) - 1
-        while place >= 0 and own is not None and self.step_of[found[place]] is own and found[place] >= own.at:
-            place -= 1
-        return found[place] if place >= 0 else None
-
-    def value(self, at: int, name: str) -> V:
-        """What a record gave a name; None for a deletion."""
-        record = self.records[at]
+    def follow(self, step: int, record: schema.Record) -> None:
+        """Take the next record."""
         if isinstance(record, schema.Call):
-            return record.args.get(name)
-        return getattr(record, "v", None)
-
-    def is_code(self, value: V) -> bool:
-        """Whether a value is a function, class or module, which the program itself tells."""
-        return kind_of(value) in _CODE or ref_of(value) in self.classes
-
-    def look(self, facts: Iterable[Fact]) -> None:
-        """Work out what the steps of some facts and all tests read, and what the facts' values lead to."""
-        wanted: dict[int, list[Fact]] = {}
-        for fact in facts:
-            wanted.setdefault(fact.t, []).append(fact)
-        steps: dict[int, Step] = {}
-        for at in (fact.key[0] for row in wanted.values() for fact in row):
-            step = self.step_of[at]
-            if step is not None:
-                steps[step.at] = step
-        for frame in self.frames.values():
-            steps.update({step.at: step for step in frame.steps if step.is_test})
-            if frame.number == self.module:
-                steps.update({step.at: step for step in frame.steps})
-        for _ in range(MOST_PASSED_ON):
-            given = [self.step_of[at] for step in steps.values() for at in step.given]
-            steps.update({step.at: step for step in given if step is not None})
-        state = State()
-        for at, record in enumerate(self.records):
-            if at in steps:
-                _Reading(self, state, steps[at]).fill()
-            state.apply(record)
-            for fact in wanted.get(at, ()):
-                self._keep(fact, state)
-            if isinstance(record, schema.Call) and record.f == self.entry:
-                self.closures[(at, ""), at] = tuple(_closure(state, list(record.args.values())))
-            if isinstance(record, schema.Set) and self.frames.get(self.module) and record.f == self.module:
-                self.closures.setdefault(((at, record.name), at), tuple(_closure(state, [record.v])))
-
-    def _keep(self, fact: Fact, state: State) -> None:
-        record = self.records[fact.key[0]]
-        values: list[V] = []
-        if fact.value is not None:
-            values = [fact.value[0]]
-            self.texts[fact.key, fact.t] = state.text(fact.value[0], 100_000)
-        elif isinstance(record, schema.Mutate):
-            values = [*(record.items or ()), *(each for pair in record.pairs or () for each in pair)]
-            values += [each[1] for each in record.at or () if isinstance(each, list | tuple) and len(each) == 2]
-            values += (record.attrs or {}).values()
-            if record.op == "replace":
-                values.append({"ref": record.id})
-        self.closures[fact.key, fact.t] = tuple(_closure(state, values))
-
-
-class _Reading:
-    """What a step reads and how many operations it takes, at the moment at which it begins."""
-
-    def __init__(self, course: Course, state: State, step: Step) -> None:
-        self._course, self._state, self._step = course, state, step
-        self._reads: dict[Read, None] = {}
-
-    def fill(self) -> None:
-        """Note both in the step."""
-        step = self._step
-        cost = item_cost = 0
-        try:
-            for part in step.parts:
-                for node in part.reads:
-                    self._visit(node, frozenset())
-                    cost += self._cost(node, whole=False)
-                    item_cost += self._cost(node, whole=True)
-        except RecursionError:  # a sum of thousands of terms
-            cost = item_cost = MOST_COUNTED
-        more = self._cost_of_unnamed()
-        step.reads, step.cost, step.item_cost = list(self._reads), cost + more, item_cost + more
-
-    def _cost_of_unnamed(self) -> int:
-        """Operations of lambdas, but of short ones that a library call is given."""
-        total = 0
-        for at in self._step.unnamed:
-            record = self._course.records[at]
-            assert isinstance(record, schema.Call)
-            if record.name.endswith("<lambda>"):
-                costs = [self._cost(node.body, whole=False) for node in self._course.parts.get_lambdas(record.n)]
-                total += max((cost for cost in costs if cost > SIMPLE_KEY), default=0)
-        return total
-
-    def _visit(self, node: ast.AST, bound: frozenset[str], *, content: bool = True) -> None:
-        match node:
-            case ast.Name(id=name):
-                if name not in bound and isinstance(node.ctx, ast.Load):
-                    self._name(name, content=content)
-            case ast.Attribute(value=owner, attr=attr):
-                label = ref_of(self._value(owner))
-                held = None if label is None else self._state.heap.get(label)
-                if held is not None and label is not None and held.type == "object":
-                    self._visit(owner, bound, content=False)
-                    if isinstance(node.ctx, ast.Load) and attr in held.attrs:
-                        self._reads[Read("attribute", label, attr, f"`{ast.unparse(node)}`")] = None
-                        if content:
-                            self._content([held.attrs[attr]], ast.unparse(node))
-                else:
-                    self._visit(owner, bound, content=content and isinstance(node.ctx, ast.Load))
-            case ast.Subscript(value=owner, slice=index):
-                self._visit(owner, bound, content=isinstance(node.ctx, ast.Load))
-                self._visit(index, bound)
-            case ast.AugAssign(target=changed, value=value):
-                self._visit(_loaded(changed), bound)
-                self._visit(value, bound)
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    self._visit(target, bound)
-                self._visit(value, bound, content=not isinstance(value, ast.Name | ast.Attribute))
-            case ast.Lambda(args=arguments, body=body):
-                names = {each.arg for each in ast.walk(arguments) if isinstance(each, ast.arg)}
-                self._visit(body, bound | names)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                targets_ = [part for clause in node.generators for part in ast.walk(clause.target)]
-                names = {part.id for part in targets_ if isinstance(part, ast.Name)}
-                for child in ast.iter_child_nodes(node):
-                    self._visit(child, bound | names)
-            case _:
-                for child in ast.iter_child_nodes(node):
-                    self._visit(child, bound)
-
-    def _name(self, name: str, *, content: bool) -> None:
-        course, step = self._course, self._step
-        owner = course.owner(step.frame, name, step.at)
-        found = None if owner is None else course.version(owner, name, step.at)
-        if owner is None:
+            self._frames[record.f] = _Frame(self._loops_of(record))
             return
-        if found is None:  # set within the step, as by a call that it makes
-            self._reads[Read("name", owner, name, f"`{name}`")] = None
+        frame = self._frames.get(getattr(record, "f", 0))
+        if frame is None:
             return
-        value = course.value(found, name)
-        if course.is_code(value):
+        if isinstance(record, schema.Line):
+            self._line(frame, step, record.n)
+        elif isinstance(record, schema.Fold) and record.what == "loop":
+            self._fold(frame, record)
+        elif isinstance(record, schema.Raise):
+            frame.raised = True
+        elif isinstance(record, schema.Return | schema.Unwind):
+            while frame.open:
+                self._end(frame, "return" if isinstance(record, schema.Return) else "raise")
+
+    def open_runs(self, frame: int) -> Sequence[LoopRun]:
+        """The loops that a frame is in, the outermost first."""
+        found = self._frames.get(frame)
+        return found.open if found is not None else ()
+
+    def latest(self, frame: int, node: LoopNode) -> LoopRun | None:
+        """The run of a loop in a frame that ended last."""
+        found = self._frames.get(frame)
+        return found.ended.get(node) if found is not None else None
+
+    def nodes(self, frame: int) -> Sequence[LoopNode]:
+        """The loops of the code that a frame runs."""
+        found = self._frames.get(frame)
+        return [loop.node for loop in found.loops] if found is not None else ()
+
+    def spreads(self, call: schema.Call) -> bool:
+        """Whether a function takes `*args` or `**options`."""
+        arguments = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
+        return arguments is not None and bool(arguments.vararg or arguments.kwarg)
+
+    def required(self, call: schema.Call) -> int:
+        """How many arguments a function has to be called with, its object counted; 0 if that is not known."""
+        code = self._codes.get((call.n, call.name.rpartition(".")[2]))
+        arguments = getattr(code, "args", None)
+        if arguments is None:
+            return 0
+        keywords = sum(default is None for default in arguments.kw_defaults)
+        return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + keywords
+
+    def _line(self, frame: _Frame, step: int, line: int) -> None:
+        while frame.open and line not in frame.open[-1].loop.header and line not in frame.open[-1].loop.body:
+            self._end(frame, None)
+        while frame.open and self._is_begun_again(frame.open[-1], line):
+            self._end(frame, None)
+        for loop in frame.loops:
+            if (line in loop.header or line in loop.body) and all(run.loop is not loop for run in frame.open):
+                run = LoopRun(loop, step)
+                frame.open.append(run)
+        for run in frame.open:
+            self._visit(run, line)
+        frame.line, frame.step, frame.raised = line, step, False
+
+    def _is_begun_again(self, run: LoopRun, line: int) -> bool:
+        """Whether the header runs once more though no iteration came of the last time: it is another run."""
+        header = run.loop.header
+        return run.at_header and not run.folded and not run.loop.always and len(header) == 1 and line in header and (
+            run.loop.body.start > line
+        )  # fmt: skip
+
+    def _visit(self, run: LoopRun, line: int) -> None:
+        loop = run.loop
+        if line in loop.header and not (line in loop.body and loop.unsure):
+            run.at_header = True
+        elif run.at_header or (loop.always and line == loop.body.start):
+            run.count += 1
+            run.at_header = False
+        run.folded = False
+
+    def _fold(self, frame: _Frame, record: schema.Fold) -> None:
+        run = next((run for run in reversed(frame.open) if run.loop.node.lineno == record.n), None)
+        if run is None:
             return
-        self._reads[Read("name", owner, name, f"`{name}`")] = None
-        if content:
-            self._content([value], name)
+        while frame.open[-1] is not run:
+            self._end(frame, None)
+        run.count += record.iterations
+        run.at_header = run.folded = run.has_folds = True
+        run.unsure = run.unsure or run.loop.always
 
-    def _content(self, values: list[V], words: str) -> None:
-        for label in _closure(self._state, values, into_instances=False):
-            self._reads[Read("content", label, "", f"`{words}`")] = None
+    def _end(self, frame: _Frame, how: str | None) -> None:
+        """The innermost loop has ended."""
+        run = frame.open.pop()
+        last = self.statements.get(frame.line, ())
+        if frame.raised:
+            run.exit = "raise"
+        elif run.at_header:
+            run.exit = "false" if isinstance(run.loop.node, ast.While) else "exhausted"
+        elif how is not None:
+            run.exit = how
+        elif any(isinstance(each, ast.Break) for each in last):
+            run.exit = "break"
+        elif any(isinstance(each, ast.Return) for each in last):
+            run.exit = "return"
+        frame.ended[run.loop.node] = run
 
-    def _value(self, node: ast.expr) -> V:
-        """What a name, attribute or item stands for, where that is recorded; None elsewhere."""
-        match node:
-            case ast.Name(id=name):
-                owner = self._course.owner(self._step.frame, name, self._step.at)
-                found = None if owner is None else self._course.version(owner, name, self._step.at)
-                return None if found is None else self._course.value(found, name)
-            case ast.Attribute(value=owner_, attr=attr):
-                label = ref_of(self._value(owner_))
-                held = None if label is None else self._state.heap.get(label)
-                return held.attrs.get(attr) if held is not None else None
-            case ast.Subscript(value=owner_, slice=index):
-                label = ref_of(self._value(owner_))
-                held = None if label is None else self._state.heap.get(label)
-                place = self._evaluated(index)
-                if held is not None and held.items is not None and type(place) is int:
-                    found_ = held.items.get(place if place >= 0 else place + len(held.items))
-                    return found_[0] if found_ is not None else None
-                if held is not None and held.pairs is not None and isinstance(place, str | int):
-                    return next((v for k, v in held.pairs.values() if k == place and type(k) is type(place)), None)
-        return None
+    def _loops_of(self, call: schema.Call) -> Sequence[Loop]:
+        code = self._tree if call.name == "<module>" else self._codes.get((call.n, call.name.rpartition(".")[2]))
+        if code is None:
+            return ()
+        if code not in self._loops:
+            self._loops[code] = sorted(map(_loop, _own_loops(code)), key=lambda loop: loop.node.lineno)
+        return self._loops[code]
 
-    def _evaluated(self, node: ast.expr) -> Any:
-        try:
-            return evaluate(node, self._lookup)
-        except Unknown:
+
+class Lines:
+    """The line records of each frame, to look ahead in."""
+
+    def __init__(self, records: Sequence[schema.Record]) -> None:
+        self._at: dict[int, list[int]] = {}
+        self._records = records
+        for step, record in enumerate(records):
+            if isinstance(record, schema.Line):
+                self._at.setdefault(record.f, []).append(step)
+
+    def after(self, frame: int, step: int) -> int | None:
+        """The line that a frame went to next after a record; None if it went to none."""
+        steps = self._at.get(frame, [])
+        place = bisect.bisect_right(steps, step)
+        if place == len(steps):
             return None
+        record = self._records[steps[place]]
+        assert isinstance(record, schema.Line)
+        return record.n
 
-    def _lookup(self, name: str) -> Any:
-        owner = self._course.owner(self._step.frame, name, self._step.at)
-        found = None if owner is None else self._course.version(owner, name, self._step.at)
-        if found is None:
-            raise KeyError(name)
-        return handled_value(self._state, self._course.value(found, name))
-
-    def _size(self, node: ast.expr) -> int:
-        """How many items something has; 1 where that is not known."""
-        found = self._evaluated(node)
-        if hasattr(found, "__len__"):
-            return len(found)
-        if hasattr(found, "length"):
-            try:
-                return int(found.length())
-            except Unknown:
-                return 1
-        sizes = [
-            self._size(part) for part in ast.walk(node) if isinstance(part, ast.Name) and part is not node
-        ]  # `zip(xs, ys)` of what cannot be evaluated
-        return max(sizes, default=1)
-
-    def _cost(self, node: ast.AST, *, whole: bool) -> int:
-        """Operations of an expression; for `whole`, of one item of the containers that it makes."""
-        match node:
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                return self._cost_of_comprehension(node, whole=whole)
-            case ast.Lambda():
-                return 0
-            case ast.List() | ast.Tuple() | ast.Set() if whole:
-                return max((self._cost(child, whole=True) for child in ast.iter_child_nodes(node)), default=0)
-            case ast.UnaryOp(operand=ast.Constant()):
-                return 0
-        own = 0
-        match node:
-            case ast.BinOp() | ast.UnaryOp() | ast.Call() | ast.Subscript() | ast.IfExp() | ast.FormattedValue():
-                own = 1
-            case ast.Compare(ops=ops):
-                own = len(ops)
-            case ast.BoolOp(values=values):
-                own = len(values) - 1
-            case ast.AugAssign():
-                own = 1
-        inner = whole and isinstance(node, ast.Assign | ast.AnnAssign | ast.Return | ast.Expr | ast.NamedExpr)
-        return own + sum(self._cost(child, whole=inner) for child in ast.iter_child_nodes(node))
-
-    def _cost_of_comprehension(self, node: Any, *, whole: bool) -> int:
-        names: set[str] = set()
-        total, times = 0, 1
-        for clause in node.generators:
-            total += self._cost(clause.iter, whole=False)
-            times *= max(1, self._size(clause.iter))
-            names |= {part.id for part in ast.walk(clause.target) if isinstance(part, ast.Name)}
-        bodies = [each for clause in node.generators for each in clause.ifs]
-        bodies += [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        for body in bodies:
-            varies = any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(body))
-            total += self._cost(body, whole=False) * (1 if whole or not varies else times)
-        return total
+    def before(self, frame: int, step: int) -> int | None:
+        """The line that a frame was on at a record; None if it was on none."""
+        steps = self._at.get(frame, [])
+        place = bisect.bisect_right(steps, step) - 1
+        if place < 0:
+            return None
+        record = self._records[steps[place]]
+        assert isinstance(record, schema.Line)
+        return record.n
 
 
-def _loaded(target: ast.expr) -> ast.expr:
-    """The expression that reads what an augmented assignment changes."""
-    if isinstance(target, ast.Name):
-        return ast.Name(id=target.id, ctx=ast.Load())
-    if isinstance(target, ast.Attribute):
-        return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
-    if isinstance(target, ast.Subscript):
-        return ast.Subscript(value=target.value, slice=target.slice, ctx=ast.Load())
-    return target
+def header_text(node: LoopNode) -> str:
+    """A loop's header as code: `for x in xs`, `while n > 1`."""
+    if isinstance(node, ast.While):
+        return f"while {ast.unparse(node.test)}"
+    return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
 
 
-def _closure(state: State, values: Sequence[V], *, into_instances: bool = True) -> list[int]:
-    """Labels of the objects that values lead to; of instances without what they hold, if so asked."""
-    found: dict[int, None] = {}
-    waiting = [label for value in values for label in labels_in(value)]
-    while waiting and len(found) < MOST_LABELS:
-        label = waiting.pop()
-        held = state.heap.get(label)
-        if label in found or held is None or held.type == "class":
-            continue
-        if held.type == "object" and not into_instances:
-            continue
-        found[label] = None
-        waiting.extend(inner for part in held.parts() for inner in labels_in(part))
-    return list(found)
+def lines_of(block: Sequence[ast.stmt]) -> range:
+    """The lines of a block; none for an empty one."""
+    return range(_first_line(block[0]), (block[-1].end_lineno or 0) + 1) if block else range(0)
 
 
-def _changed_attributes(record: schema.Mutate) -> list[str]:
-    names = [each[0] for each in record.at or () if isinstance(each, list | tuple) and len(each) == 2]
-    names += [each for each in record.at or () if record.op == "remove"]
-    return [*(name for name in names if isinstance(name, str)), *(record.attrs or ())]
+def _loop(node: LoopNode) -> Loop:
+    asked = node.test if isinstance(node, ast.While) else node.iter
+    body = lines_of(node.body)
+    always = isinstance(asked, ast.Constant)
+    first = node.body[0]
+    is_several = isinstance(first, _LOOPS) or (not hasattr(first, "body") and first.end_lineno != first.lineno)
+    inline = body.start <= (asked.end_lineno or 0)
+    header = range(node.lineno, (asked.end_lineno or node.lineno) + 1)
+    return Loop(node, header, body, always, unsure=inline or (always and is_several))
 
 
-class _Parts(dict[int, tuple[Part, ...]]):
-    """Parts by line, and lambdas by the line on which they begin."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lambdas: dict[int, list[ast.Lambda]] = {}
-
-    def get_lambdas(self, line: int) -> Sequence[ast.Lambda]:
-        return self.lambdas.get(line, ())
+def _first_line(node: ast.stmt) -> int:
+    decorators: Sequence[ast.expr] = getattr(node, "decorator_list", ())
+    return min([node.lineno, *(each.lineno for each in decorators)])
 
 
-def _parts_by_line(source: str) -> _Parts:
-    found = _Parts()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in strings of the program
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            found.lambdas.setdefault(node.lineno, []).append(node)
-        for part, first, last in _own_parts(node):
-            for line in range(first, last + 1):
-                found[line] = (*found.get(line, ()), part)
+def _own_loops(code: ast.AST) -> list[LoopNode]:
+    """The loops of a function or module, without those of functions in it."""
+    found: list[LoopNode] = []
+    waiting = list(getattr(code, "body", ()))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _LOOPS):
+            found.append(node)
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
     return found
-
-
-def _own_parts(node: ast.AST) -> Iterator[tuple[Part, int, int]]:
-    """The part of a statement that runs as one, with its lines."""
-    match node:
-        case ast.If(test=test) | ast.While(test=test):
-            leaves = isinstance(node, ast.If) and any(isinstance(each, _LEAVING) for each in ast.walk(node))
-            yield Part(node, "test", (test,), leaves), node.lineno, test.end_lineno or node.lineno
-        case ast.For(iter=items, target=target) | ast.AsyncFor(iter=items, target=target):
-            yield Part(node, "loop", (items,)), node.lineno, max(items.end_lineno or 0, target.end_lineno or 0)
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            last = max(each.context_expr.end_lineno or node.lineno for each in items)
-            yield Part(node, "other", tuple(each.context_expr for each in items)), node.lineno, last
-        case ast.Match(subject=subject):
-            leaves = any(isinstance(each, _LEAVING) for each in ast.walk(node))
-            yield Part(node, "test", (subject,), leaves), node.lineno, subject.end_lineno or node.lineno
-        case ast.match_case():
-            reads = () if node.guard is None else (node.guard,)
-            yield Part(node, "other", reads), node.pattern.lineno, node.pattern.end_lineno or node.pattern.lineno
-        case ast.ExceptHandler():
-            yield Part(node, "other", ()), node.lineno, node.lineno
-        case ast.Try() | ast.TryStar():
-            return
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            yield Part(node, "other", ()), first, max(first, node.body[0].lineno - 1)
-        case ast.Assert(test=test):
-            yield Part(node, "test", (test,), True), node.lineno, node.end_lineno or node.lineno
-        case ast.stmt():
-            yield Part(node, "statement", (node,)), node.lineno, node.end_lineno or node.lineno
-
-
-def _is_tall(parts: Sequence[Part]) -> bool:
-    """Whether a part stands on several lines, each of which has a record."""
-    first = getattr(parts[0].node, "lineno", 0)
-    return any((getattr(node, "end_lineno", 0) or 0) > first for node in parts[0].reads)

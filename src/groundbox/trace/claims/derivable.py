@@ -34,7 +34,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from groundbox.trace import schema
-from groundbox.trace.claims.course import MOST_PASSED_ON, Course, Fact, Key, Read, Step
+from groundbox.trace.claims.steps import MOST_PASSED_ON, Course, Fact, Key, Read, Step
 from groundbox.trace.reading import Trace
 from groundbox.trace.values import ref_of
 

@@ -21,8 +21,20 @@ _QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _CODE: Final = re.compile(r"(`{1,3})(.+?)\1(?!`)", re.DOTALL)
 _NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_OPERATOR: Final = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%<>]|\.(?=[A-Za-z_])")
+_OPERATOR: Final = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%<>^≤≥≠]|mod(?=[ (])|\.(?=[A-Za-z_])")
 _MATHS: Final = str.maketrans({"×": "*", "·": "*", "−": "-", "÷": "/"})
+_IN_PYTHON: Final = str.maketrans({"≤": "<=", "≥": ">=", "≠": "!="})
+_DESCRIBED: Final = re.compile(
+    r"(?:the|this|our)\s(?:(?:input|given|original|resulting|final|new|updated|current|modified|entire|whole|same"
+    r"|sorted|reversed)\s){0,2}(string|text|word|list|array|dictionary|dict|map|set|tuple)\b(?![-'’_])",
+    re.I,
+)
+_MEANT: Final = {
+    "string": "the string", "text": "the string", "word": "the string", "list": "the list", "array": "the list",
+    "dictionary": "the dictionary", "dict": "the dictionary", "map": "the dictionary", "set": "the set",
+    "tuple": "the tuple",
+}  # fmt: skip
+_APPOSED: Final = re.compile(r"\s?(?:(?:called|named|variable|parameter)\s)?(?:[`'\"(\[{\d]|(\w+))")
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _WORDS_OF_PYTHON: Final = frozenset({"and", "or", "not", "in", "is", "if", "else", "for", "lambda", "await", "yield"})
 _CONSTANTS: Final = frozenset({"True", "False", "None"})
@@ -38,7 +50,7 @@ class Item(NamedTuple):
 
     Attributes:
         node: The expression.
-        value: What it is, where it is a literal.
+        value: What it is, where it is a literal; the text of `code`.
         kind: `name`, `expression` or `value`; `code` for what is marked as code and is none of these.
         quoted: It is marked as code.
     """
@@ -51,20 +63,23 @@ class Item(NamedTuple):
     quoted: bool = False
 
 
-def find(text: str, names: Collection[str]) -> list[Item]:
+def find(text: str, names: Collection[str], *, uses_xor: bool = False) -> list[Item]:
     """The items of a text, in its order; none overlaps another.
 
     Args:
         names: What the program calls things.
+        uses_xor: `^` is what it is in Python, and no power.
     """
-    return list(_Finder(text, frozenset(names)).items())
+    return list(_Finder(text, frozenset(names), uses_xor=uses_xor).items())
 
 
 class _Finder:
-    def __init__(self, text: str, names: frozenset[str]) -> None:
+    def __init__(self, text: str, names: frozenset[str], *, uses_xor: bool) -> None:
         self._text = text
         self._maths = text.translate(_MATHS)
         self._names = names
+        self._uses_xor = uses_xor
+        self._closing = 0
         self._left = _LOOKED_AT * (len(text) + MOST_CODE)
 
     def items(self) -> Iterator[Item]:
@@ -82,6 +97,8 @@ class _Finder:
         text, sign = self._text, self._text[at]
         before = text[at - 1] if at else " "
         if sign == "`":
+            if at < self._closing:
+                return None  # of code that is read as prose
             code = _CODE.match(text, at, at + MOST_CODE)
             return self._code(code) if code else None
         if sign in "eEaA" and not before.isalnum():
@@ -90,16 +107,32 @@ class _Finder:
                     return Item(at, empty.end(), "value", parsed(repr(value)), value)
         if before.isalnum() or before == "_" or (before == "." and sign.isdigit()):
             return None
+        if sign in "tToO" and (described := self._described(at)):
+            return described
         if before in "'’" and at > 1 and text[at - 2].isalnum():
             return None  # the s of "it's"
-        if sign.isalnum() or sign in "_([{'\"" or (sign == "-" and text[at + 1 : at + 2].isdigit()):
+        if sign.isalnum() or sign in "_([{'\"" or (sign == "-" and text[at + 1 : at + 2].isalnum()):
             return self._bare(at)
         return None
+
+    def _described(self, at: int) -> Item | None:
+        """ "The list" and the like, unless its name or value follows, or it is called so itself."""
+        found = _DESCRIBED.match(self._text, at, at + 80)
+        if found is None or found[1] in self._names:
+            return None
+        if (after := _APPOSED.match(self._text, found.end(), found.end() + 80)) and (
+            after[1] is None or after[1] in self._names
+        ):
+            return None
+        return Item(at, found.end(), "name", ast.Name(_MEANT[found[1].lower()], ast.Load()))
 
     def _code(self, found: re.Match[str]) -> Item | None:
         inner = found[2].strip()
         made = self._made(inner, found.start(), found.end(), quoted=True)
-        return made or Item(found.start(), found.end(), "code", None, quoted=True)
+        if made or not any(map(str.isdigit, inner)) or any(literal_of(value)[0] for _, value in assignments(inner)):
+            return made or Item(found.start(), found.end(), "code", None, inner, quoted=True)
+        self._closing = found.end()
+        return None  # "`3 + 4 = 7`" is read as it would be without its marks
 
     def _bare(self, at: int) -> Item | None:
         """The longest expression that begins here."""
@@ -184,7 +217,11 @@ class _Finder:
 
     def _made(self, code: str, start: int, end: int, *, quoted: bool) -> Item | None:
         source = re.sub(r"(?<=\d),(?=\d{3}\b)", "", code) if _NUMBER.fullmatch(code) else code
-        node = parsed(source.translate(_MATHS))
+        if not quoted and "'" not in source and '"' not in source:
+            source = source.translate(_MATHS).translate(_IN_PYTHON)
+            source = re.sub(r"\bmod\b", "%", source)
+            source = source if self._uses_xor else source.replace("^", "**")
+        node = parsed(source)
         if node is None:
             return None
         literal, value = literal_of(node)
@@ -213,6 +250,32 @@ def parsed(source: str) -> ast.expr | None:
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             return None
     return node if _is_shallow(node) else None
+
+
+def assignments(source: str) -> list[tuple[ast.expr, ast.expr]]:
+    """Targets and values of an assignment, side by side; nothing for other code."""
+    if "=" not in source:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            (statement,) = ast.parse(source.strip()).body
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            return []
+    if not isinstance(statement, ast.Assign):
+        return []
+    found = []
+    for target in statement.targets:
+        pairs = [(target, statement.value)]
+        if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
+            pairs = list(zip(target.elts, statement.value.elts, strict=False))
+        found += [(_loaded(left), right) for left, right in pairs if _is_shallow(left) and _is_shallow(right)]
+    return found
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    """A target as an expression."""
+    return parsed(ast.unparse(target)) or target
 
 
 def _is_shallow(node: ast.expr) -> bool:

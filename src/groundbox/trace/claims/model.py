@@ -6,7 +6,7 @@ import ast
 import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class Kind(StrEnum):
@@ -14,8 +14,43 @@ class Kind(StrEnum):
 
     VALUE = "value"  # an expression of the program has a value at some moment
     TEST = "test"  # a condition of the program comes out true, or false
+    CALL = "call"  # a function is called with arguments
     RETURN = "return"  # a call gives a value
     INPUT = "input"  # the run was given a value
+    MUTATION = "mutation"  # an object is changed: `xs.append(5)`, `d['a'] = 1`
+    ITERATION = "iteration"  # an iteration of a loop begins, by its number
+    COUNT = "count"  # how often a loop ran, or a function was called
+    OUTPUT = "output"  # a text is printed
+    RAISE = "raise"  # an exception comes up
+    CATCH = "catch"  # a handler takes over
+    LEAVE = "leave"  # an exception leaves a function
+    EXIT = "exit"  # how a loop ends
+    STATEMENT = "statement"  # a statement is reached
+    ANSWER = "answer"  # the whole run gives a value
+
+    # read from words, which rarely say where and of what; no document has them
+    CHANGE = "change"  # an expression goes from one value to another
+    ADD = "add"  # something comes to hold a value, or grows by it
+    REMOVE = "remove"  # something holds a value no more, or shrinks by it
+    STEP = "step"  # a value comes up on the way, whatever has it
+    MEMBER = "member"  # a value is in something, at the place `subject` where that is a number
+    PAIR = "pair"  # a dictionary maps a key to a value
+    SIZE = "size"  # something has so many parts
+    INDEX = "index"  # something has a part at this place
+    SPAN = "span"  # values go from one to another
+    ROUNDS = "rounds"  # a loop has so many iterations
+    TURN = "turn"  # a loop has an iteration of this number
+    CALLS = "calls"  # a function is called so often
+    REMARK = "remark"  # of the text itself, or of Python
+
+
+PUBLISHED: Final = frozenset(
+    {
+        Kind.VALUE, Kind.TEST, Kind.CALL, Kind.RETURN, Kind.INPUT, Kind.MUTATION, Kind.ITERATION, Kind.COUNT,
+        Kind.OUTPUT, Kind.RAISE, Kind.CATCH, Kind.LEAVE, Kind.EXIT, Kind.STATEMENT, Kind.ANSWER,
+    }
+)  # fmt: skip
+"""Kinds that a document of claims may have; the others are read from words alone."""
 
 
 class Status(StrEnum):
@@ -42,6 +77,7 @@ class Claim:
         sentence: The number of the sentence.
         certain: The wording leaves no doubt that this moment of this run is meant, so that it can be refuted.
         general: The sentence speaks of what the program does in a case, not of what happened.
+        step: The record at which it is said to be so, by its writer; None for all that are read from words.
     """
 
     kind: Kind
@@ -55,6 +91,7 @@ class Claim:
     sentence: int
     certain: bool
     general: bool
+    step: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,7 +118,7 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number of the text, and whether something that is supported says it."""
+    """A number of the text, or another word that is to be borne out, and whether something supported says it."""
 
     start: int
     end: int
@@ -95,6 +132,8 @@ class Proof:
     Attributes:
         sentences: Where each begins and ends, in characters of the text.
         answer: Whether the text gives the result of the run: True, False (it gives another), or None (it gives none).
+        misplaced: Sentences that go back, or are told twice, in a text whose claims say that it goes forward.
+        words: Names, quoted values and truth words, of a text that came with its claims; else none.
     """
 
     text: str
@@ -102,12 +141,21 @@ class Proof:
     verdicts: Sequence[Verdict]
     numbers: Sequence[Number]
     answer: bool | None
+    words: Sequence[Number] = ()
+    misplaced: Sequence[int] = ()
 
     @property
     def passes(self) -> bool:
-        """The result is told and right, nothing is refuted, and each number stands in something that is so."""
+        """The result is told and right, nothing is refuted, and each number stands in something that is so.
+
+        With claims, each name, quoted value and truth word does, too; and no sentence is misplaced."""
         refuted = any(verdict.status is Status.REFUTED for verdict in self.verdicts)
-        return self.answer is True and not refuted and all(number.covered for number in self.numbers)
+        return (
+            self.answer is True
+            and not refuted
+            and not self.misplaced
+            and all(part.covered for part in (*self.numbers, *self.words))
+        )
 
     def count(self, status: Status) -> int:
         """How many claims have this status."""
@@ -120,6 +168,8 @@ class Proof:
             "answer": self.answer,
             "claims": {str(status): self.count(status) for status in Status},
             "numbers": {"covered": sum(number.covered for number in self.numbers), "total": len(self.numbers)},
+            "words": {"covered": sum(word.covered for word in self.words), "total": len(self.words)},
+            "misplaced": list(self.misplaced),
             "sentences": [self._sentence(number) for number in range(len(self.sentences))],
         }
 

@@ -16,6 +16,10 @@ from groundbox.trace.reading import Trace
 from groundbox.unseen import visible
 
 _MOST_RECORD: Final = 2000
+_MOST_LINE: Final = 200
+_MOST_NAMES: Final = 20
+_MOST_RECORDS: Final = 100_000
+"""A longer run is shown without the values that names had at a record."""
 _WORDS: Final = {
     Status.SUPPORTED: "supported",
     Status.REFUTED: "refuted",
@@ -76,16 +80,33 @@ def _marked(proof: Proof, start: int, end: int) -> Iterator[str]:
 
 def _claim(proof: Proof, trace: Trace, verdict: Verdict) -> str:
     quote = proof.text[verdict.claim.start : verdict.claim.end]
+    if verdict.claim.subject is not None and quote.strip("`'\" ").isalnum():
+        quote = f"{verdict.claim.shown}: {quote}"  # a cell of a table, whose head is elsewhere
     why = f"<p>{_text(verdict.message)}</p>" if verdict.message else ""
     record = ""
     if verdict.step is not None:
-        shown = msgspec.json.encode(trace.records[verdict.step])[:_MOST_RECORD].decode("utf-8", "replace")
-        record = f"<p>record {verdict.step}:</p><pre>{_text(shown)}</pre>"
+        record = _record(trace, verdict.step)
     status = verdict.status
     return (
         f'<details class="{status}"><summary><b>{_WORDS[status]}</b>: <code>{_text(quote)}</code></summary>'
         f"{why}{record}</details>"
     )
+
+
+def _record(trace: Trace, step: int) -> str:
+    """A record, the line of the program that it is of, and the names that its frame had then."""
+    record = trace.records[step]
+    shown = msgspec.json.encode(record)[:_MOST_RECORD].decode("utf-8", "replace")
+    parts = [f"<p>record {step}:</p><pre>{_text(shown)}"]
+    lines = trace.source.splitlines()
+    number, frame = getattr(record, "n", 0), getattr(record, "f", 0)
+    if 0 < number <= len(lines):
+        parts.append(f"\nline {number}: {_text(lines[number - 1].strip()[:_MOST_LINE])}")
+    if frame and len(trace.records) <= _MOST_RECORDS:
+        state = trace.state_at(step)
+        for name, value in list(state.names(frame).items())[:_MOST_NAMES]:
+            parts.append(f"\n{_text(name)} = {_text(state.text(value))}")
+    return f"{''.join(parts)}</pre>"
 
 
 def _colour(verdicts: Sequence[Verdict]) -> str:

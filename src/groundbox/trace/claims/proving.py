@@ -3,79 +3,177 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import collections
+import itertools
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.trace.claims import english
-from groundbox.trace.claims.items import Item
+from groundbox.trace.claims import english, holding
+from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
+from groundbox.trace.claims.items import Item, literal_of
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
-from groundbox.trace.claims.run import Run, same
+from groundbox.trace.claims.run import Change, Run, exactly, frozen, same, shown
+from groundbox.trace.claims.told import told
+from groundbox.trace.claims.verifying import Judged, verify
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.reading import Trace
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""
-_MOST_SHOWN: Final = 120
+MOST_CHANGES: Final = 5_000
+"""That one claim is compared with."""
 _MOST_LATER: Final = 5
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
+_CODE: Final = re.compile(r"`[^`]{1,2000}`")
+_LINE: Final = re.compile(r"[^\n]+")
+_IN_ORDER: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.CHANGE, Kind.ADD, Kind.REMOVE, Kind.STEP})
+_MENTIONS: Final = frozenset({Kind.MEMBER, Kind.SIZE, Kind.INDEX, Kind.TURN, Kind.REMARK})
+_OF_THE_PROGRAM: Final = re.compile(r"\b(output|answer|final|function|program|result)\b", re.I)
+_OF_A_METHOD: Final = re.compile(
+    r"\b(\w+)`?\s?(?:\([^()\n]*\))?`?(?:\smethod|\sfunction(?!\s\w)|(?<=\))|(?<=\)`))(?:\s(?:then|will|would|also))*\s*$"
+)
 _GIVEN: Final = object()
+_SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
+"""Kinds of claims as data that are looked for where no step is named."""
 
 
-def prove(text: str, trace: Trace, *, answer: Any = _GIVEN) -> Proof:
+def prove(
+    text: str, trace: Trace, *, answer: Any = _GIVEN, claims: ClaimsData | Mapping[str, Any] | bytes | None = None
+) -> Proof:
     """Hold a text against the record of a run.
 
     Args:
         text: English, with or without Markdown.
         answer: The result that the text has to tell, as a plain value; by default that of the recorded run.
+        claims: What the text claims, by its writer: see `data.py`. Then nothing is read from words: the claims are held
+            against the record, and the text against its claims. A sentence that has none must tell nothing.
+
+    Raises:
+        BadClaims: `claims` is no document of claims.
     """
     run = Run(trace)
-    read = english.read(text[:MOST_TEXT], run.names, run.functions)
-    judge = _Judge(run)
+    if claims is not None:
+        return _held(text, trace, run, decode(claims), answer)
+    read = english.read(text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
+    judge = _Judge(run, read.claims, text)
     verdicts = [judge.verdict(claim) for claim in read.claims]
-    told = _answer(verdicts, run, answer)
-    numbers = list(_numbers(text, read, verdicts, run))
-    return Proof(text=text, sentences=read.sentences, verdicts=verdicts, numbers=numbers, answer=told)
+    right = _answer(verdicts, run, answer, [item for item in read.items if item.kind == "value"][-1:])
+    numbers = list(_numbers(text[:MOST_TEXT], read, verdicts, run, judge.misread))
+    verdicts = [verdict for verdict in verdicts if not _is_mention(verdict.claim)]
+    return Proof(text=text, sentences=read.sentences, verdicts=verdicts, numbers=numbers, answer=right)
+
+
+def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) -> Proof:
+    """A text with its claims."""
+    placed, sentences = holding.placed(text, document)
+    judge = _Judge(run)
+    claim_of = {id(each.data): each.claim for each in placed}
+
+    def search(data: ClaimData) -> Judged:
+        found = judge.searched(claim_of[id(data)], data)
+        return Judged(found.status, found.step, found.actual, found.message)
+
+    judged = verify([each.data for each in placed], trace, run, search)
+    verdicts = [
+        Verdict(claim=each.claim, status=found.status, step=found.step, actual=found.actual, message=found.message)
+        for each, found in zip(placed, judged, strict=True)
+    ]
+    numbers, words = holding.held(text, placed, verdicts, run.words, run.functions)
+    return Proof(
+        text=text, sentences=sentences, verdicts=verdicts, numbers=numbers, words=words,
+        misplaced=holding.misplaced(document, placed), answer=_answer(verdicts, run, answer),
+    )  # fmt: skip
 
 
 class _Judge:
-    """Holds claims against a run; each is looked for after the one before it."""
+    """Holds claims against a run; each is looked for after the one before it.
 
-    def __init__(self, run: Run) -> None:
+    Args:
+        claims: All that were read from the words of a text; None for claims that came as data and say what they mean.
+
+    Attributes:
+        misread: Claims of which something else is likely to be meant than was read.
+    """
+
+    def __init__(self, run: Run, claims: Sequence[Claim] | None = None, text: str = "") -> None:
         self._run = run
+        self._is_data = claims is None
+        self._text = text
         self._after = -1
+        self._last = next((claim for claim in reversed(claims or ()) if _tells_the_result(claim)), None)
+        self.misread: set[int] = set()
 
     def verdict(self, claim: Claim) -> Verdict:
         """What the record says to a claim."""
-        found = {
-            Kind.VALUE: self._value, Kind.TEST: self._value, Kind.RETURN: self._return, Kind.INPUT: self._input
-        }[claim.kind](claim)  # fmt: skip
+        found: Verdict = getattr(self, f"_{claim.kind}")(claim)
         if claim.general:
             return Verdict(claim=claim, status=Status.OFF_PROGRAM, step=found.step, message=found.message)
         if found.status is Status.REFUTED and not claim.certain:
             return Verdict(claim=claim, status=Status.NOT_FOUND, message=found.message)
-        if found.status is Status.SUPPORTED and found.step is not None and claim.kind is not Kind.RETURN:
+        if found.status is Status.SUPPORTED and found.step is not None and claim.kind in _IN_ORDER:
             self._after = max(self._after, found.step)
         return found
 
+    def searched(self, claim: Claim, data: ClaimData) -> Verdict:
+        """What the record says to a claim that is data and names no step."""
+        if claim.kind not in _SEARCHED or (claim.kind in (Kind.VALUE, Kind.TEST) and claim.subject is None):
+            return _not_found(claim, f"a claim of kind {claim.kind} names a step")
+        if not told(data.value).known:
+            return _not_found(claim, "its value is no literal")
+        return self.verdict(claim)
+
     def _value(self, claim: Claim) -> Verdict:
         assert claim.subject is not None
-        if not _names_in(claim.subject) & self._run.names:
+        if not _names_in(claim.subject) & self._run.named:
             return self._closed(claim)
         seen = self._run.look(claim.subject, claim.value, claim.decimals, after=self._after)
         if seen.step is not None:
             return Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
         alike = [other for other in seen.others if _alike(other[1], claim.value)]
-        if not alike or not seen.whole:  # a number said of a list is a word for something else
-            return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"no record tells `{claim.shown}`")
+        if not alike:  # a number said of a list is a word for something else
+            self.misread.add(id(claim))
+        if not alike or not seen.whole:
+            return _not_found(claim, f"no record tells `{claim.shown}`")
         step, actual = min(alike, key=lambda other: (other[0] <= self._after, other[0]))
-        shown = _shown(actual)
+        if claim.kind is Kind.TEST:
+            return self._other_truth(claim, step)
+        was = shown(actual)
         afterwards = [value for at, value in alike if at > step][:_MOST_LATER]
-        later = dict.fromkeys(each for each in map(_shown, afterwards) if each != shown)
+        later = dict.fromkeys(each for each in map(shown, afterwards) if each != was)
         and_later = f", later {', '.join(later)}" if later else ""
-        message = f"`{claim.shown}` is {shown} at record {step}{and_later}; never what the text says"
-        return Verdict(claim=claim, status=Status.REFUTED, step=step, actual=shown, message=message)
+        message = f"`{claim.shown}` is {was} at record {step}{and_later}; never what the text says"
+        return _refuted(claim, step, was, message)
+
+    _test = _value
+
+    def _other_truth(self, claim: Claim, step: int) -> Verdict:
+        """A comparison that comes out otherwise, told by the value of one side."""
+        subject = claim.subject
+        if isinstance(subject, ast.Compare):
+            if claim.value and not self._is_data and self._is_near(subject, step):
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
+            sides = [side for side in (subject.left, *subject.comparators) if not literal_of(side)[0]]
+            were = []
+            for side in sides[:2]:
+                value = self._run.value_at(side, step)
+                if value:
+                    were.append(f"`{ast.unparse(side)}` is {shown(value[0])}")
+            if were:
+                message = f"{' and '.join(were)} at record {step}; it never comes out as the text says"
+                return _refuted(claim, step, " and ".join(were), message)
+        return _refuted(claim, step, "", f"`{claim.shown}` never comes out as the text says, as at record {step}")
+
+    def _is_near(self, subject: ast.Compare, step: int) -> bool:
+        """Whether two sides of an equation differ by no more than floats do that were worked out in another way."""
+        if not all(isinstance(each, ast.Eq) for each in subject.ops):
+            return False
+        sides = [self._run.value_at(side, step) for side in (subject.left, *subject.comparators)]
+        known = [side[0] for side in sides if side and isinstance(side[0], int | float)]
+        return len(known) == len(sides) and all(math.isclose(known[0], each, rel_tol=1e-12) for each in known)
 
     def _closed(self, claim: Claim) -> Verdict:
         """An expression without names: mathematics, which the run need not have done."""
@@ -83,17 +181,19 @@ class _Judge:
         try:
             actual = evaluate(claim.subject, _no_names)
         except Unknown:
-            return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"`{claim.shown}` cannot be worked out")
+            return _not_found(claim, "it cannot be worked out")
         if same(actual, claim.value, claim.decimals):
             return Verdict(claim=claim, status=Status.SUPPORTED)
-        message = f"`{claim.shown}` comes to {_shown(actual)}"
-        return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=_shown(actual), message=message)
+        if not _alike(actual, claim.value):
+            self.misread.add(id(claim))
+        message = "it comes out otherwise" if claim.kind is Kind.TEST else f"it comes to {shown(actual)}"
+        return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=shown(actual), message=message)
 
     def _return(self, claim: Claim) -> Verdict:
         if isinstance(claim.subject, ast.Call):
             calls = self._run.call(claim.subject)
             if not calls:
-                return Verdict(claim=claim, status=Status.NOT_FOUND, message=f"no call `{claim.shown}` is recorded")
+                return _not_found(claim, f"no call of `{ast.unparse(claim.subject.func)}` like this is recorded")
         else:
             calls = self._run.returned
         for call in calls:
@@ -102,34 +202,224 @@ class _Judge:
         try:
             actual = self._run.result
         except Unknown:
-            return Verdict(claim=claim, status=Status.NOT_FOUND, message="the result is not recorded")
-        if same(actual, claim.value, claim.decimals) or _printed(actual, claim.value):
+            return _not_found(claim, "the result is not recorded")
+        if _is_result(actual, claim.value, claim.decimals):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=self._run.last)
-        shown = _shown(calls[-1].value if isinstance(claim.subject, ast.Call) else actual)
-        message = f"what is given back is {shown}"
-        return Verdict(claim=claim, status=Status.REFUTED, step=self._run.last, actual=shown, message=message)
+        if isinstance(claim.subject, ast.Call):
+            was, step = shown(calls[-1].value), calls[-1].step
+            return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
+        was, step = shown(actual), self._run.last
+        is_of_the_run = self._is_data or claim is self._last
+        if not is_of_the_run and self._is_of_a_method(claim):
+            came = self._run.came_to(claim.value, claim.decimals, after=self._after)
+            if came is not None:  # "returns" is said of methods, too
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=came)
+        if claim.general and claim.value in self._run.returns:
+            return Verdict(claim=claim, status=Status.OFF_PROGRAM)
+        if not is_of_the_run or not (self._run.whole or claim.kind is Kind.ANSWER):
+            return _not_found(claim, f"what is given back is {was}")
+        return _refuted(claim, step, was, f"what is given back at record {step} is {was}")
+
+    _answer = _return
+
+    def _is_of_a_method(self, claim: Claim) -> bool:
+        """Whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
+        before = self._text[max(0, claim.start - 60) : claim.start]
+        whose = _OF_A_METHOD.search(before)
+        said = self._text[claim.start : claim.end]
+        return whose is not None and whose[1] not in self._run.functions and not _OF_THE_PROGRAM.search(said)
 
     def _input(self, claim: Claim) -> Verdict:
         given = list(self._run.given.values())
-        if any(same(value, claim.value, claim.decimals) for value in (*given, tuple(given))):
+        everything: tuple[Any, ...] = (*given, tuple(given), given, dict(self._run.given))
+        if isinstance(claim.subject, ast.Name):  # of data; words do not say for which parameter
+            everything = tuple(value for name, value in self._run.given.items() if name == claim.subject.id)
+        if any(same(value, claim.value, claim.decimals) for value in everything):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=0)
-        return Verdict(claim=claim, status=Status.NOT_FOUND, message="the run was not given this")
+        for call in self._run.returned if not self._is_data else ():
+            if any(same(value, claim.value, claim.decimals) for value in call.arguments.values()):
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
+        self.misread.add(id(claim))
+        return _not_found(claim, "the run was not given this")
+
+    def _change(self, claim: Claim) -> Verdict:
+        before, after = claim.value
+        return self._changed(claim, lambda change: same(change.before, before) and same(change.after, after))
+
+    def _add(self, claim: Claim) -> Verdict:
+        return self._changed(claim, lambda change: _gained(change.before, change.after, claim.value))
+
+    def _remove(self, claim: Claim) -> Verdict:
+        return self._changed(claim, lambda change: _gained(change.after, change.before, claim.value))
+
+    def _changed(self, claim: Claim, fits: Callable[[Change], bool]) -> Verdict:
+        early: int | None = None
+        for change in itertools.islice(self._run.changes(claim.subject), MOST_CHANGES):
+            if fits(change):
+                if change.step > self._after:
+                    return Verdict(claim=claim, status=Status.SUPPORTED, step=change.step)
+                early = change.step if early is None else early
+        if early is not None:
+            return Verdict(claim=claim, status=Status.SUPPORTED, step=early)
+        return _not_found(claim, "no record shows such a change")
+
+    def _step(self, claim: Claim) -> Verdict:
+        step = self._run.came_to(claim.value, claim.decimals, after=self._after)
+        if any(same(value, claim.value) for value in self._run.given.values()):
+            self.misread.add(id(claim))
+            return _not_found(claim, "the run was given this, and need not come to it")
+        if step is None:
+            return _not_found(claim, "nothing comes to this there")
+        return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
+
+    def _member(self, claim: Claim) -> Verdict:
+        place = claim.subject.value if isinstance(claim.subject, ast.Constant) else None
+        if isinstance(place, int):
+            there = self._run.holds_at(place, claim.value)
+        else:
+            there = _is_plain(claim.value) and claim.value in self._run.members
+        return self._if(claim, there, "nothing in the run holds this")
+
+    def _pair(self, claim: Claim) -> Verdict:
+        return self._if(claim, self._run.has_pair(*claim.value), "no dictionary of the run maps so")
+
+    def _size(self, claim: Claim) -> Verdict:
+        there = type(claim.value) is int and self._run.has_size(claim.value)
+        return self._if(claim, there, "nothing in the run has so many parts")
+
+    def _index(self, claim: Claim) -> Verdict:
+        there = type(claim.value) is int and self._run.has_place(claim.value)
+        return self._if(claim, there, "nothing in the run has a part there")
+
+    def _span(self, claim: Claim) -> Verdict:
+        first, last = claim.value
+        there = self._run.goes(claim.subject, first, last)
+        return self._if(claim, there, "nothing in the run goes from the one to the other")
+
+    def _rounds(self, claim: Claim) -> Verdict:
+        rounds = self._run.rounds
+        counts = {len(each.starts): each for each in rounds}
+        if claim.value in counts:
+            starts = counts[claim.value].starts
+            return Verdict(claim=claim, status=Status.SUPPORTED, step=starts[0] if starts else None)
+        totals: collections.Counter[int] = collections.Counter()
+        for each in rounds:
+            totals[each.line] += len(each.starts)
+        if claim.value in totals.values():
+            return Verdict(claim=claim, status=Status.SUPPORTED)
+        if len(rounds) == 1 and self._run.loops_are_known and self._run.loop_count == 1:
+            count, step = len(rounds[0].starts), (*rounds[0].starts, self._run.last)[0]
+            message = f"the loop has {count} iteration{'s' * (count != 1)}, the first at record {step}"
+            return _refuted(claim, step, str(count), message)
+        return _not_found(claim, "no loop of the run has so many iterations")
+
+    def _turn(self, claim: Claim) -> Verdict:
+        most = max((len(each.starts) for each in self._run.rounds), default=0)
+        there = type(claim.value) is int and 0 <= claim.value <= most
+        return self._if(claim, there, "no loop of the run has an iteration of this number")
+
+    def _calls(self, claim: Claim) -> Verdict:
+        calls = self._run.calls
+        name = claim.subject.id if isinstance(claim.subject, ast.Name) else None
+        there = claim.value in ([calls[name]] if name else [*calls.values()])
+        return self._if(claim, there, "no function is called so often")
+
+    def _raise(self, claim: Claim) -> Verdict:
+        for raised in self._run.raised:
+            if raised.type.rpartition(".")[2] == claim.value:
+                return Verdict(claim=claim, status=Status.SUPPORTED, step=raised.step)
+        return _not_found(claim, "no such exception is recorded")
+
+    def _remark(self, claim: Claim) -> Verdict:
+        return Verdict(claim=claim, status=Status.OFF_PROGRAM)
+
+    def _if(self, claim: Claim, there: bool, otherwise: str) -> Verdict:
+        if there:
+            return Verdict(claim=claim, status=Status.SUPPORTED)
+        self.misread.add(id(claim))
+        return _not_found(claim, otherwise)
 
 
-def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any) -> bool | None:
-    """Whether the last result that the text tells is the answer."""
+def _not_found(claim: Claim, message: str) -> Verdict:
+    return Verdict(claim=claim, status=Status.NOT_FOUND, message=message)
+
+
+def _refuted(claim: Claim, step: int, actual: str, message: str) -> Verdict:
+    return Verdict(claim=claim, status=Status.REFUTED, step=step, actual=actual, message=message)
+
+
+def _gained(before: Any, after: Any, value: Any) -> bool:
+    """Whether something came to hold a value, or a number grew by it."""
+    numbers = (int, float)
+    if isinstance(before, bool) or isinstance(after, bool):
+        return False
+    if isinstance(before, numbers) and isinstance(after, numbers):
+        return isinstance(value, numbers) and not isinstance(value, bool) and same(after - before, value)
+    if isinstance(before, str) and isinstance(after, str):
+        return isinstance(value, str) and value != "" and after in (before + value, value + before)
+    if isinstance(before, list) and isinstance(after, list) and len(after) > len(before):
+        more = sum(exactly(each, value) for each in after) - sum(exactly(each, value) for each in before)
+        return more > 0 or exactly(after[len(before) :], value)
+    if isinstance(before, set | dict) and isinstance(after, set | dict):
+        return _is_plain(value) and value in after and value not in before
+    return False
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, int | float | str)
+
+
+def _is_mention(claim: Claim) -> bool:
+    """Whether a claim only says that a value is there, of which the text says more that was not understood.
+
+    It may cover a number, and is not told as borne out.
+    """
+    if claim.kind is Kind.STEP:
+        return isinstance(claim.value, int | float | None) or (isinstance(claim.value, str) and len(claim.value) < 3)
+    return claim.kind in _MENTIONS and not (claim.kind is Kind.MEMBER and claim.subject is not None)
+
+
+def _tells_the_result(claim: Claim) -> bool:
+    return claim.kind is Kind.RETURN and claim.certain and claim.subject is None and not claim.general
+
+
+def _is_result(wanted: Any, said: Any, decimals: int | None) -> bool:
+    return same(wanted, said, decimals) or _printed(wanted, said)
+
+
+def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence[Item] = ()) -> bool | None:
+    """Whether the last result that a text tells is the answer.
+
+    Claims that say that they tell it come first; of a text without words for it, a value at its end may.
+
+    Args:
+        values: The last value that stands in a text whose claims were read from its words.
+    """
+    said = [verdict for verdict in verdicts if verdict.claim.kind is Kind.ANSWER]
+    if said and answer is _GIVEN:
+        return {Status.SUPPORTED: True, Status.REFUTED: False}.get(said[-1].status)
     try:
         wanted = run.result if answer is _GIVEN else answer
     except Unknown:
-        return None
-    told: bool | None = None
+        return _escapes(verdicts, run)
+    found: bool | None = None
     for verdict in verdicts:
         claim = verdict.claim
-        if claim.kind is Kind.RETURN and not claim.general:
-            right = same(wanted, claim.value, claim.decimals) or _printed(wanted, claim.value)
+        if claim.kind in (Kind.RETURN, Kind.ANSWER) and not claim.general:
+            right = _is_result(wanted, claim.value, claim.decimals)
             if right or (claim.certain and claim.subject is None):
-                told = right
-    return told
+                found = right
+    if found is None and not isinstance(wanted, bool | None) and any(same(wanted, item.value) for item in values):
+        return True
+    return found
+
+
+def _escapes(verdicts: Sequence[Verdict], run: Run) -> bool | None:
+    """Of a run that an exception ended, whether the text names it last."""
+    named = [verdict.claim.value for verdict in verdicts if verdict.claim.kind is Kind.RAISE]
+    if run.escaped is None or not named:
+        return None
+    return bool(run.escaped.type.rpartition(".")[2] == named[-1])
 
 
 def _alike(actual: Any, said: Any) -> bool:
@@ -144,46 +434,88 @@ def _printed(actual: Any, said: Any) -> bool:
     return isinstance(actual, str) and not isinstance(said, str) and actual.strip() == str(said)
 
 
-def _numbers(text: str, read: english.Reading, verdicts: Sequence[Verdict], run: Run) -> Iterator[Number]:
+def _numbers(
+    text: str, read: english.Reading, verdicts: Sequence[Verdict], run: Run, misread: Collection[int]
+) -> Iterator[Number]:
     """The numbers of a text: covered where a claim that is supported says them, or where code or a value is quoted that
     is there and of which nothing is claimed that is not so."""
-    values = {(item.start, item.end): item.value for item in read.items if item.kind == "value"}
     told = [
         part
         for verdict in verdicts
         if verdict.holds
         for part in verdict.claim.parts
         # "91 is not less than 50" is so whatever happened
-        if not _is_closed_test(verdict.claim, run) or values.get(part) in run.scalars
+        if not _is_closed_test(verdict.claim, run) or _is_made_of(verdict.claim.subject, run)
     ]
-    doubtful = {part for verdict in verdicts for part in verdict.claim.parts} - set(told)
+    doubtful = {
+        part
+        for verdict in verdicts
+        if not verdict.claim.general and id(verdict.claim) not in misread
+        for part in verdict.claim.parts
+    } - set(told)
     known = [
         (item.start, item.end)
         for item in read.items
         if (item.start, item.end) not in doubtful and _is_known(item, run)
     ]  # fmt: skip
-    plain = english.without_markers(text)
+    quoted = [found.span() for found in _CODE.finditer(text) if run.has_code(found[0].strip("`"))]
+    quoted += [read.plain.span(*line.span()) for line in _LINE.finditer(read.plain.text) if run.has_line(line[0])]
+    covered = _Spans([*told, *known, *quoted])
+    plain = read.plain.text
     for found in _NUMBER.finditer(plain):
         start, end = found.span()
         start += found[0].startswith("-") and start > 0 and plain[start - 1].isalnum()
-        yield Number(
-            start=start, end=end, covered=any(begin <= start and end <= stop for begin, stop in (*told, *known))
-        )
+        start, end = read.plain.span(start, end)
+        yield Number(start=start, end=end, covered=covered.hold(start, end))
+
+
+class _Spans:
+    """Parts of a text, asked whether one of them holds another part."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            self._starts.append(start)
+            self._ends.append(max(end, self._ends[-1] if self._ends else 0))
+
+    def hold(self, start: int, end: int) -> bool:
+        at = bisect.bisect_right(self._starts, start) - 1
+        return at >= 0 and self._ends[at] >= end
 
 
 def _is_closed_test(claim: Claim, run: Run) -> bool:
-    return claim.kind is Kind.TEST and claim.subject is not None and not _names_in(claim.subject) & run.names
+    return isinstance(claim.value, bool) and claim.subject is not None and not _names_in(claim.subject) & run.named
+
+
+def _is_made_of(node: ast.expr | None, run: Run) -> bool:
+    """Whether the run had all numbers and texts that an expression is made of."""
+    constants = [] if node is None else [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return all(each in run.scalars or each in run.constants or each in (0, 1, 2) for each in constants)
 
 
 def _is_known(item: Item, run: Run) -> bool:
-    """Whether a text quotes what is there: a piece of the program, or a value that the run was given or gave."""
+    """Whether a text quotes what is there: a piece of the program, or a value that the run had."""
     if item.kind == "value":
         if isinstance(item.value, int | float) or item.value is None:
-            return item.value in run.constants  # others are anywhere
-        return any(same(value, item.value) for value in run.values())
-    if isinstance(item.node, ast.Call) and run.call(item.node):
+            return item.value in run.constants or (item.value is not None and run.is_distinct(item.value))
+        if isinstance(item.value, str) and item.value in run.texts:
+            return True
+        return frozen(item.value) in run.values
+    if item.kind == "code":
+        return run.has_code(item.value)
+    if item.node is None:
+        return False
+    if isinstance(item.node, ast.Call) and (run.call(item.node) or run.has_call_like(item.node)):
         return True
-    return item.node is not None and ast.dump(item.node) in run.fragments
+    if ast.dump(item.node) in run.fragments or ast.unparse(item.node) in run.instances:
+        return True
+    if _names_in(item.node) & run.named:
+        return False
+    try:
+        return frozen(evaluate(item.node, _no_names)) in run.values and _is_made_of(item.node, run)
+    except Unknown:
+        return False
 
 
 def _names_in(node: ast.expr) -> set[str]:
@@ -192,8 +524,3 @@ def _names_in(node: ast.expr) -> set[str]:
 
 def _no_names(name: str) -> Any:
     raise KeyError(name)
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}… ({len(shown)} characters)"

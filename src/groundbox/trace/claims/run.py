@@ -1,4 +1,5 @@
-"""What happened: moments with the values of names, and calls with their results, read off the records once.
+"""What happened: moments with the values of names, changes, rounds of loops, calls and exceptions, read off the records
+once.
 
 A moment is where a line is about to run, or a function returns. This fold is of its own: nothing that a narrator works
 out of the records is used here.
@@ -7,15 +8,21 @@ out of the records is used here.
 from __future__ import annotations
 
 import ast
+import bisect
+import contextlib
+import copy
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.plain import python_value
+from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.reading import Trace
 from groundbox.trace.state import State
 
@@ -23,7 +30,20 @@ MOST_MOMENTS: Final = 20_000
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
 MOST_EVALUATIONS: Final = 20_000
-"""Of all claims of a text together."""
+"""Of all claims of a text together, and again of the steps inside expressions."""
+MOST_LOOPS: Final = 50
+MOST_SHOWN: Final = 120
+"""Characters of a value in a message."""
+_LONGEST_OPERAND: Final = 100
+_MOST_QUOTED: Final = 1_000_000
+_NEAR: Final = 12
+"""Moments after the last one told in which a number without a name is looked for."""
+_MOST_MEANT: Final = 6
+"""Names that "the list" and the like may mean."""
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "the string": str, "the list": list, "the dictionary": dict, "the set": (set, frozenset), "the tuple": tuple,
+    "any sequence": (str, list, tuple),
+}  # fmt: skip
 
 
 class Moment(NamedTuple):
@@ -32,6 +52,33 @@ class Moment(NamedTuple):
     step: int
     line: int
     names: Mapping[str, Any]
+    frame: int
+
+
+class Change(NamedTuple):
+    """A value of an expression, and the next one that it had in the same call.
+
+    Attributes:
+        step: The first record after the change.
+    """
+
+    step: int
+    before: Any
+    after: Any
+
+
+class Rounds(NamedTuple):
+    """One run of a loop: the records at which its iterations begin."""
+
+    line: int
+    starts: Sequence[int]
+
+
+class Raised(NamedTuple):
+    """An exception that came up."""
+
+    step: int
+    type: str
 
 
 class Returned(NamedTuple):
@@ -57,36 +104,100 @@ class Seen(NamedTuple):
     whole: bool
 
 
+class _Happened(NamedTuple):
+    """What one walk over the records gives.
+
+    Attributes:
+        lines: The lines that were about to run, with their records, by frame.
+        changes: Names whose value changed, in order.
+    """
+
+    moments: list[Moment]
+    lines: Mapping[int, Sequence[tuple[int, int]]]
+    changes: Sequence[tuple[str, Change]]
+    returned: list[Returned]
+    raised: list[Raised]
+    calls: Counter[str]
+    given: Mapping[str, Any]
+    printed: str
+
+
 class Run:
     """A recorded run, to be asked.
 
     Attributes:
-        names: What the program calls things.
+        tree: The program; empty where it does not parse.
+        names: What the program calls things; functions of Python's that it does not bind are left out.
+        words: All names that it writes, with those.
+        assigned: Names that it binds itself, so that no builtin is meant.
         result: What the run gave: the value of the call that was asked for, or what was printed; Unknown if neither.
     """
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._tree = _tree(trace.source)
-        self.names = frozenset(_names(self._tree))
+        self.tree = _tree(trace.source)
+        self.names = frozenset(_names(self.tree))
+        self.words = self.names | {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        self.assigned = frozenset(_assigned(self.tree))
         self.functions = frozenset(
-            node.name for node in ast.walk(self._tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
-        self.moments: list[Moment] = []
-        self.returned: list[Returned] = []
-        self.given: Mapping[str, Any] = {}
-        self.printed = ""
         self._left = MOST_EVALUATIONS
-        self._values: list[Any] | None = None
+        self._meant_names: dict[str, Sequence[str]] = {}
         self._whole = trace.complete and not trace.folded
-        self._fold()
+
+    @property
+    def moments(self) -> list[Moment]:
+        """Where lines are about to run, and functions return."""
+        return self._happened.moments
+
+    @property
+    def returned(self) -> list[Returned]:
+        """The calls that gave plain values."""
+        return self._happened.returned
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The arguments of the call that was asked for."""
+        return self._happened.given
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each of the program's functions was called."""
+        return self._happened.calls
+
+    @property
+    def raised(self) -> list[Raised]:
+        """Exceptions, in order."""
+        return self._happened.raised
+
+    @property
+    def escaped(self) -> Raised | None:
+        """The exception that ended the run."""
+        return self.raised[-1] if self._trace.header.outcome == "error" and self.raised else None
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names, and words for them."""
+        return self.names | _TYPES.keys()
+
+    @functools.cached_property
+    def uses_xor(self) -> bool:
+        """Whether the program has `^`."""
+        return any(isinstance(node, ast.BitXor) for node in ast.walk(self.tree))
+
+    @property
+    def whole(self) -> bool:
+        """Everything that the run did is recorded and was looked at."""
+        _ = self._happened  # finds out
+        return self._whole
 
     @property
     def result(self) -> Any:
         """See the class. Raises Unknown."""
         entry = self._trace.header.entry
         if entry is None:
-            return self.printed
+            return self._happened.printed
         for call in reversed(self.returned):
             if call.function == entry.call:
                 return call.value
@@ -97,50 +208,212 @@ class Run:
         """The record at which the result is given."""
         return self.returned[-1].step if self.returned else len(self._trace.records) - 1
 
-    def values(self) -> list[Any]:
-        """All values that names had, calls were given and gave, and the program writes out; each once."""
-        if self._values is None:
-            found = {id(value): value for moment in self.moments for value in moment.names.values()}
-            found |= {id(each.value): each.value for each in self.returned}
-            given = tuple(self.given.values())
-            literals = [node.value for node in ast.walk(self._tree) if isinstance(node, ast.Constant)]
-            self._values = [given, *given, *literals, *found.values()][:MOST_VALUES]
-        return self._values
+    @functools.cached_property
+    def values(self) -> frozenset[Hashable]:
+        """All values that names had, calls were given and gave, expressions came to on the way, and the program writes
+        out, by `frozen`."""
+        return frozenset(map(frozen, self._all_values())) | self._parts.keys()
+
+    def _all_values(self) -> list[Any]:
+        found = {id(value): value for moment in self.moments for value in moment.names.values()}
+        found |= {id(each.value): each.value for each in self.returned}
+        given = (dict(self.given), tuple(self.given.values()), *self.given.values())
+        literals = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        inner = [value for _, value in self.steps]
+        return [*given, *literals, *list(found.values())[:MOST_VALUES], *inner[:MOST_VALUES]]
 
     @functools.cached_property
     def constants(self) -> frozenset[Any]:
         """Numbers that the program writes out, and those that the run was given."""
-        written = [node.value for node in ast.walk(self._tree) if isinstance(node, ast.Constant)]
+        written = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
         return frozenset(each for each in (*written, *self.given.values()) if isinstance(each, int | float))
 
     @functools.cached_property
     def scalars(self) -> frozenset[Any]:
         """Numbers and texts among the values, and in them, as far as `MOST_VALUES`."""
+        alone = {value for value in self._all_values() if isinstance(value, int | float | str)}
+        return frozenset(alone) | self.members
+
+    @functools.cached_property
+    def members(self) -> frozenset[Any]:
+        """Numbers and texts that containers hold, and the characters of texts."""
         found: set[Any] = set()
-        left = list(reversed(self.values()))
+        for value in self._containers:
+            parts = (*value.keys(), *value.values()) if isinstance(value, dict) else value
+            found.update(part for part in parts if isinstance(part, int | float | str))
+            if len(found) > MOST_VALUES:
+                break
+        return frozenset(found)
+
+    def is_distinct(self, number: Any) -> bool:
+        """Whether the run had a number, and none so near to it that a slip would give it."""
+        near = () if isinstance(number, bool) else (number - slip for slip in (-3, -2, -1, 1, 2, 3))
+        return number in self.scalars and not any(each in self.scalars for each in near)
+
+    @property
+    def _containers(self) -> Collection[Any]:
+        return self._parts.values()
+
+    @functools.cached_property
+    def _parts(self) -> Mapping[Hashable, Any]:
+        """Values with parts, and those in them, by `frozen`; each once."""
+        found: dict[Hashable, Any] = {}
+        left = list(reversed(self._all_values()))
         while left and len(found) < MOST_VALUES:
             value = left.pop()
-            if isinstance(value, list | tuple | set | frozenset):
-                left += list(value)[:MOST_VALUES]
-            elif isinstance(value, dict):
-                left += [*value.keys(), *value.values()][:MOST_VALUES]
-            elif isinstance(value, int | float | str):
-                found.add(value)
-        return frozenset(found)
+            key = frozen(value)
+            if not isinstance(value, list | tuple | set | frozenset | dict | str | range) or key in found:
+                continue
+            found[key] = value
+            if not isinstance(value, str | range):
+                parts = (*value.keys(), *value.values()) if isinstance(value, dict) else value
+                left += [part for part in parts if not isinstance(part, int | float | None)][:MOST_VALUES]
+        return found
+
+    def holds_at(self, place: int, value: Any) -> bool:
+        """Whether a sequence of the run has a value at a place; negative ones count from its end."""
+        return any(
+            -len(each) <= place < len(each) and exactly(each[place], value)
+            for each in self._containers
+            if isinstance(each, list | tuple | str | range)
+        )
+
+    def has_size(self, size: int) -> bool:
+        """Whether a value of the run has this many items or characters."""
+        return size in self._sizes
+
+    def has_place(self, place: int) -> bool:
+        """Whether a value of the run has a part at this place."""
+        return -self._largest <= place < self._largest
+
+    @functools.cached_property
+    def _sizes(self) -> frozenset[int]:
+        return frozenset(len(each) for each in self._containers)
+
+    @property
+    def _largest(self) -> int:
+        return max((len(each) for each in self._containers if not isinstance(each, set | frozenset)), default=0)
+
+    def goes(self, place: ast.expr | None, first: Any, last: Any) -> bool:
+        """Whether values go from one to another step by step: those of an expression, or of any name, or a range."""
+        if place is None and any(
+            len(each) and each[0] == first and last in (each[-1], each.stop)
+            for each in self._containers
+            if isinstance(each, range)
+        ):
+            return True
+        begun = False
+        for change in self.changes(place):
+            begun = begun or same(change.before, first)
+            if begun and same(change.after, last):
+                return True
+        return False
+
+    def value_at(self, expression: ast.expr, step: int) -> tuple[Any] | None:
+        """What an expression was at a moment, if that is known."""
+        at = bisect.bisect_left(self.moments, step, key=lambda moment: moment.step)
+        try:
+            return (evaluate(expression, self._lookup(self.moments[at])),)
+        except (Unknown, IndexError):
+            return None
+
+    @functools.cached_property
+    def returns(self) -> list[Any]:
+        """Values that the program writes out after `return`."""
+        found = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Return)]
+        return [each.value for each in found if isinstance(each, ast.Constant)]
+
+    @functools.cached_property
+    def _squeezed(self) -> str:
+        return "".join(self._trace.source.split())
+
+    @functools.cached_property
+    def _source_lines(self) -> frozenset[str]:
+        return frozenset("".join(line.split()) for line in self._trace.source.splitlines())
+
+    def has_line(self, line: str) -> bool:
+        """Whether a line of text is one of the program."""
+        squeezed = "".join(line.split())
+        return len(squeezed) > 3 and squeezed in self._source_lines
+
+    def has_code(self, quoted: str) -> bool:
+        """Whether a piece of code stands in the program, however it is spaced."""
+        squeezed = "".join(quoted.split())
+        return len(squeezed) > 2 and squeezed in self._squeezed
+
+    def has_pair(self, key: Any, value: Any) -> bool:
+        """Whether a dictionary of the run maps one to the other."""
+        return any(
+            isinstance(each, dict) and any(exactly(one, key) and exactly(other, value) for one, other in each.items())
+            for each in self._containers
+        )
+
+    @functools.cached_property
+    def texts(self) -> str:
+        """The texts among the values, one after the other, for what is quoted of them."""
+        return "\n".join(each for each in self._containers if isinstance(each, str))[:_MOST_QUOTED]
 
     @functools.cached_property
     def fragments(self) -> frozenset[str]:
         """The expressions that the program is made of, by `ast.dump`."""
-        return frozenset(ast.dump(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
+        return frozenset(ast.dump(node) for node in ast.walk(self.tree) if isinstance(node, ast.expr))
+
+    @property
+    def steps(self) -> list[tuple[int, Any]]:
+        """What the expressions on the way of each line came to, with the record before which they are worked out."""
+        return self._steps[0]
+
+    @property
+    def instances(self) -> Collection[str]:
+        """The expressions of the program with numbers and texts in place of names, or of all their operands."""
+        return self._steps[1]
+
+    @functools.cached_property
+    def _steps(self) -> tuple[list[tuple[int, Any]], Collection[str]]:
+        inner = _inner_expressions(self.tree)
+        seen: set[tuple[int, ...]] = set()
+        found: list[tuple[int, Any]] = []
+        instances: set[str] = set()
+        left = MOST_EVALUATIONS
+        for moment in self.moments:
+            lookup = self._lookup(moment)
+            for number, (node, used) in enumerate(inner.get(moment.line, ())):
+                key = (moment.line, number, *(id(moment.names.get(name)) for name in used))
+                if key in seen:
+                    continue
+                seen.add(key)
+                left -= 1
+                if left < 0:
+                    return found, instances
+                try:
+                    found.append((moment.step, evaluate(node, lookup)))
+                except Unknown:
+                    continue
+                if isinstance(node, ast.Compare | ast.BinOp | ast.Subscript | ast.Call):
+                    instances.update(_instances(node, lookup))
+        return found, instances
 
     def look(self, expression: ast.expr, value: Any, decimals: int | None, *, after: int) -> Seen:
         """When an expression had a value; rather after the record `after` than before."""
-        used = sorted({node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} & self.names)
-        bound = [name for name in used if name not in self.functions]
-        keys: set[tuple[int, ...]] = set()
         early: int | None = None
         others: list[tuple[int, Any]] = []
-        whole = self._whole
+        whole = self.whole
+        for meant in self._meant(expression):
+            for step, actual in self._over_time(meant, after):
+                if step < 0:
+                    whole = False
+                elif not same(actual, value, decimals):
+                    others.append((step, actual))
+                elif step > after:
+                    return Seen(step, others, whole)
+                else:
+                    early = step if early is None else early
+        return Seen(early, others, whole and not _is_described(expression))
+
+    def _over_time(self, expression: ast.expr, after: int) -> Iterator[tuple[int, Any]]:
+        """The values of an expression, each once before and once after a record; -1 where one is not known."""
+        bound = [name for name in _free_names(expression) if name in self.names - self.functions]
+        keys: set[tuple[int, ...]] = set()
         for moment in self.moments:
             if any(name not in moment.names for name in bound):
                 continue
@@ -150,19 +423,113 @@ class Run:
             keys.add(key)
             self._left -= 1
             if self._left < 0:
-                return Seen(early, others, whole=False)
+                yield -1, None
+                return
             try:
-                actual = evaluate(expression, self._lookup(moment))
+                yield moment.step, evaluate(expression, self._lookup(moment))
             except Unknown:
-                whole = False
-                continue
-            if same(actual, value, decimals):
-                if moment.step > after:
-                    return Seen(moment.step, others, whole)
-                early = moment.step if early is None else early
-            else:
-                others.append((moment.step, actual))
-        return Seen(early, others, whole)
+                yield -1, None
+
+    def _meant(self, expression: ast.expr) -> Iterator[ast.expr]:
+        """The expression; or with each name that "the list" and the like may mean put in."""
+        described = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} & _TYPES.keys()
+        if not described:
+            yield expression
+            return
+        first = min(described)
+        for name in self._names_of(first):
+            yield from self._meant(_renamed(expression, first, name))
+
+    def _names_of(self, description: str) -> Sequence[str]:
+        if description not in self._meant_names:
+            kinds = _TYPES[description]
+            found = dict.fromkeys(
+                name for moment in self.moments for name, value in moment.names.items() if isinstance(value, kinds)
+            )
+            self._meant_names[description] = tuple(found)[:_MOST_MEANT]
+        return self._meant_names[description]
+
+    def came_to(self, value: Any, decimals: int | None, *, after: int) -> int | None:
+        """A record at which some name or expression had a value: a number or a short text soon after `after` only."""
+        if not isinstance(value, int | float) and not (isinstance(value, str) and len(value) < 3):
+            wanted = frozen(value)
+            for step, actual in (*self._named_values(), *self.steps):
+                if frozen(actual) == wanted:
+                    return step
+            return None
+        first = max(bisect.bisect(self.moments, after, key=lambda moment: moment.step) - 1, 0)
+        near = self.moments[first : first + _NEAR]
+        for moment in near:
+            if any(same(actual, value, decimals) for actual in moment.names.values()):
+                return moment.step
+        if near:
+            begin = bisect.bisect_left(self.steps, near[0].step, key=lambda each: each[0])
+            end = bisect.bisect_right(self.steps, near[-1].step, key=lambda each: each[0])
+            for step, actual in self.steps[begin:end]:
+                if same(actual, value, decimals):
+                    return step
+        return None
+
+    def _named_values(self) -> Iterator[tuple[int, Any]]:
+        seen: set[int] = set()
+        for moment in self.moments:
+            for value in moment.names.values():
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    yield moment.step, value
+        for each in self.returned:
+            yield each.step, each.value
+
+    def changes(self, place: ast.expr | None) -> Iterator[Change]:
+        """How an expression changed in each call; of all names if none is given."""
+        if place is None or (isinstance(place, ast.Name) and place.id in _TYPES):
+            yield from (change for _, change in self._happened.changes)
+            return
+        if isinstance(place, ast.Name):
+            yield from (change for name, change in self._happened.changes if name == place.id)
+            return
+        last: dict[int, tuple[Any]] = {}
+        worked: dict[tuple[int, ...], tuple[Any] | None] = {}
+        bound = [name for name in _free_names(place) if name in self.names]
+        for moment in self.moments:
+            key = tuple(id(moment.names.get(name)) for name in bound)
+            if key not in worked:
+                self._left -= 1
+                if self._left < 0:
+                    return
+                try:
+                    worked[key] = (evaluate(place, self._lookup(moment)),)
+                except Unknown:
+                    worked[key] = None
+            now = worked[key]
+            if now is not None:
+                before = last.get(moment.frame)
+                if before is not None and not exactly(before[0], now[0]):
+                    yield Change(moment.step, before[0], now[0])
+                last[moment.frame] = now
+
+    @functools.cached_property
+    def rounds(self) -> list[Rounds]:
+        """The runs of the program's loops, as far as `loops_are_known`."""
+        loops, _ = self._loops
+        return [each for lines in self._happened.lines.values() for loop in loops for each in _rounds(loop, lines)]
+
+    @property
+    def loop_count(self) -> int:
+        """How many loops the program has, comprehensions with them."""
+        loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
+        return sum(isinstance(node, loops) for node in ast.walk(self.tree))
+
+    @property
+    def loops_are_known(self) -> bool:
+        """Whether each loop's iterations can be told apart by the lines that ran."""
+        return self._loops[1] and self.whole
+
+    @functools.cached_property
+    def _loops(self) -> tuple[list[ast.For | ast.While], bool]:
+        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.For | ast.While)]
+        known = [node for node in found[:MOST_LOOPS] if _has_lines_of_its_own(node)]
+        return known, len(known) == len(found)
 
     def call(self, node: ast.Call) -> list[Returned]:
         """The calls of one of the program's functions with the arguments that an expression writes out."""
@@ -170,50 +537,87 @@ class Run:
             return []
         return [each for each in self.returned if each.function == node.func.id and _fits(node, each.arguments)]
 
+    def has_call_like(self, node: ast.Call) -> bool:
+        """Whether a function was called with the arguments that an expression writes out, whatever the others were."""
+        if not isinstance(node.func, ast.Name):
+            return False
+        literal = {}
+        for place, each in enumerate(node.args):
+            with contextlib.suppress(ValueError, TypeError):
+                literal[place] = ast.literal_eval(each)
+        return bool(literal) and any(
+            each.function.rpartition(".")[2] == node.func.id
+            and len(each.arguments) >= len(node.args)
+            and all(exactly(list(each.arguments.values())[place], value) for place, value in literal.items())
+            for each in self.returned
+        )
+
     def _lookup(self, moment: Moment) -> Any:
         def lookup(name: str) -> Any:
             if name in moment.names:
                 return moment.names[name]
-            if name in self.names:
+            if name in self.assigned:
                 raise Unknown(f"{name} has no value here")
             raise KeyError(name)
 
         return lookup
 
-    def _fold(self) -> None:
+    @functools.cached_property
+    def _happened(self) -> _Happened:
+        """The fold, made when it is asked for: claims that name their records do without."""
+        moments: list[Moment] = []
+        lines: dict[int, list[tuple[int, int]]] = {}
+        changes: list[tuple[str, Change]] = []
+        returned: list[Returned] = []
+        raised: list[Raised] = []
+        called: Counter[str] = Counter()
+        given: Mapping[str, Any] = {}
+        printed: list[str] = []
         state = State()
         held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
-        calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
-        changes = 0
+        open_calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        mutations = 0
         for step, record in enumerate(self._trace.records):
-            if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self.moments) < MOST_MOMENTS:
-                names = self._named(state, record.f, held, changes)
-                self.moments.append(Moment(step, record.n, names))
+            if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(moments) < MOST_MOMENTS:
+                names = self._named(state, record.f, held, mutations, step, changes)
+                moments.append(Moment(step, record.n, names, record.f))
+                if isinstance(record, schema.Line):
+                    lines.setdefault(record.f, []).append((step, record.n))
             state.apply(record)
             if isinstance(record, schema.Mutate):
-                changes += 1
+                mutations += 1
             elif isinstance(record, schema.Call):
-                given = _plain(state, record.args)
-                calls[record.f] = (record.name, given)
+                arguments = _plain(state, record.args)
+                open_calls[record.f] = (record.name, arguments)
+                called[record.name.rpartition(".")[2]] += 1
                 if record.p == 0 and not record.body and record.name in self.functions:
-                    self.given = given
-            elif isinstance(record, schema.Return) and record.f in calls:
-                name, arguments = calls.pop(record.f)
+                    given = arguments
+            elif isinstance(record, schema.Return) and record.f in open_calls:
+                name, was_given = open_calls.pop(record.f)
                 for value in _plain(state, {"": record.v}).values():
-                    self.returned.append(Returned(step, name, arguments, value))
+                    returned.append(Returned(step, name, was_given, value))
+            elif isinstance(record, schema.Raise):
+                raised.append(Raised(step, record.type))
             elif isinstance(record, schema.Out) and record.s == 1:
-                self.printed += record.text
+                printed.append(record.text)
                 self._whole = self._whole and not record.elided
-        self._whole = self._whole and len(self.moments) < MOST_MOMENTS
+        self._whole = self._whole and len(moments) < MOST_MOMENTS
+        return _Happened(moments, lines, changes, returned, raised, called, given, "".join(printed))
 
     def _named(
-        self, state: State, frame: int, held: dict[tuple[int, str], tuple[Any, int, Any]], changes: int
+        self,
+        state: State,
+        frame: int,
+        held: dict[tuple[int, str], tuple[Any, int, Any]],
+        mutations: int,
+        step: int,
+        changes: list[tuple[str, Change]],
     ) -> dict[str, Any]:
-        """The frame's names; a value that did not change is the same object as before."""
+        """The frame's names; a value that did not change is the same object as before. Adds to `changes`."""
         names = {}
         for name, raw in state.names(frame).items():
             known = held.get((frame, name))
-            if known is None or known[:2] != (raw, changes):
+            if known is None or known[:2] != (raw, mutations):
                 try:
                     value = python_value(state, raw)
                 except Unknown:
@@ -222,7 +626,9 @@ class Run:
                     continue
                 if known is not None and exactly(known[2], value):
                     value = known[2]
-                held[frame, name] = known = (raw, changes, value)
+                elif known is not None:
+                    changes.append((name, Change(step, known[2], value)))
+                held[frame, name] = known = (raw, mutations, value)
             names[name] = known[2]
         return names
 
@@ -249,6 +655,133 @@ def exactly(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def shown(value: Any) -> str:
+    """A value as a message shows it: one that is long by its size alone."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return "a number of thousands of digits"
+    if len(text) <= MOST_SHOWN:
+        return text
+    size = f" with {len(value)} parts" if hasattr(value, "__len__") else ""
+    return f"a longer {type(value).__name__}{size}"
+
+
+def frozen(value: Any) -> Hashable:
+    """What is equal for two values if and only if `exactly` holds of them (and their nesting is not deep)."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, *map(frozen, value))
+    if isinstance(value, dict):
+        return (type(value).__name__, frozenset((frozen(key), frozen(each)) for key, each in value.items()))
+    if isinstance(value, set | frozenset):
+        return (type(value).__name__, frozenset(map(frozen, value)))
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value).__name__, repr(value))
+    return value if isinstance(value, Hashable) else None
+
+
+def _free_names(expression: ast.expr) -> list[str]:
+    """The names that an expression takes from outside of itself."""
+    names = [node for node in ast.walk(expression) if isinstance(node, ast.Name)]
+    return sorted({node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Store)})
+
+
+def _is_described(expression: ast.expr) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in _TYPES for node in ast.walk(expression))
+
+
+def _renamed(expression: ast.expr, old: str, new: str) -> ast.expr:
+    class Rename(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.Name:
+            return ast.Name(new, ast.Load()) if node.id == old else node
+
+    renamed: ast.expr = Rename().visit(copy.deepcopy(expression))
+    return renamed
+
+
+def _inner_expressions(tree: ast.Module) -> Mapping[int, Sequence[tuple[ast.expr, Sequence[str]]]]:
+    """By line, the expressions that a statement beginning there works out, with the names they use; without those that
+    stand inside a comprehension or a lambda, whose names are not the line's."""
+    found: dict[int, list[tuple[ast.expr, Sequence[str]]]] = {}
+    for statement in ast.walk(tree):
+        if not isinstance(statement, ast.stmt) or isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            continue
+        left: list[ast.AST] = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr)]
+        while left:
+            node = left.pop()
+            if isinstance(node, ast.expr) and not isinstance(node, ast.Name | ast.Constant):
+                used = _free_names(node)
+                found.setdefault(statement.lineno, []).append((node, used))
+            if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
+                left += [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword)]
+    return found
+
+
+def _instances(node: ast.expr, lookup: Any) -> Iterator[str]:
+    """An expression with values in place of its names, and with values in place of its operands."""
+
+    class Put(ast.NodeTransformer):
+        def __init__(self, *kinds: type[ast.expr]) -> None:
+            self.kinds = kinds
+
+        def visit(self, inner: ast.AST) -> Any:
+            if inner is not node and isinstance(inner, self.kinds) and isinstance(inner, ast.expr):
+                try:
+                    value = evaluate(inner, lookup)
+                except Unknown:
+                    value = None
+                if isinstance(value, int | float | str) and len(str(value)) < _LONGEST_OPERAND:
+                    return ast.Constant(value)
+            return self.generic_visit(inner)
+
+    if any(isinstance(each, ast.comprehension | ast.Lambda) for each in ast.walk(node)):
+        return
+    for kinds in ((ast.Name,), (ast.Name, ast.Subscript), (ast.Name, ast.Subscript, ast.Call, ast.BinOp)):
+        # what is visited is the copy, so that `node` is its root
+        original, node = node, copy.deepcopy(node)
+        yield ast.unparse(Put(*kinds).visit(node))
+        node = original
+
+
+def _has_lines_of_its_own(loop: ast.For | ast.While) -> bool:
+    """Whether header and body of a loop are told apart by line numbers."""
+    head = loop.iter if isinstance(loop, ast.For) else loop.test
+    return (
+        loop.body[0].lineno > (head.end_lineno or head.lineno)
+        and loop.lineno == head.end_lineno
+        and not (isinstance(head, ast.Constant) and isinstance(loop.body[0], ast.For | ast.While | ast.Try | ast.With))
+    )
+
+
+def _rounds(loop: ast.For | ast.While, lines: Iterable[tuple[int, int]]) -> Iterator[Rounds]:
+    """The runs of a loop in one call, by the lines that were about to run: from its header into its body is a round."""
+    first, last = loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno
+    endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)  # its header does not run again
+    starts: list[int] | None = None
+    at_header = False
+    for step, line in lines:
+        if line == loop.lineno:
+            if at_header and starts is not None:
+                yield Rounds(loop.lineno, starts)
+                starts = None
+            starts = [] if starts is None else starts
+            at_header = True
+        elif first <= line <= last:
+            if starts is not None and (at_header or (endless and line == first)):
+                starts.append(step)
+            at_header = False
+        else:
+            if starts is not None:
+                yield Rounds(loop.lineno, starts)
+            starts, at_header = None, False
+    if starts is not None:
+        yield Rounds(loop.lineno, starts)
+
+
 def _plain(state: State, values: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in values.items():
@@ -272,15 +805,33 @@ def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
 
 def _tree(source: str) -> ast.Module:
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
 
 
+def _assigned(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+
+
 def _names(tree: ast.Module) -> Iterator[str]:
+    """What the program gives a value, and what else it names that is no function of Python's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
-            yield node.id
+            if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
+                yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -90,7 +90,10 @@ class Calls:
     def _come_back(self, activation: Activation, where: Where) -> None:
         """After a recursive call, say which of the calls goes on."""
         if activation.name == where.activation.name and where.activation.frame in self._titles:
-            self._telling.draft.back(f"back in {self._titles[where.activation.frame]},")
+            frame = where.activation.frame
+            self._telling.draft.back(
+                f"back in {self._titles[frame]},", claim(ClaimKind.ORDER, [activation.last], frame, "back", "")
+            )
 
     def say_arguments(self, activation: Activation) -> None:
         """Tell what a generator is given."""
@@ -102,12 +105,12 @@ class Calls:
         telling.advance(activation.first)
         self._titles[activation.frame] = title(self._telling, activation)
         arguments = [(name, value) for name, value in arguments_of(activation) if not self._telling.is_code(value)]
-        texts = listed([f"`{name}` = {telling.told_text(value)}" for name, value in arguments])
+        told = {name: telling.told_text(value) for name, value in arguments}
+        texts = listed([f"`{name}` = {text}" for name, text in told.items()])
         name = activation.short_name
         claims = [claim(ClaimKind.CALL, [activation.first], activation.frame, name, "")]
-        for argument, value in arguments:
-            text = telling.text(value)
-            if text in texts:
+        for argument, text in told.items():
+            if not text.startswith("the same "):
                 claims.append(claim(ClaimKind.VALUE, [activation.first], activation.frame, argument, text))
         if name.endswith(".__init__"):
             kind, name = "call.init", name.removesuffix(".__init__")

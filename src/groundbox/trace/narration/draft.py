@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from groundbox.trace.narration.narration import Claim, ClaimKind, Sentence
@@ -44,7 +45,7 @@ class Draft:
     _clauses: list[Clause] = field(default_factory=list)
     _conditions: list[Clause] = field(default_factory=list)
     _lead: Clause | None = None
-    _back: str = ""
+    _back: Clause | None = None
     said: int = 0
     ledger: list[tuple[Clause, bool]] = field(default_factory=list)
     _joins_all: bool = False
@@ -52,7 +53,7 @@ class Draft:
     def say(self, text: str, *claims: Claim, alone: bool = False) -> None:
         """A statement; `alone` makes it a sentence of its own."""
         self.said += 1
-        clause = Clause(text=text, claims=claims)
+        clause = Clause(text=text, claims=_said(claims, text))
         self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
         if self._conditions:
             clause = self._with_conditions(clause)
@@ -65,25 +66,25 @@ class Draft:
     def condition(self, text: str, *claims: Claim) -> None:
         """A condition that led to what is said next."""
         self.said += 1
-        self._conditions.append(Clause(text=text, claims=claims))
+        self._conditions.append(Clause(text=text, claims=_said(claims, text)))
         self.ledger.append((self._conditions[-1], True))
 
     def lead(self, text: str, *claims: Claim, joins_all: bool = False) -> None:
         """Begin the next sentence with this; `joins_all` puts everything up to the next `stop` into it."""
         self.stop()
-        self._back = ""
-        self._lead = Clause(text=text, claims=claims)
+        self._back = None
+        self._lead = Clause(text=text, claims=_said(claims, text))
         self._joins_all = joins_all
 
-    def back(self, text: str) -> None:
+    def back(self, text: str, *claims: Claim) -> None:
         """Begin the next sentence with this, if there is one before the next `back`."""
         self.stop()
-        self._back = text
+        self._back = Clause(text=text, claims=_said(claims, text))
 
     def forget_back(self) -> None:
         """Begin the next sentence without it, if that is not under way."""
         if not self._clauses and not self._conditions:
-            self._back = ""
+            self._back = None
 
     def stop(self) -> None:
         """End the sentence."""
@@ -95,8 +96,8 @@ class Draft:
             return
         claims = [claim for clause in ([lead] if lead else []) + clauses for claim in clause.claims]
         text = _joined(clauses)
-        if clauses and lead is None and self._back:
-            text, self._back = f"{self._back} {text}", ""
+        if clauses and lead is None and self._back is not None:
+            text, claims, self._back = f"{self._back.text} {text}", [*self._back.claims, *claims], None
         if lead is not None:
             text = f"{lead.text} {text}".strip() if text else lead.text.rstrip(",:")
         if not text:
@@ -153,6 +154,11 @@ class Draft:
             return False
         length = sum(len(other.text) for other in self._clauses) + len(clause.text)
         return len(self._clauses) >= MAX_CLAUSES or length > MAX_SENTENCE or clause.because
+
+
+def _said(claims: Sequence[Claim], text: str) -> tuple[Claim, ...]:
+    """Claims with the words that make them, those that have none of their own."""
+    return tuple(claim if claim.said else replace(claim, said=text) for claim in claims)
 
 
 def _and(clauses: list[Clause]) -> Clause:

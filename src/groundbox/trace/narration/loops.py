@@ -116,7 +116,9 @@ class Loops:
         if isinstance(loop.statement, ast.While):
             code = telling.code(loop.statement.test)
             if code is not None and not isinstance(loop.statement.test, ast.Constant):
-                telling.draft.say(telling.voice.say("while.intro", code=code), alone=True)
+                refs = [first.step] if first is not None else []
+                said = [claim(ClaimKind.CONDITION, refs, where.activation.frame, code[1:-1], "True")]
+                telling.draft.say(telling.voice.say("while.intro", code=code), *said, alone=True)
             return
         target = _target(loop)
         items, told = self._items(loop, where.activation.frame)
@@ -166,15 +168,17 @@ class Loops:
         header = iteration.header
         frame = where.activation.frame
         if header is None:
-            telling.draft.lead(f"in iteration {iteration.number},", joins_all=where.level < Level.FULL)
+            number = _number_of(loop, iteration, frame)
+            telling.draft.lead(f"in iteration {iteration.number},", *number, joins_all=where.level < Level.FULL)
             return None
         if header.inline and (header.calls or header.resumes):  # its body calls before the record tells the values
-            self._lead_by_number(iteration, where, "")
+            self._lead_by_number(iteration, where, "", *_number_of(loop, iteration, frame))
             return self._statements.tell(header, where, own=False)
         moment = self._statements.tell(header, where, own=False)
         names = telling.state.names(frame)
         texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
         claims = [claim(ClaimKind.VALUE, [header.step, header.last], frame, name, text) for name, text in texts]
+        claims = claims or _number_of(loop, iteration, frame)
         values = listed([f"`{name}` = {text}" for name, text in texts]) or f"iteration {iteration.number}"
         are = listed([f"`{name}` is {text}" for name, text in texts]) or values
         kind = "for.full" if where.level == Level.FULL else "for.short"
@@ -201,9 +205,8 @@ class Loops:
         test = loop.statement.test
         moment = self._statements.tell(header, where, own=False) if header is not None else None
         reason = moment.reasons.reason if moment is not None else None
-        first = header or next(walk(iteration.body), None)
-        refs = [] if first is None else [first.step]
-        claims = [claim(ClaimKind.ORDER, refs, frame, str(loop.line), str(iteration.number))]
+        claims = _number_of(loop, iteration, frame)
+        refs = claims[0].refs
         code = self._telling.code(test) if header is not None and not isinstance(test, ast.Constant) else None
         if reason is not None or (code is not None and where.level == Level.FULL):
             claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True"))
@@ -224,10 +227,13 @@ class Loops:
         start = telling.state.t + 1
         telling.advance(end_of(steps))
         rest = self._gaps.after(before, frame, start, telling.state.t, but=[*but, *(name for name, _, _ in series)])
-        claims = [claim(ClaimKind.VALUE, found, frame, name, ", ".join(values)) for name, values, found in series]
         rows = [f"`{name}` takes the values {', '.join(values)}" for name, values, _ in series]
+        claims = [
+            claim(ClaimKind.VALUE, found, frame, name, ", ".join(values), said=row)
+            for (name, values, found), row in zip(series, rows, strict=True)
+        ]
         tests, truths = self._truths(iterations, frame)
-        gap = telling.voice.say("loop.left_out", iterations=text)
+        gap: str = telling.voice.say("loop.left_out", iterations=text)
         if rows or tests:
             gap = f"in {text}{',' if ' of ' in text else ''} {listed(rows + tests)}"
         self._say_gap(gap, [said, *claims, *truths], rest)
@@ -258,7 +264,7 @@ class Loops:
             kind = "loop.always" if true == len(steps) else "loop.sometimes" if true else "loop.never.true"
             texts.append(self._telling.voice.say(kind, code=code, count=str(true), all=str(len(steps))))
             refs = [step.step for step in steps]
-            claims.append(claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}"))
+            claims.append(claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}", said=texts[-1]))
         return texts, claims
 
     def tell_fold(self, loop: Loop, fold: Folded, where: Where) -> None:
@@ -301,7 +307,7 @@ class Loops:
             self._statements.word_body(closing, moment, ())
             test = loop.statement.test
             text = telling.condition(test, False, moment.reasons.reason, brief=True, leads=True)
-            truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False")
+            truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False", said=text)
             telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
         else:
             self._statements.tell(closing, where)
@@ -322,7 +328,7 @@ class Loops:
         text = telling.condition(test, False, reason, brief=True, leads=True)
         count = times(loop.count, "iteration")
         said = claim(ClaimKind.COUNT, [last.last], frame, str(loop.line), str(loop.count))
-        truth = claim(ClaimKind.CONDITION, [last.last], frame, ast.unparse(test), "False")
+        truth = claim(ClaimKind.CONDITION, [last.last], frame, ast.unparse(test), "False", said=text)
         telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
 
     def _tell_result(self, loop: Loop, where: Where) -> None:
@@ -346,7 +352,9 @@ class Loops:
         telling.advance(last)
         said = claim(ClaimKind.COUNT, [start, last], frame, str(loop.line), str(loop.count))
         if reason is not None:
-            telling.draft.say(telling.voice.say("loop.never.while", condition=reason), said)
+            assert isinstance(loop.statement, ast.While)
+            truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", said=reason)
+            telling.draft.say(telling.voice.say("loop.never.while", condition=reason), truth, said)
             return
         rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
         runs = telling.voice.say("loop.runs", head=_head(loop), times=times(loop.count, "time"))
@@ -366,6 +374,13 @@ def _target(loop: Loop) -> str:
 def is_way_out(loop: Loop) -> bool:
     """Whether the function was left from inside the loop, so that its last iteration decided."""
     return loop.exit in ("return", "raise") and bool(loop.iterations)
+
+
+def _number_of(loop: Loop, iteration: Iteration, frame: int) -> list[Claim]:
+    """That an iteration is the one of this number."""
+    first = iteration.header or next(walk(iteration.body), None)
+    refs = [] if first is None else [first.step]
+    return [claim(ClaimKind.ORDER, refs, frame, str(loop.line), str(iteration.number))]
 
 
 def _did_something(iteration: Iteration) -> bool:

@@ -123,7 +123,7 @@ class Outcomes:
         value = telling.text(leaf.value)
         text = telling.voice.say("call.down", call=call_text(self._telling, leaf, past=True), value=value)
         refs = [leaf.first, leaf.last]
-        return Said(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value))
+        return Said(text, claim(ClaimKind.RETURN, refs, leaf.frame, leaf.short_name, value, said=text))
 
     def _tell_made(self, activation: Activation) -> None:
         telling = self._telling

@@ -31,6 +31,8 @@ A sentence is one to four clauses, joined by `, and`, `;`, `so` or `since`; stat
 from __future__ import annotations
 
 import random
+import string
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -273,6 +275,31 @@ PHRASES: Final = MappingProxyType(
 """Every kind of statement, with its wordings; each of them carries the same claims."""
 
 
+class Phrase(str):
+    """A statement that remembers how it was made.
+
+    Attributes:
+        kind: Of `PHRASES`.
+        slots: What was put in, with the places where it stands.
+    """
+
+    kind: str
+    slots: Mapping[str, tuple[str, int]]
+
+    @classmethod
+    def made(cls, kind: str, wording: str, slots: Mapping[str, str]) -> Phrase:
+        """A wording with its slots filled."""
+        text, places = "", {}
+        for literal, slot, _, _ in string.Formatter().parse(wording):
+            text += literal
+            if slot is not None:
+                places[slot] = (slots[slot], len(text))
+                text += slots[slot]
+        phrase = cls(text)
+        phrase.kind, phrase.slots = kind, places
+        return phrase
+
+
 class Voice:
     """Chooses wordings: by the seed, and never the same one twice in a row where there are others.
 
@@ -283,9 +310,9 @@ class Voice:
         self._random = random.Random(f"narration {seed}")
         self._last: dict[str, list[int]] = {}
 
-    def say(self, kind: str, **slots: str) -> str:
+    def say(self, kind: str, **slots: str) -> Phrase:
         """The statement in one of its wordings."""
-        return self.choose(kind, PHRASES[kind]).format(**slots)
+        return Phrase.made(kind, self.choose(kind, PHRASES[kind]), slots)
 
     def choose(self, kind: str, wordings: tuple[str, ...]) -> str:
         """One of the wordings, other than those that were lately chosen for this kind."""

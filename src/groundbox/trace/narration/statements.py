@@ -264,7 +264,8 @@ class Statements:
         assert isinstance(record, schema.Out)
         if record.elided:
             text = f"the program prints {len(record.text) + record.elided + len(record.tail)} characters"
-            telling.draft.say(text)
+            count = text.split()[-2]
+            telling.draft.say(text, claim(ClaimKind.OUTPUT, [ref], 0, "characters", count))
             return
         value = telling.text(record.text)
         kind = "output" if record.s == 1 else "output.error"

@@ -233,6 +233,10 @@ def listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[:-1]) + ", and " + texts[-1]
 
 
-def claim(kind: ClaimKind, refs: Sequence[int], frame: int, subject: str, value: str) -> Claim:
-    """A claim with its evidence in order."""
-    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value)
+def claim(kind: ClaimKind, refs: Sequence[int], frame: int, subject: str, value: str, *, said: str = "") -> Claim:
+    """A claim with its evidence in order.
+
+    Args:
+        said: The words that make it, where they are fewer than those of its clause.
+    """
+    return Claim(kind=kind, refs=tuple(sorted(set(refs))), frame=frame, subject=subject, value=value, said=said)

@@ -1,0 +1,131 @@
+"""Changes of objects as claims write them, as statements, and what a recorded change has of them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+from typing import NamedTuple
+
+from groundbox.trace import schema
+from groundbox.trace.claims.data import MOST_CODE
+from groundbox.trace.claims.run import same
+from groundbox.trace.claims.told import told
+from groundbox.trace.errors import Unknown
+from groundbox.trace.objects import Obj
+from groundbox.trace.schema import V
+from groundbox.trace.state import State
+
+
+class SaidChange(NamedTuple):
+    """A change as a claim writes it: `owner.method(item)`, `owner[key] = item`, `del owner[key]`."""
+
+    owner: ast.expr
+    method: str
+    key: ast.expr | str | None
+    item: ast.expr | None
+
+
+@functools.lru_cache(maxsize=1024)
+def said_change(code: str) -> SaidChange | None:
+    """The change that a statement is; None for another statement."""
+    if len(code) > MOST_CODE:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            body = ast.parse(code).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    match body:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method), args=args))]:
+            if method == "insert" and len(args) == 2:
+                return SaidChange(owner, method, args[0], _item(args[1]))
+            if method == "pop" and args:
+                return SaidChange(owner, method, args[0], None)
+            return SaidChange(owner, method, None, _item(args[0]) if args else None)
+        case [ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=item)]:
+            return SaidChange(owner, "=", key, _item(item))
+        case [ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=item)]:
+            return SaidChange(owner, "=", name, _item(item))
+        case [ast.Delete(targets=[ast.Subscript(value=owner, slice=key)])]:
+            return SaidChange(owner, "del", key, None)
+        case [ast.Delete(targets=[ast.Attribute(value=owner, attr=name)])]:
+            return SaidChange(owner, "del", name, None)
+    return None
+
+
+def _item(node: ast.expr) -> ast.expr | None:
+    return None if isinstance(node, ast.Constant) and node.value is ... else node
+
+
+class RecordedChange:
+    """One recorded change, to be compared with one that is told."""
+
+    def __init__(self, state: State, record: schema.Mutate, before: Obj) -> None:
+        self._state = state
+        self._record = record
+        self._before = before
+        self._size = len(before.items) if before.items is not None else len(before.pairs or ()) + before.unknown_pairs
+
+    def items(self, said: SaidChange) -> list[V] | None:
+        """What came in or went out by such a change; None if the record is of another one."""
+        record = self._record
+        if record.op == "splice" and self._before.items is not None:
+            return self._spliced(said, record.start or 0, record.removed or 0, list(record.items or ()))
+        if record.op == "set":
+            return self._placed(said)
+        if record.op in ("add", "discard"):
+            methods = {"add": ("add", "update"), "discard": ("discard", "remove", "pop", "difference_update")}
+            return list(record.items or ()) if said.method in methods[record.op] else None
+        if record.op == "remove" and said.method in ("del", "pop", "popitem"):
+            return self._removed(said)
+        return None
+
+    def _spliced(self, said: SaidChange, start: int, removed: int, items: list[V]) -> list[V] | None:
+        at_end = start + removed == self._size
+        if items and not removed:
+            fits = {
+                "append": at_end and len(items) == 1,
+                "extend": at_end,
+                "appendleft": start == 0 and len(items) == 1,
+                "insert": len(items) == 1 and (start == 0 if said.key is None else self._is_key(said.key, start)),
+            }
+            return items if fits.get(said.method, False) else None
+        if removed == 1 and not items:
+            held = self._before.items
+            gone = held.get(start) if held is not None else None
+            key = said.key is None or self._is_key(said.key, start) or self._is_key(said.key, start - self._size)
+            fits = {
+                "pop": at_end if said.key is None else key,
+                "popleft": start == 0,
+                "remove": True,
+                "del": key,
+            }
+            return None if gone is None or not fits.get(said.method, False) else [gone[0]]
+        return None
+
+    def _placed(self, said: SaidChange) -> list[V] | None:
+        if said.method != "=" or said.key is None:
+            return None
+        for key, value in self._record.at or ():
+            if self._is_key(said.key, key):
+                return [value]
+        return None
+
+    def _removed(self, said: SaidChange) -> list[V] | None:
+        keys = list(self._record.at or ())
+        if said.key is None or any(self._is_key(said.key, key) for key in keys):
+            return keys
+        return None
+
+    def _is_key(self, said: ast.expr | str, key: V) -> bool:
+        if isinstance(said, str):
+            return bool(said == key)
+        if isinstance(said, ast.Constant) and said.value is ...:
+            return True
+        text = told(ast.unparse(said))
+        try:
+            return text.known and same(self._state.python_value(key), text.value)
+        except Unknown:
+            return self._state.text(key, 60) == ast.unparse(said)

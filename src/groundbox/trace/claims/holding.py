@@ -1,0 +1,296 @@
+"""A text held to its claims: what of its words stands in a claim, and what in none.
+
+Held are numbers, names of the program, quoted values, and words that say that something is so or is not. Each of them
+has to occur in a claim that is supported and whose quote it stands in; a sentence without claims holds none of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from groundbox.trace.claims.data import ClaimData, ClaimsData
+from groundbox.trace.claims.items import literal_of, parsed
+from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
+from groundbox.trace.claims.told import parsed_code, told
+
+_QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
+_NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+_CODE: Final = re.compile(r"`[^`\n]*`")
+_NEGATIVE: Final = frozenset(
+    {"false", "not", "never", "fails", "fail", "failed", "cannot", "nor", "neither", "isn't", "doesn't", "aren't"}
+)
+_POSITIVE: Final = frozenset({"true", "holds", "hold", "held", "always"})
+_DENIED: Final = re.compile(r"\b(?:not|never|n't)\s+(?:\w+\s+)?$", re.I)
+"""Before a word that then says the opposite: `never true`."""
+_UNTOLD: Final = re.compile(r"not (?:told|shown|recorded)\b", re.I)
+"""Says that the text passes over something, and nothing of the run."""
+_OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
+_PARTS: Final = {"True": "positive", "False": "negative"}
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
+_DENIAL: Final = re.compile(r"\bnot\b|!=")
+_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
+_EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL}
+"""Kinds whose records go forward with a text that does."""
+MOST_SENTENCES: Final = 20_000
+MOST_COMPARED: Final = 5_000_000
+"""Words that are compared with claims, each time that one is."""
+
+
+class Placed(NamedTuple):
+    """A claim as data, and where it stands in the text."""
+
+    data: ClaimData
+    claim: Claim
+
+
+def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[int, int]]]:
+    """The claims of a document at their places in a text, and the text's sentences, claimed or not.
+
+    Sentences are looked for in their order. Claims of a sentence that the text does not have stand at its end, and say
+    nothing of it.
+    """
+    made: list[Placed] = []
+    spans: list[tuple[int, int]] = []
+    at = 0
+    for sentence in document.sentences:
+        start = text.find(sentence.text, at) if sentence.text.strip() else -1
+        if start < 0:
+            made += [_placed(data, len(text), len(text), -1) for data in sentence.claims]
+            continue
+        spans += _split(text, at, start)
+        number, end, quote_at = len(spans), start + len(sentence.text), 0
+        spans.append((start, end))
+        for data in sentence.claims:
+            found = _place(sentence.text, data, quote_at)
+            if found < 0:
+                made.append(_placed(data, end, end, number))
+                continue
+            quote_at = found
+            stop = found + len(data.quote) if data.quote else len(sentence.text)
+            made.append(_placed(data, start + found, start + stop, number))
+        at = end
+    spans += _split(text, at, len(text))
+    return made, spans[:MOST_SENTENCES]
+
+
+def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What stands between sentences that have claims, as sentences."""
+    for stop in (*(found.end() for found in _SENTENCE_END.finditer(text, start, end)), end):
+        piece = text[start:stop]
+        if piece.strip() and any(sign.isalnum() for sign in piece):
+            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        start = stop
+
+
+def _place(text: str, data: ClaimData, at: int) -> int:
+    """Where a claim's quote stands in its sentence; -1 if it does not."""
+    if data.at is not None and data.at >= 0 and text.startswith(data.quote, data.at):
+        return data.at if data.quote else 0
+    found = text.find(data.quote, at)
+    return found if found >= 0 else text.find(data.quote)
+
+
+def _placed(data: ClaimData, start: int, end: int, sentence: int) -> Placed:
+    claim = Claim(
+        kind=data.kind, subject=parsed_code(data.subject) if data.subject else None, value=told(data.value).value,
+        shown=data.subject, decimals=None, start=start, end=end, parts=[(start, end)], sentence=sentence,
+        certain=True, general=False, step=data.step,
+    )  # fmt: skip
+    return Placed(data, claim)
+
+
+def held(
+    text: str, claims: Sequence[Placed], verdicts: Sequence[Verdict], names: Collection[str], functions: Collection[str]
+) -> tuple[list[Number], list[Number]]:
+    """The numbers of a text, and its other words that have to stand in a claim; each covered or not."""
+    found = sorted(tokens(text, names, functions))
+    starts = [token.start for token in found]
+    covered: set[int] = set()
+    left = MOST_COMPARED
+    for each, verdict in zip(claims, verdicts, strict=True):
+        if not verdict.holds or each.claim.start >= each.claim.end:
+            continue
+        first = bisect.bisect_left(starts, each.claim.start)
+        last = bisect.bisect_left(starts, each.claim.end)
+        left -= last - first
+        if left < 0:
+            break
+        said = [place for place in range(first, last) if found[place].end <= each.claim.end]
+        covered.update(_borne_out(each, text, found, said))
+    numbers = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if t.is_number]
+    words = [Number(start=t.start, end=t.end, covered=n in covered) for n, t in enumerate(found) if not t.is_number]
+    return numbers, words
+
+
+def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[int]) -> Iterator[int]:
+    """Which of the tokens in a claim's words it bears out.
+
+    With a quote of its own, numbers and quoted values have to come in the order in which the claim has them.
+    """
+    data = each.data
+    quote = text[each.claim.start : each.claim.end]
+    words: set[str] | None = None
+    atoms: list[str] | None = None
+    at = 0
+    for place in said:
+        token = found[place]
+        if not token.is_atom:
+            words = _words(data) | _truths(each, quote) if words is None else words
+            if token.form in words:
+                yield place
+            continue
+        if atoms is None:
+            atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
+        if token.form in atoms[at:]:
+            at = atoms.index(token.form, at) + 1 if data.quote else 0
+            yield place
+
+
+def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
+    """Sentences of a text that says it goes forward which go back, or are told twice."""
+    if document.order != "forward":
+        return []
+    last = -1
+    texts: dict[int, set[str]] = {}
+    steps: dict[int, int] = {}
+    for each in claims:
+        if each.data.step is not None and each.data.kind in _EVENTS:
+            number = each.claim.sentence
+            steps[number] = max(steps.get(number, -1), each.data.step)
+            texts.setdefault(number, set()).add(
+                f"{each.data.kind} {each.data.subject} {each.data.value} {each.data.step}"
+            )
+    found = []
+    before: set[str] = set()
+    for number, step in sorted(steps.items()):
+        if step < last or (step == last and texts[number] == before):
+            found.append(number)
+        last, before = max(last, step), texts[number]
+    return found
+
+
+class Token(NamedTuple):
+    """Something that has to stand in a claim.
+
+    Attributes:
+        form: Equal for what says the same.
+        is_number: It is a number.
+        is_atom: It is a number or a quoted value.
+    """
+
+    start: int
+    end: int
+    form: str
+    is_number: bool = False
+    is_atom: bool = False
+
+
+def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[Token]:
+    """What of a text has to stand in a claim."""
+    code = [found.span() for found in _CODE.finditer(text)]
+    starts = [start for start, _ in code]
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    quoted_starts = [start for start, _ in quoted]
+
+    def inside(spans: Sequence[tuple[int, int]], begins: Sequence[int], at: int) -> bool:
+        place = bisect.bisect_right(begins, at) - 1
+        return place >= 0 and at < spans[place][1]
+
+    for start, end in quoted:
+        yield Token(start, end, _quoted(text[start:end]), is_atom=True)
+    for found in _NUMBER.finditer(text):
+        if not inside(quoted, quoted_starts, found.start()) and not _is_list_marker(text, found.start(), found.end()):
+            yield Token(found.start(), found.end(), _number(found[0]), is_number=True, is_atom=True)
+    for found in _WORD.finditer(text):
+        word = found[0]
+        if inside(quoted, quoted_starts, found.start()):
+            continue
+        if inside(code, starts, found.start()):
+            if word in names or word in _OF_CODE:
+                yield Token(found.start(), found.end(), f"name {word}")
+        elif _UNTOLD.match(text, found.start()):
+            continue
+        elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
+            denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
+            yield Token(found.start(), found.end(), "negative" if denied else "positive")
+        elif word in names and (word in functions or not (word.isalpha() and word.islower())):
+            yield Token(found.start(), found.end(), f"name {word}")
+
+
+def _is_list_marker(text: str, start: int, end: int) -> bool:
+    """Whether a number is that of a line of a list."""
+    return text[end : end + 2] in (". ", ") ") and not text[text.rfind("\n", 0, start) + 1 : start].strip(" #*-")
+
+
+def _quoted(text: str) -> str:
+    node = parsed(text)
+    literal, value = literal_of(node) if node is not None else (False, None)
+    if literal or node is None:
+        return f"text {value!r}" if literal else f"text {text}"
+    return f"text {ast.unparse(node)}"
+
+
+def _number(text: str) -> str:
+    sign, digits = text[: text.startswith("-")], text.lstrip("-").replace(",", "")
+    return sign + (digits.lstrip("0") if digits.strip("0").lstrip().isdigit() else digits) if digits.strip("0") else "0"
+
+
+def _spoken_of(data: ClaimData) -> str:
+    """The subject without what only says which records and lines are meant."""
+    if data.kind is not Kind.STATEMENT and (address := _ADDRESS.match(data.subject)):
+        return data.subject[address.end() :]
+    return data.subject
+
+
+def _words(data: ClaimData) -> set[str]:
+    """The names in a claim, and the words of truth that are parts of a longer value."""
+    found: set[str] = set()
+    for code in (_spoken_of(data), data.value):
+        words = [each[0] for each in _WORD.finditer(_QUOTED.sub(" ", code))]
+        found.update(f"name {word}" for word in words)
+        if code not in ("True", "False"):
+            found.update(_PARTS[word] for word in words if word in _PARTS)
+    return found
+
+
+def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
+    """The numbers and quoted values of a claim, in its order."""
+    found: list[str] = []
+    for code in (_spoken_of(data), data.value) if with_subject else (data.value,):
+        quoted = [each.span() for each in _QUOTED.finditer(code)]
+        places = [(start, _quoted(code[start:end])) for start, end in quoted]
+        places += [
+            (each.start(), _number(each[0]))
+            for each in _NUMBER.finditer(code)
+            if not any(start <= each.start() < end for start, end in quoted)
+        ]
+        found += [form for _, form in sorted(places)]
+    return found
+
+
+def _is_worked(data: ClaimData) -> bool:
+    """Whether the value of a claim says more than the subject: workings, or a reason."""
+    said = told(data.value)
+    return said.worked or (said.node is not None and not said.known)
+
+
+def _truths(placed: Placed, quote: str) -> set[str]:
+    """Which words of truth a claim bears out: those of its value, and those of denials in its condition."""
+    data = placed.data
+    if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
+        return {"negative" if data.value == "0" else "positive"}
+    code = " ".join(each[0] for each in _CODE.finditer(quote))
+    said = told(data.value).node if data.kind is Kind.TEST and data.value not in ("True", "False") else None
+    node = said if said is not None else placed.claim.subject
+    inner = ast.walk(node) if node is not None else ()
+    denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
+    denies = denies and not _DENIAL.search(code)
+    if data.value in ("True", "False"):
+        truths = {"positive" if data.value == "True" else "negative"}
+        return truths | {"negative"} if data.kind is Kind.TEST and denies else truths
+    return {"negative"} if denies else set()
