@@ -135,7 +135,7 @@ def test_chats_hold_what_the_rows_hold_and_each_split_is_apart(tmp_path):
     assert {len({each.split for each in samples if each.problem == name}) for name in {s.problem for s in samples}} == {
         1
     }
-    assert set(chats[0]) == {"messages", "id", "task"}
+    assert set(chats[0]) == {"messages", "id", "task", "claims"}
     assert [each["role"] for each in chats[0]["messages"]] == ["user", "assistant"]
 
 

@@ -9,11 +9,14 @@ import pytest
 from dataset_fakes import FakeRunner, prove, tell
 from test_build import tools
 
+import groundbox
 from groundbox.dataset.build import REPORT, Tools, build
+from groundbox.dataset.narrating import unproven_claims
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages import write
 from groundbox.dataset.verify import verify
 from groundbox.errors import InvalidArgument
+from groundbox.trace.claims import BadClaims
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 
@@ -158,3 +161,51 @@ def test_verifying_uses_other_processes_where_it_may(dataset):
 
     assert told(found) == []
     assert Counting.shards == found.items
+
+
+@pytest.fixture
+def claimed(tmp_path):
+    """A dataset of one real run, whose rows carry their claims."""
+    from groundbox.dataset.narrating import claims_in
+    from groundbox.dataset.narrating import tell as narrator
+
+    trace = groundbox.run(TRIPLE, mode="call", call="triple", args=[4], trace=True).trace
+    told = narrator(trace, style="prose", seed=3, max_chars=10_000)
+    return told.text, claims_in(told.text, told, trace), trace
+
+
+TRIPLE = "def triple(n):\n    total = 0\n    for _ in range(3):\n        total += n\n    return total\n"
+
+
+def test_the_claims_of_a_text_are_proven_again(claimed):
+    text, claims, trace = claimed
+    document = json.loads(claims)
+
+    assert unproven_claims(claims, text, trace) == []
+    assert " ".join(sentence["text"] for sentence in document["sentences"]) in " ".join(text.split())
+
+
+@pytest.mark.parametrize(("old", "new"), [('"value":"12"', '"value":"13"'), ('"kind":"mutation"', '"kind":"guess"')])
+def test_claims_that_were_changed_are_told(claimed, old, new):
+    text, claims, trace = claimed
+    if old not in claims:
+        claims = claims.replace('"kind":"value"', '"kind":"guess"', 1)
+
+    try:
+        found = unproven_claims(claims.replace(old, new), text, trace)
+    except BadClaims:
+        found = ["no document"]
+
+    assert found != []
+
+
+def test_a_text_that_says_more_than_its_claims_is_told(claimed):
+    text, claims, trace = claimed
+    document = json.loads(claims)
+    sentence = next(each for each in document["sentences"] if "12" in each["text"])
+    sentence["claims"] = []
+
+    assert unproven_claims(json.dumps(document), text, trace) == []  # nothing is claimed of it
+
+    sentence["claims"] = [{"kind": "value", "subject": "total", "value": ""}]
+    assert "no claim says 12" in unproven_claims(json.dumps(document), text, trace)

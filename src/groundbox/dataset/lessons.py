@@ -15,7 +15,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item
 from groundbox.dataset.mending import Mended
-from groundbox.dataset.narrating import Narrator, Prover, Told
+from groundbox.dataset.narrating import Narrator, Prover, Told, claims_in
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
@@ -172,6 +172,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         narration="" if draft.reasoning == told.text else told.text,
         claims=found.proved.total,
         proven=found.proved.proven,
+        claims_data=claims_in(draft.reasoning, told, view.trace),
         coverage=found.proved.coverage,
         left_out=len(found.left_out),
         source=source.source,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol, cast
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 from groundbox.trace.reading import Trace
 
 STYLES: Final = ("prose", "steps")
 BACKWARD: Final = "backward"
 """From the result to the input; only the run of a function can be told so."""
+CLAIMS: Final = "groundbox.claims/1"
 LEFT_OUT: Final = "A step is left out here."
 """Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
@@ -24,11 +27,13 @@ class Said:
     Attributes:
         until: Index of the last record that it is about; -1 for a sentence about none.
         values: Values that it states, as it writes them.
+        claims: What it says, as the schema of claims has it (docs/claims.md); nothing is known of these to be so.
     """
 
     text: str
     until: int
     values: tuple[str, ...]
+    claims: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +76,7 @@ class Told:
                 parts += [self.text[at:begin], LEFT_OUT]
                 at = end
         sentences = tuple(
-            dataclasses.replace(each, text=LEFT_OUT, values=()) if place in places else each
+            dataclasses.replace(each, text=LEFT_OUT, values=(), claims=()) if place in places else each
             for place, each in enumerate(self.sentences)
         )
         return dataclasses.replace(self, text="".join([*parts, self.text[at:]]), sentences=sentences)
@@ -104,6 +109,8 @@ class Proved:
         sentences: Where the sentences of a telling by others begin and end.
         answer: Whether the result of the run is told: True, False (another one is), or None (none is).
         refuted: Claims of a telling by others of which the record shows otherwise.
+        claims_data: The claims that came with a telling by others, as far as the record bears them out, with their
+            records; "" for prose, and for what is not faithful.
     """
 
     faithful: bool
@@ -116,6 +123,7 @@ class Proved:
     sentences: tuple[tuple[int, int], ...] = ()
     answer: bool | None = None
     refuted: int = 0
+    claims_data: str = ""
 
     @property
     def whole(self) -> bool:
@@ -143,16 +151,19 @@ class Prover(Protocol):
 
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int) -> Told:
     """The narrator of `groundbox.trace.narration`."""
+    from groundbox.trace.narration.document import document
     from groundbox.trace.narration.narrator import Style, narrate
 
     narration = narrate(trace, style=cast(Style, style), seed=seed, max_chars=max_chars)
+    said = document(narration, trace)["sentences"]
     sentences = tuple(
         Said(
             text=each.text,
             until=max((ref for claim in each.claims for ref in claim.refs), default=-1),
             values=tuple(claim.value for claim in each.claims if claim.kind in _WITH_VALUES),
+            claims=tuple(claims["claims"]),
         )
-        for each in narration.sentences
+        for each, claims in zip(narration.sentences, said, strict=True)
     )
     claims = sum(len(each.claims) for each in narration.sentences)
     return Told(text=narration.text, sentences=sentences, claims=claims, style=style, detail=narration.detail)
@@ -179,3 +190,63 @@ def prove(text: str, trace: Trace) -> Proved:
         unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
         answer=proof.answer,
     )
+
+
+def claims_in(text: str, told: Told, trace: Trace) -> str:
+    """The claims of a telling's sentences that stand in a text, as JSON; "" where none has any.
+
+    They are those that the record bears out. A sentence of which a word stands in none of them comes without claims.
+    """
+    from groundbox.trace.claims.model import Status
+    from groundbox.trace.claims.proving import prove
+
+    at, sentences = 0, []
+    for each in told.sentences:
+        place = text.find(each.text, at)
+        if place >= 0 and each.claims:
+            sentences.append({"text": each.text, "claims": list(each.claims)})
+            at = place + len(each.text)
+    document = {"schema": CLAIMS, "sentences": sentences}
+    proof = prove(text, trace, claims=document)
+    doubtful = {verdict.claim.sentence for verdict in proof.verdicts if verdict.status is not Status.SUPPORTED}
+    loose = [part.start for part in (*proof.numbers, *proof.words) if not part.covered]
+    starts = [start for start, _ in proof.sentences]
+    doubtful |= {bisect.bisect_right(starts, at) - 1 for at in loose}
+    kept = [sentence for number, sentence in _numbered(proof.sentences, text, sentences) if number not in doubtful]
+    return json.dumps({**document, "sentences": kept}, separators=(",", ":")) if kept else ""
+
+
+def _numbered(
+    spans: Sequence[tuple[int, int]], text: str, sentences: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Sentences with claims, each with its number among all of a text."""
+    number = 0
+    for sentence in sentences:
+        while text[slice(*spans[number])] != sentence["text"]:
+            number += 1
+        yield number, sentence
+        number += 1
+
+
+def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
+    """What of a text's claims, as JSON, is not borne out by the record, and which of their sentences say more.
+
+    Raises:
+        BadClaims: It is no document of claims.
+    """
+    from groundbox.trace.claims.data import decode
+    from groundbox.trace.claims.model import Status
+    from groundbox.trace.claims.proving import prove
+
+    claims = decode(document)
+    proof = prove(text, trace, claims=claims)
+    found = [
+        f"{verdict.claim.kind} {verdict.claim.shown[:80]}: {verdict.message}"
+        for verdict in proof.verdicts
+        if verdict.status is not Status.SUPPORTED or verdict.claim.sentence < 0
+    ]
+    claimed = {proof.sentences[verdict.claim.sentence] for verdict in proof.verdicts if verdict.claim.sentence >= 0}
+    for part in (*proof.numbers, *proof.words):
+        if not part.covered and any(start <= part.start < end for start, end in claimed):
+            found.append(f"no claim says {text[part.start : part.end][:80]}")
+    return found

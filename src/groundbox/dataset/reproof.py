@@ -13,7 +13,7 @@ from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, answer_from_json
 from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign
+from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign, unproven_claims
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import seed_of
@@ -64,7 +64,7 @@ class Reproof:
         if row.style in STYLES:
             return self.prover(telling_of(row), trace)
         # Its last line may have been nothing but the answer, which every reply ends with.
-        telling = Telling(text=telling_of(row), claims=row.told_claims, answered=True)
+        telling = Telling(text=telling_of(row), claims=row.claims_data, answered=True)
         return self.foreign_prover(telling, trace, expected_of(answer, row.entry))
 
     def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
@@ -78,6 +78,8 @@ class Reproof:
             yield Difference(where=row.id, what="answer", detail="the row's answer, check and reply do not agree")
         elif draft.reasoning.strip() != reasoning_of(row):
             yield from self._reply(row, view.trace)
+        if row.claims_data:
+            yield from _claims_data(row, view.trace)
 
     def _reply(self, row: Sample, trace: Trace) -> Iterator[Difference]:
         """A reply in other words than we would use now; they may be true all the same."""
@@ -148,6 +150,16 @@ def run_differences(row: Sample, trace: Trace, answer: Answer) -> Iterator[Diffe
         yield Difference(where=row.item, what="trace", detail="; ".join(trace.reasons))
     elif trace.header.sha256 != row.trace_sha256:
         yield Difference(where=row.item, what="trace", detail=f"{row.trace_sha256} there, {trace.header.sha256} now")
+
+
+def _claims_data(row: Sample, trace: Trace) -> Iterator[Difference]:
+    """Claims of a row's sentences that the record does not bear out, and words that stand in none of them."""
+    try:
+        found = unproven_claims(row.claims_data, reasoning_of(row), trace)
+    except ValueError as error:
+        found = [str(error)]
+    for each in found[:5]:
+        yield Difference(where=row.id, what="claims_data", detail=each)
 
 
 def _claims(rows: Sequence[Sample], proved: Proved) -> Iterator[Difference]:

@@ -22,9 +22,8 @@ class Sample:
         check: JSON that `groundbox.dataset.tasks.checking` judges an answer by.
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.
-        told_claims: The claims of a telling that came with them, sentence by sentence, as JSON of
-            `groundbox.trace.claims`; "" for others.
         claims, proven: Statements found in the telling, and those that the trace supports.
+        claims_data: Claims of the reply's sentences as JSON (docs/claims.md), all borne out by the trace; "" for none.
         coverage: Share of the telling's sentences that the prover understood.
         left_out: Sentences that are not told because a claim in them could not be proven.
         case: The input as JSON (`groundbox.dataset.problem.case_to_json`).
@@ -46,9 +45,9 @@ class Sample:
     answer: str
     check: str
     narration: str
-    told_claims: str = ""
     claims: int
     proven: int
+    claims_data: str = ""
     coverage: float
     left_out: int = 0
     source: str
@@ -67,9 +66,9 @@ class Sample:
     provenance: str
 
     def chat(self) -> dict[str, Any]:
-        """A line of sft.jsonl."""
+        """A line of sft.jsonl; `claims` is JSON in a text, so that lines with and without them have one type."""
         messages = [{"role": "user", "content": self.prompt}, {"role": "assistant", "content": self.reply}]
-        return {"messages": messages, "id": self.id, "task": self.task}
+        return {"messages": messages, "id": self.id, "task": self.task, "claims": self.claims_data}
 
 
 NAMES: Final = tuple(field.name for field in dataclasses.fields(Sample))

@@ -430,8 +430,9 @@ def test_sentences_with_claims_become_rows_that_carry_them_and_are_verified(call
     assert (report["kept"], report["items"], len(rows)) == (6, 6, 6)
     assert all(body["response_format"] == response_format(schema()) for _, _, body in asked)
     for row in rows:
-        document = decode(row.told_claims)
-        assert f"{document.text}\n\nAnswer: {row.answer}" == row.reply
+        document = decode(row.claims_data)
+        assert all(each.text in row.reply and each.claims for each in document.sentences)
+        assert row.reply.endswith(f"So it goes. So it is {row.answer}.\n\nAnswer: {row.answer}")
         assert row.claims == row.proven == sum(len(each.claims) for each in document.sentences)
     verified = asyncio.run(verify_by(tmp_path / "out", tools()))
     assert verified.differences == []
@@ -440,14 +441,14 @@ def test_sentences_with_claims_become_rows_that_carry_them_and_are_verified(call
 def test_a_claim_that_somebody_puts_into_a_row_is_found(calls, tmp_path):
     told_with_claims(calls, tmp_path / "out", None, limit=None)
     rows = samples(tmp_path / "out")
-    claims = rows[0].told_claims.replace('"value": "3"', '"value": "77"', 1)
+    claims = rows[0].claims_data.replace('"value": "3"', '"value": "77"', 1)
     with write.writing(tmp_path / "out") as writer:
         for row in rows:
-            writer.sample(dataclasses.replace(row, told_claims=claims) if row is rows[0] else row)
+            writer.sample(dataclasses.replace(row, claims_data=claims) if row is rows[0] else row)
 
     verified = asyncio.run(verify_by(tmp_path / "out", tools()))
 
-    assert claims != rows[0].told_claims
+    assert claims != rows[0].claims_data
     assert (rows[0].item, "claim") in {(each.where, each.what) for each in verified.differences}
 
 
@@ -494,7 +495,7 @@ def test_an_endpoint_without_schemas_gives_prose_and_it_is_said(calls, tmp_path)
     report, asked = told(calls, tmp_path / "out", answer=answer, prover=foreign.prove, tells="claims", limit=None)
 
     assert (report["kept"], report["translation"]["fell_back"]) == (6, 6)
-    assert {row.told_claims for row in samples(tmp_path / "out")} == {""}
+    assert {row.claims_data for row in samples(tmp_path / "out")} == {""}
     assert sum("response_format" not in body and len(body["messages"][0]["content"]) > 9 for _, _, body in asked) == 6
     assert asyncio.run(verify_by(tmp_path / "out", tools())).differences == []
 
@@ -561,7 +562,7 @@ def test_a_reader_reads_what_no_wording_does_and_is_not_believed(calls, tmp_path
 
     rows = samples(tmp_path / "out")
     assert (report["kept"], report["dropped"], report["translation"]["read"]) == (5, {"unproven-claims": 1}, 6)
-    assert all("flurbs" in row.reply and decode(row.told_claims).text in row.reply for row in rows)
+    assert all("flurbs" in row.reply and decode(row.claims_data).text in row.reply for row in rows)
     assert [body.get("response_format") for _, _, body in asked].count(
         response_format(reading_schema())
     ) == 6  # the same prose is read once

@@ -104,13 +104,13 @@ def test_a_step_that_is_not_there_is_named(judged, run):
 TOLD = (
     "`total` is called with `limit` = 50.",
     claim("input", "limit", "50"),
-    claim("call", "total(limit=50)", "", step=4),
+    claim("call", "total(..., limit=50)", "", step=4),
 )
 ANSWER = ("So the output is 7.", claim("answer", "", "7"))
 
 
 def test_a_text_passes_when_each_of_its_words_stands_in_a_claim(proof, step_of):
-    told = (TOLD[0], TOLD[1], claim("call", "total(limit=50)", "", step=step_of("Call", name="total")))
+    told = (TOLD[0], TOLD[1], claim("call", "total(..., limit=50)", "", step=step_of("Call", name="total")))
 
     found = proof(f"{told[0]} {ANSWER[0]}", claims=document(told, ANSWER))
 
@@ -132,7 +132,7 @@ def test_a_text_passes_when_each_of_its_words_stands_in_a_claim(proof, step_of):
 )
 def test_a_word_that_no_claim_has_is_noticed(proof, step_of, text):
     first, _, second = text.partition(". ")
-    told = (first + ".", TOLD[1], claim("call", "total(limit=50)", "", step=step_of("Call", name="total")))
+    told = (first + ".", TOLD[1], claim("call", "total(..., limit=50)", "", step=step_of("Call", name="total")))
     ending = second.partition(" It")[0]
 
     assert not proof(text, claims=document(told, (ending, ANSWER[1]))).passes

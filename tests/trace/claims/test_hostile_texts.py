@@ -87,3 +87,91 @@ def test_items_stay_within_the_text():
 
     assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     assert spans[-1][1] <= len(text)
+
+
+def document(*sentences):
+    return {
+        "schema": "groundbox.claims/1",
+        "sentences": [{"text": text, "claims": list(claims)} for text, *claims in sentences],
+    }
+
+
+NESTED = "[" * 1000 + "]" * 1000
+BAD_CLAIMS = {
+    "a value of a megabyte": {"kind": "value", "subject": "s", "value": "'" + "x" * 1_000_000 + "'"},
+    "a value nested a thousand deep": {"kind": "value", "subject": "s", "value": NESTED},
+    "a subject nested a thousand deep": {"kind": "value", "subject": NESTED, "value": "3"},
+    "a value that grows": {"kind": "value", "subject": "s", "value": "9 ** 9 ** 9 ** 9"},
+    "a text that grows": {"kind": "value", "subject": "s", "value": "'a' * 10 ** 9"},
+    "a subject that grows": {"kind": "value", "subject": "s + 9 ** 9 ** 9", "value": "3"},
+    "a shift that grows": {"kind": "test", "subject": "1 << 10 ** 9 > s", "value": "1 << 10 ** 9 > 3"},
+    "a comprehension that does not end": {
+        "kind": "test", "subject": "s in [i for i in range(10**5) for j in range(10**5)]", "value": "True",
+    },
+    "a call of something": {"kind": "value", "subject": "__import__('os').system('touch ran')", "value": "0"},
+    "a change that is none": {"kind": "mutation", "subject": "import os", "value": "0"},
+    "a change of something long": {"kind": "mutation", "subject": "s.append(" + "-" * 10_000 + "1)", "value": ""},
+    "a step that is not there": {"kind": "value", "subject": "s", "value": "3", "step": 10**15},
+    "a step before the first": {"kind": "value", "subject": "s", "value": "3", "step": -7},
+    "records to count from that are not there": {"kind": "count", "subject": "calls since 999999999999", "value": "0"},
+    "control characters": {"kind": "value", "subject": "s\u202e\x00\x1b[31m", "value": "\u2066 3", "quote": "\x1b"},
+    "a loop of another program": {"kind": "count", "subject": "for " + "x, " * 5_000 + "y in z", "value": "3"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_CLAIMS)
+@pytest.mark.parametrize("step", [None, 9])
+def test_bad_claims_are_not_found_and_nothing_is_run(proof, run, name, step, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    claim = BAD_CLAIMS[name] if step is None or "step" in BAD_CLAIMS[name] else {**BAD_CLAIMS[name], "step": step}
+    begun = time.process_time()
+
+    found = proof("It is so.", claims=document(["It is so.", claim]))
+
+    assert time.process_time() - begun < 2
+    (verdict,) = found.verdicts
+    assert str(verdict.status) in ("not_found", "refuted")
+    assert len(verdict.message) < 500
+    assert verdict.message
+    assert not found.passes
+    assert list(tmp_path.iterdir()) == []
+    assert "\x1b" not in page(found, run)
+
+
+def test_claims_that_contradict_each_other_are_both_held_against_the_record(proof):
+    claims = [{"kind": "answer", "subject": "", "value": value} for value in ("7", "8")]
+
+    found = proof("The output is 7.", claims=document(["The output is 7.", *claims]))
+
+    assert [str(verdict.status) for verdict in found.verdicts] == ["supported", "refuted"]
+    assert not found.passes
+
+
+def test_ten_thousand_sentences_cost_no_more_than_their_number(proof):
+    def cost(count):
+        claim = {"kind": "value", "subject": "s", "value": "7", "step": 30}
+        sentences = [[f"`s` is 7 in round {number}.", claim] for number in range(count)]
+        begun = time.process_time()
+        found = proof(" ".join(text for text, _ in sentences), claims=document(*sentences))
+        assert len(found.verdicts) == count
+        return time.process_time() - begun
+
+    assert cost(10_000) < 25 * max(cost(1_000), 0.02)
+
+
+def test_more_claims_than_are_read_are_said_to_be_so(proof):
+    claim = {"kind": "value", "subject": "s", "value": "7", "step": 30}
+
+    found = proof("`s` is 7.", claims=document(["`s` is 7.", *[claim] * 50_010]))
+
+    assert found.verdicts[-1].message == "too many claims were made before it"
+
+
+def test_expressions_are_bounded_all_together(proof):
+    costly = {"kind": "test", "subject": "s in [i for i in range(9000)]", "value": "True", "step": 30}
+    begun = time.process_time()
+
+    found = proof("It is so.", claims=document(["It is so.", *[costly] * 5_000]))
+
+    assert time.process_time() - begun < 20
+    assert not found.passes

@@ -40,6 +40,7 @@ class LoopRun:
 
     Attributes:
         count: Iterations that have begun.
+        has_folds: Iterations of it were not recorded.
         at_header: Its header ran last, and whether another iteration comes is open.
         exit: `exhausted`, `false`, `break`, `return` or `raise` once it has ended, if lines tell.
     """
@@ -50,6 +51,7 @@ class LoopRun:
         self.count = 0
         self.at_header = True
         self.folded = False
+        self.has_folds = False
         self.unsure = loop.unsure
         self.exit: str | None = None
 
@@ -68,11 +70,22 @@ class Course:
     """The run up to a record, frame by frame."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.statements = _statements(tree)
+        self.statements: dict[int, list[ast.AST]] = {}
         self._tree = tree
-        self._codes = _codes(tree)
+        self._codes: dict[tuple[int, str], ast.AST] = {}
+        self._index(tree)
         self._loops: dict[ast.AST, list[Loop]] = {}
         self._frames: dict[int, _Frame] = {}
+
+    def _index(self, tree: ast.Module) -> None:
+        """Statements, handlers and cases by the line on which they begin; functions by line and name."""
+        for node in ast.walk(tree):
+            if isinstance(node, ast.stmt | ast.ExceptHandler):
+                self.statements.setdefault(node.lineno, []).append(node)
+            elif isinstance(node, ast.match_case):
+                self.statements.setdefault(node.pattern.lineno, []).append(node)
+            if isinstance(node, _FUNCTIONS):
+                self._codes[_first_line(node), node.name] = node
 
     def follow(self, step: int, record: schema.Record) -> None:
         """Take the next record."""
@@ -106,6 +119,20 @@ class Course:
         """The loops of the code that a frame runs."""
         found = self._frames.get(frame)
         return [loop.node for loop in found.loops] if found is not None else ()
+
+    def spreads(self, call: schema.Call) -> bool:
+        """Whether a function takes `*args` or `**options`."""
+        arguments = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
+        return arguments is not None and bool(arguments.vararg or arguments.kwarg)
+
+    def required(self, call: schema.Call) -> int:
+        """How many arguments a function has to be called with, its object counted; 0 if that is not known."""
+        code = self._codes.get((call.n, call.name.rpartition(".")[2]))
+        arguments = getattr(code, "args", None)
+        if arguments is None:
+            return 0
+        keywords = sum(default is None for default in arguments.kw_defaults)
+        return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + keywords
 
     def _line(self, frame: _Frame, step: int, line: int) -> None:
         while frame.open and line not in frame.open[-1].loop.header and line not in frame.open[-1].loop.body:
@@ -143,7 +170,7 @@ class Course:
         while frame.open[-1] is not run:
             self._end(frame, None)
         run.count += record.iterations
-        run.at_header = run.folded = True
+        run.at_header = run.folded = run.has_folds = True
         run.unsure = run.unsure or run.loop.always
 
     def _end(self, frame: _Frame, how: str | None) -> None:
@@ -240,19 +267,4 @@ def _own_loops(code: ast.AST) -> list[LoopNode]:
             found.append(node)
         if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
-    return found
-
-
-def _codes(tree: ast.Module) -> dict[tuple[int, str], ast.AST]:
-    return {(_first_line(node), node.name): node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)}
-
-
-def _statements(tree: ast.Module) -> dict[int, list[ast.AST]]:
-    """Statements, handlers and cases by the line on which they begin."""
-    found: dict[int, list[ast.AST]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt | ast.ExceptHandler):
-            found.setdefault(node.lineno, []).append(node)
-        elif isinstance(node, ast.match_case):
-            found.setdefault(node.pattern.lineno, []).append(node)
     return found

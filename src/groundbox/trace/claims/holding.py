@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import Claim, Kind, Number, Verdict
-from groundbox.trace.claims.told import told
+from groundbox.trace.claims.told import parsed_code, told
 
-_QUOTED: Final = re.compile(r"""(?<![\w'"])[bru]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
+_QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _CODE: Final = re.compile(r"`[^`\n]*`")
@@ -27,6 +27,8 @@ _NEGATIVE: Final = frozenset(
 _POSITIVE: Final = frozenset({"true", "holds", "hold", "held", "always"})
 _DENIED: Final = re.compile(r"\b(?:not|never|n't)\s+(?:\w+\s+)?$", re.I)
 """Before a word that then says the opposite: `never true`."""
+_UNTOLD: Final = re.compile(r"not (?:told|shown|recorded)\b", re.I)
+"""Says that the text passes over something, and nothing of the run."""
 _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
@@ -95,7 +97,7 @@ def _place(text: str, data: ClaimData, at: int) -> int:
 
 def _placed(data: ClaimData, start: int, end: int, sentence: int) -> Placed:
     claim = Claim(
-        kind=data.kind, subject=parsed(data.subject) if data.subject else None, value=told(data.value).value,
+        kind=data.kind, subject=parsed_code(data.subject) if data.subject else None, value=told(data.value).value,
         shown=data.subject, decimals=None, start=start, end=end, parts=[(start, end)], sentence=sentence,
         certain=True, general=False, step=data.step,
     )  # fmt: skip
@@ -132,19 +134,20 @@ def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[i
     """
     data = each.data
     quote = text[each.claim.start : each.claim.end]
-    words = _words(data) | _truths(each, quote)
-    atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
+    words: set[str] | None = None
+    atoms: list[str] | None = None
     at = 0
     for place in said:
         token = found[place]
         if not token.is_atom:
+            words = _words(data) | _truths(each, quote) if words is None else words
             if token.form in words:
                 yield place
-        elif not data.quote:
-            if token.form in atoms:
-                yield place
-        elif token.form in atoms[at:]:
-            at = atoms.index(token.form, at) + 1
+            continue
+        if atoms is None:
+            atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
+        if token.form in atoms[at:]:
+            at = atoms.index(token.form, at) + 1 if data.quote else 0
             yield place
 
 
@@ -210,6 +213,8 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         if inside(code, starts, found.start()):
             if word in names or word in _OF_CODE:
                 yield Token(found.start(), found.end(), f"name {word}")
+        elif _UNTOLD.match(text, found.start()):
+            continue
         elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
             denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
             yield Token(found.start(), found.end(), "negative" if denied else "positive")
@@ -225,7 +230,9 @@ def _is_list_marker(text: str, start: int, end: int) -> bool:
 def _quoted(text: str) -> str:
     node = parsed(text)
     literal, value = literal_of(node) if node is not None else (False, None)
-    return f"text {value!r}" if literal else f"text {text}"
+    if literal or node is None:
+        return f"text {value!r}" if literal else f"text {text}"
+    return f"text {ast.unparse(node)}"
 
 
 def _number(text: str) -> str:
@@ -278,7 +285,7 @@ def _truths(placed: Placed, quote: str) -> set[str]:
     if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
         return {"negative" if data.value == "0" else "positive"}
     code = " ".join(each[0] for each in _CODE.finditer(quote))
-    said = parsed(data.value) if data.kind is Kind.TEST and data.value not in ("True", "False") else None
+    said = told(data.value).node if data.kind is Kind.TEST and data.value not in ("True", "False") else None
     node = said if said is not None else placed.claim.subject
     inner = ast.walk(node) if node is not None else ()
     denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)

@@ -32,7 +32,7 @@ from groundbox.trace.reading import Trace
 from groundbox.trace.state import State
 from groundbox.trace.values import kind_of, ref_of
 
-MOST_WORK: Final = 200_000
+MOST_WORK: Final = 2_000_000
 """Records, values and expressions that are looked at for all claims of a document together, besides one walk."""
 _WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""
@@ -196,7 +196,8 @@ class _Walk:
             actual = self._evaluated(node)
         except Unknown:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
-        if said.worked and said.node is not None and (fits := self._fits(node, said.node)) is not None:
+        is_code = said.node is not None and (said.worked or not said.known)
+        if is_code and said.node is not None and (fits := self._fits(node, said.node)) is not None:
             return Judged(Status.SUPPORTED, step) if fits else _compared(claim, actual, None, step)
         if not _is_plain(actual):
             return self._as_shown(claim, raw) if raw is not None else _not_found("it is no plain value")
@@ -281,11 +282,9 @@ class _Walk:
 
     def _outcome(self, claim: ClaimData, node: ast.expr, said: bool) -> Judged:
         """A condition that cannot be worked out: where control went tells."""
-        record = self._records[self._state.t]
         where = f"`{_cut(claim.subject)}` cannot be worked out at record {self._state.t}"
-        if not isinstance(record, schema.Line):
-            return _not_found(where)
-        for statement in self._course.statements.get(record.n, ()):
+        line = self._lines.before(self._frame, self._state.t)
+        for statement in self._course.statements.get(line or 0, ()):
             if isinstance(statement, ast.If | ast.While) and ast.dump(statement.test) == ast.dump(node):
                 return self._goes_into(claim, lines_of(statement.body), statement.test.end_lineno or 0, said)
         return _not_found(where)
@@ -354,7 +353,7 @@ class _Walk:
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
             return self._fits(node, said.left)  # `7 % 2 == 1` for `n % 2`
         if type(node) is not type(said):
-            return None
+            return self._is_worth(node, said)
         if ast.dump(node) == ast.dump(said):
             return True
         parts = list(zip(_parts(node), _parts(said), strict=False))
@@ -362,6 +361,16 @@ class _Walk:
             return None
         fits = [self._fits(one, other) for one, other in parts]
         return None if None in fits else all(fits)
+
+    def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
+        """Whether an expression has the value of `set()` or the like; None if that is not known."""
+        value = told(ast.unparse(said)) if isinstance(said, ast.Call) else None
+        if value is None or not value.known:
+            return None
+        try:
+            return same(self._evaluated(node), value.value)
+        except Unknown:
+            return None
 
     def _fits_comparison(self, node: ast.Compare, said: ast.Compare) -> bool | None:
         sides = [node.left, *node.comparators]
@@ -379,7 +388,7 @@ class _Walk:
         """The value of an expression in the frame that goes on after the record."""
         self._left -= 1
         lookup = recorded(self._state, self._frame, self._assigned)
-        if not any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node)):
+        if not _calls_something(node):
             return evaluate(node, lookup)
         results = _Results(self, lookup)
         prepared = results.visit(copy.deepcopy(node))
@@ -479,9 +488,12 @@ class _Walk:
         if not isinstance(node, ast.Call):
             return None
         given = dict(call.args)
+        if len(node.args) + len(node.keywords) < self._course.required(call) - _has_object(call):
+            return _refuted(step, f"`{_cut(call.name)}` was given more arguments")
         if owner and owner[-1] != "<locals>" and len(node.args) + len(node.keywords) < len(given):
             given.pop(next(iter(given)))  # self
-        if any(keyword.arg not in given for keyword in node.keywords) or len(node.args) > len(given):
+        is_spread = self._course.spreads(call) or len(node.args) > len(given)
+        if is_spread or any(keyword.arg not in given for keyword in node.keywords):
             return self._spread(node, given, call)
         places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
         found = (self._misfitting(argument, given[parameter], call) for parameter, argument in places)
@@ -490,10 +502,16 @@ class _Walk:
     def _spread(self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call) -> Judged | None:
         """Arguments that `*args` and `**options` took: each has to be among what they hold."""
         held: list[schema.V] = []
+        keys = set(given)
         for value in given.values():
             obj = self._state.heap.get(ref_of(value) or 0)
             held += value["tuple"] if isinstance(value, dict) and "tuple" in value else [value]
             held += [pair[1] for pair in obj.pairs.values()] if obj is not None and obj.pairs is not None else []
+            keys |= (
+                {str(pair[0]) for pair in obj.pairs.values()} if obj is not None and obj.pairs is not None else set()
+            )
+        if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
+            return _refuted(self._state.t, f"`{_cut(call.name)}` was given no argument of this name")
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             if all(self._misfitting(argument, value, call) is not None for value in held):
                 return _refuted(self._state.t, f"`{_cut(call.name)}` was not given one of these arguments")
@@ -510,8 +528,28 @@ class _Walk:
                 return None if argument.id in call.args else _not_found(f"the caller has no `{argument.id}`")
             fits = held == given or argument.id in call.args
             return None if fits else _refuted(self._state.t, f"`{argument.id}` is not what was given")
-        found = self._is_value(ast.unparse(argument), given)
+        text = ast.unparse(argument)
+        if not told(text).known and (fits := self._is_given(argument, given, call.p)) is not None:
+            return None if fits else _refuted(self._state.t, f"`{_cut(text)}` is not what was given")
+        found = self._is_value(text, given)
         return None if found.status is Status.SUPPORTED else found
+
+    def _is_given(self, argument: ast.expr, given: schema.V, caller: int) -> bool | None:
+        """Whether an expression of the caller is the value that a call was given; None if that is not known."""
+        frame, self._frame = self._frame, caller
+        try:
+            raw = self._raw(argument)
+            if raw is not None:
+                return bool(raw == given)
+            obj = self._state.heap.get(ref_of(given) or 0)
+            if isinstance(argument, ast.List) and obj is not None and obj.items is not None:
+                held = obj.items.all()
+                return None if held is None else [self._raw(each) for each in argument.elts] == list(held)
+            return same(self._evaluated(argument), self._state.python_value(given))
+        except Unknown:
+            return None
+        finally:
+            self._frame = frame
 
     # loops
 
@@ -533,10 +571,10 @@ class _Walk:
         if isinstance(record, schema.Fold) and said.value == run.count - record.iterations + 1:
             return Judged(Status.SUPPORTED, step)  # the first of those that were folded
         if isinstance(record, schema.Fold):
-            return _compared(claim, run.count, said.value, step)
+            return _of_run(run, claim, run.count, said, step)
         following = self._lines.after(self._own, step) if run.at_header else None
         begins = run.at_header and following is not None and following in run.loop.body
-        return _compared(claim, run.count + begins, said.value, step)
+        return _of_run(run, claim, run.count + begins, said, step)
 
     def _count(self, claim: ClaimData) -> Judged:
         """How often the loop ran whose run ended last; how often a function was called; how many calls were made."""
@@ -554,7 +592,7 @@ class _Walk:
             run = max(found, key=lambda run: run.start)
             if run.unsure:
                 return _not_found("lines do not tell the iterations of this loop")
-            return _compared(claim, run.count, said.value, step)
+            return _of_run(run, claim, run.count, said, step)
         if claim.subject in self._functions:
             self._left -= step
             calls = [each for each in self._records[: step + 1] if isinstance(each, schema.Call)]
@@ -567,7 +605,7 @@ class _Walk:
     def _calls_since(self, claim: ClaimData, said: Told) -> Judged:
         """How many calls a frame has made after one record, up to this one."""
         first = claim.subject.removeprefix("calls since ")
-        if not first.isdecimal() or len(first) > 12:
+        if not first.isdecimal() or len(first) > 12 or int(first) >= self._state.t:
             return _not_found("it names no record to count from")
         records = [self._records[at] for at in range(int(first) + 1, self._state.t + 1)]
         self._left -= len(records)
@@ -587,6 +625,8 @@ class _Walk:
             if node is not None and isinstance(statement, ast.If) and ast.dump(statement.test) == ast.dump(node)
             and statement.body[0].lineno > (statement.test.end_lineno or 0)
         }  # fmt: skip
+        if since >= self._state.t:
+            return _not_found("it names no record to count from")
         if not bodies:
             return _not_found("the program has no such test whose block has its own lines")
         count = 0
@@ -759,9 +799,7 @@ class _Walk:
 
     def _as_text(self, claim: ClaimData, actual: Any) -> Judged:
         """A plain value of an expression that is told cut."""
-        if "…" in claim.value or "<" in claim.value:
-            return _not_found("its value is not told whole")
-        return _refuted(self._state.t, f"it is {shown(actual)} at record {self._state.t}", actual=shown(actual))
+        return _not_found(f"its value is no literal; it is {shown(actual)} at record {self._state.t}")
 
     def _raw(self, node: ast.expr) -> schema.V | None:
         """The recorded value that a name, an attribute or an item is; None if it is not that plain."""
@@ -878,6 +916,23 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
                 yield from _pairs(one, other)
     else:
         yield target, value
+
+
+def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) -> Judged:
+    """The number of an iteration; where some were not recorded, another number than ours refutes nothing."""
+    found = _compared(claim, actual, said.value, step)
+    is_refuted = run.has_folds and found.status is Status.REFUTED
+    return _not_found("not all iterations of this loop are recorded") if is_refuted else found
+
+
+@functools.lru_cache(maxsize=4096)
+def _calls_something(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node))
+
+
+def _has_object(call: schema.Call) -> bool:
+    """Whether the first argument is the object or class that a method belongs to."""
+    return next(iter(call.args), "") in ("self", "cls")
 
 
 def _is_of(call: schema.Call, name: str) -> bool:

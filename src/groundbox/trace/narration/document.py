@@ -83,7 +83,8 @@ class _Facts:
         at = claim.refs[-1] if ref is None else ref
         turn = self._turns(claim.frame)
         place = bisect.bisect_left(turn, at)
-        return turn[place] if place < len(turn) else at
+        found = turn[place] if place < len(turn) else at
+        return self._settled(found) if isinstance(self._records[found], schema.Fold) else found
 
     def _next(self, claim: Claim, ref: int) -> int:
         """The next record of the claim's frame itself: where it has gone to."""
@@ -182,6 +183,9 @@ class _Facts:
         refs, name, value = claim.refs, claim.subject, claim.value
         if isinstance(said, Phrase) and "call" in said.slots:
             yield from self._called(claim, *said.slots["call"])
+        if isinstance(said, Phrase) and said.slots.get("thing", ("", 0))[0][:1].isupper():
+            thing, place = said.slots["thing"]
+            yield Fact("value", thing, "", None, place, place + len(thing))
         if not value and isinstance(self._records[refs[-1]], schema.Del):
             yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
             return
@@ -247,11 +251,18 @@ class _Facts:
         """The call that gave a value: the last one that the claim's frame made before."""
         code = text.strip("`")
         name = code.partition("(")[0].rpartition(".")[2]
+        found: list[int] = []
         for ref in range(claim.refs[-1], -1, -1):
             record = self._records[ref]
+            if isinstance(record, schema.Line) and record.f == claim.frame and found:
+                break
             if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
-                yield Fact("call", code, "", ref, at, at + len(text))
-                return
+                found.append(ref)
+                if _has_arguments(record, code):
+                    break
+        if found:
+            fits = [ref for ref in found if _has_arguments(self._records[ref], code)]
+            yield Fact("call", code, "", (fits or found)[0], at, at + len(text))
 
     def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
@@ -371,7 +382,9 @@ class _Facts:
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
         start = said.find(f"`{shown}`")
         if start >= 0:
-            yield Fact("call", shown, "", claim.refs[0], start, start + len(shown) + 2)
+            end = start + len(shown) + 2
+            given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+            yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
     def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
         slots = said.slots if isinstance(said, Phrase) else {}
@@ -386,9 +399,13 @@ class _Facts:
                 text, at = slots[slot]
                 called = self._calls.get(claim.frame)
                 yield Fact("call", text.strip("`"), "", called, at, at + len(text))
-        if "value" in slots and claim.value and slots["value"][0] == claim.value:
+        is_shown = "value" in slots and slots["value"][0] == claim.value
+        if is_shown and claim.value and not claim.value.startswith("the same "):
             yield _slot("return", claim.subject, claim.value, ref, said, "value")
-        if kind == "exhausted":
+        if "value" in slots and slots["value"][0].startswith("the same "):
+            text, at = slots["value"]
+            yield Fact("return", claim.subject, "", ref, at, at + len(text))
+        elif kind == "exhausted":
             yield Fact("return", claim.subject, "", ref, 0, len(said))
         if "workings" in slots:
             yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
@@ -412,6 +429,10 @@ class _Facts:
                 yield Fact("iteration", loop, found[2], last, *found.span(2))
         else:
             loop, step = f"line {claim.subject}", self._next(claim, last)
+            if kind == "loop.never.while":
+                start = said.rfind("0 times")
+                yield Fact("count", loop, claim.value, step, start, start + len("0 times"))
+                return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
             yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
@@ -683,6 +704,19 @@ def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
 def _is_called(call: schema.Call, name: str) -> bool:
     *owner, last = call.name.split(".")
     return name == last or (last == "__init__" and bool(owner) and name == owner[-1])
+
+
+def _has_arguments(call: schema.Record, code: str) -> bool:
+    """Whether the literals among a call's arguments are among what it was given."""
+    try:
+        node = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
+        return False
+    given = list(call.args.values())
+    literals = [each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...]
+    return all(any(type(one) is type(other) and one == other for other in given) for one in literals)
 
 
 def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:

@@ -159,14 +159,15 @@ class Gaps:
     ) -> Iterator[Said]:
         """The new value, or of a long one that was changed in few places these places."""
         ref = self._last_ref(frame, name, now.label, first, last)
+        refs = [ref] if now.label is None else [ref, last]  # what is in it may have changed later
         if then is not None and then.label == now.label and len(now.text) > MAX_CHARS and then.plain and now.plain:
             places = list(itertools.islice(_differences(*then.plain, *now.plain, name), MAX_PLACES + 1))
             if 0 < len(places) <= MAX_PLACES and all(len(text) <= MAX_CHARS for _, text in places):
                 for subject, text in places:
-                    yield is_now(subject, text, [ref], frame)
+                    yield is_now(subject, text, refs, frame)
                 return
         if then is not None and then.label == now.label and now.attributes:
-            yield from self._attributes(name, then, now, ref, frame)
+            yield from self._attributes(name, then, now, refs, frame)
             return
         text = self._telling.text(value, MAX_CHARS)
         size = self._size(now.label)
@@ -175,15 +176,15 @@ class Gaps:
             text = f"`{name}` has {counted}"
             yield Said(text, claim(ClaimKind.COUNT, [ref], frame, name, str(size), said=text))
             return
-        yield is_now(name, text, [ref], frame)
+        yield is_now(name, text, refs, frame)
 
-    def _attributes(self, name: str, then: _Seen, now: _Seen, ref: int, frame: int) -> Iterator[Said]:
+    def _attributes(self, name: str, then: _Seen, now: _Seen, refs: Sequence[int], frame: int) -> Iterator[Said]:
         """The attributes of an object that have changed."""
         held = self._telling.state.heap[now.label or 0]
         for attribute, text in now.attributes.items():
             if then.attributes.get(attribute) != text:
                 shown = self._telling.text(held.attrs[attribute], MAX_CHARS)
-                yield is_now(f"{name}.{attribute}", shown, [ref], frame)
+                yield is_now(f"{name}.{attribute}", shown, refs, frame)
 
     def _size(self, label: int | None) -> int | None:
         """How many items a list, set or dict has."""
