@@ -286,3 +286,17 @@ def test_the_default_prover_of_others_is_this_one():
     from groundbox.dataset.build import Tools
 
     assert Tools.__dataclass_fields__["foreign_prover"].default is foreign.prove
+
+
+def test_claims_that_are_borne_out_are_kept_with_their_records_and_others_are_not(least):
+    told = [*GOOD]
+    told[0] = (*GOOD[0], claim("value", "unheard", "3"), claim("call", "least(3, 1, 2)", ""))
+
+    proved = prove(written(said(*told)), least, ONE)
+
+    (first, *_) = json.loads(proved.claims_data)["sentences"]
+    assert proved.faithful
+    assert [(each["kind"], each["subject"], "step" in each) for each in first["claims"]] == [
+        ("value", "best", False), ("call", "least(3, 1, 2)", True),
+    ]  # fmt: skip
+    assert (proved.total, proved.proven) == (6, 6)

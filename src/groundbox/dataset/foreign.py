@@ -34,6 +34,7 @@ from groundbox.trace.claims import (
 )
 from groundbox.trace.claims import prove as hold
 from groundbox.trace.claims.locating import located
+from groundbox.trace.claims.model import Number
 from groundbox.trace.reading import Trace
 
 MOST_CHARS: Final = 1_000_000
@@ -186,7 +187,8 @@ def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
     if telling.claims:
         document = located(decode(telling.claims), trace)
         proof = hold(telling.text, trace, claims=document, **_answer(expected))
-        return _proved(proof, telling, expected)
+        found = _proved(proof, telling, expected)
+        return _borne_out(found, document, proof, telling, trace, expected) if found.faithful else found
     proof = hold(telling.text, trace, **_answer(expected))
     found = _proved(proof, telling, expected)
     if found.refuted or found.answer is False:
@@ -282,6 +284,24 @@ def _answer(expected: Expected) -> dict[str, Any]:
         return {}
 
 
+def _borne_out(
+    found: Proved, document: ClaimsData, proof: Proof, telling: Telling, trace: Trace, expected: Expected
+) -> Proved:
+    """A proof by the claims alone that a record bears out, with these; the others are no longer made."""
+    statuses = iter(verdict.status for verdict in proof.verdicts)
+    sentences = [
+        msgspec.structs.replace(
+            each, claims=[claim for claim in each.claims if next(statuses, None) is Status.SUPPORTED]
+        )
+        for each in document.sentences
+    ]
+    kept = ClaimsData(sentences=[each for each in sentences if each.claims])
+    again = _proved(hold(telling.text, trace, claims=kept, **_answer(expected)), telling, expected)
+    if not again.faithful:
+        return again
+    return dataclasses.replace(again, coverage=found.coverage, sentences=found.sentences, claims_data=_json(kept))
+
+
 def _proved(proof: Proof, telling: Telling, expected: Expected) -> Proved:
     told = _tells(proof, telling, expected)
     complaints = list(_complaints(proof, expected, with_claims=bool(telling.claims)))
@@ -327,21 +347,20 @@ def _told_faults(text: str, expected: Expected) -> Iterator[tuple[int, int]]:
 
 def _complaints(proof: Proof, expected: Expected, *, with_claims: bool) -> Iterator[tuple[int, str]]:
     """What is wrong with which sentence; -1 for what stands in none."""
-    faults = list(_told_faults(proof.text, expected))
-    numbers, words = (
-        [
-            each.start
-            for each in parts
-            if not each.covered and not any(start <= each.start and each.end <= end for start, end in faults)
-        ]
-        for parts in (proof.numbers, proof.words)
-    )
     starts = [start for start, _ in proof.sentences]
+    faults = list(_told_faults(proof.text, expected))
+    claimed = {verdict.claim.sentence for verdict in proof.verdicts} if with_claims else set()
 
     def sentence(at: int) -> int:
         place = bisect.bisect_right(starts, at) - 1
         return place if place >= 0 and at < proof.sentences[place][1] else -1
 
+    def is_bare(each: Number) -> bool:
+        """Whether nothing bears a part of the text out; what ends the run is known where a sentence claims nothing."""
+        is_fault = any(start <= each.start and each.end <= end for start, end in faults)
+        return not each.covered and not (is_fault and sentence(each.start) not in claimed)
+
+    numbers, words = ([each.start for each in parts if is_bare(each)] for parts in (proof.numbers, proof.words))
     bad = set(map(sentence, (*numbers, *words)))
     for verdict in proof.verdicts:
         place = verdict.claim.sentence

@@ -143,6 +143,8 @@ class Proved:
         sentences: Where the sentences of a telling by others begin and end.
         answer: Whether the result of the run is told: True, False (another one is), or None (none is).
         refuted: Claims of a telling by others of which the record shows otherwise.
+        claims_data: The claims that came with a telling by others, as far as the record bears them out, with their
+            records; "" for prose, and for what is not faithful.
     """
 
     faithful: bool
@@ -155,6 +157,7 @@ class Proved:
     sentences: tuple[tuple[int, int], ...] = ()
     answer: bool | None = None
     refuted: int = 0
+    claims_data: str = ""
 
     @property
     def whole(self) -> bool:

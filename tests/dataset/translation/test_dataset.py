@@ -431,7 +431,8 @@ def test_sentences_with_claims_become_rows_that_carry_them_and_are_verified(call
     assert all(body["response_format"] == response_format(schema()) for _, _, body in asked)
     for row in rows:
         document = decode(row.claims_data)
-        assert f"{document.text}\n\nAnswer: {row.answer}" == row.reply
+        assert all(each.text in row.reply and each.claims for each in document.sentences)
+        assert row.reply.endswith(f"So it goes. So it is {row.answer}.\n\nAnswer: {row.answer}")
         assert row.claims == row.proven == sum(len(each.claims) for each in document.sentences)
     verified = asyncio.run(verify_by(tmp_path / "out", tools()))
     assert verified.differences == []

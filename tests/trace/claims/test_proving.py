@@ -229,6 +229,7 @@ def test_what_a_method_returns_is_no_result(recorded):
 
     assert [str(v.status) for v in prove("The `find` method returns 0.", run).verdicts] == ["supported"]
     assert [str(v.status) for v in prove("Since it is, it returns this, which is 0.", run).verdicts] == ["not_found"]
+    assert [str(v.status) for v in prove("So the function will return the index 0.", run).verdicts] == ["not_found"]
     assert [str(v.status) for v in prove("The output is 0.", run).verdicts] == ["refuted"]
 
 

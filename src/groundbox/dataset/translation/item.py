@@ -227,7 +227,7 @@ class Retelling:
             detail=self.options.model,
             reply=f"{telling.text}\n\n{MARK} {row.answer}",
             narration="",
-            claims_data=telling.claims,
+            claims_data=proved.claims_data,
             claims=proved.total,
             proven=proved.proven,
             coverage=proved.coverage,

@@ -18,7 +18,7 @@ from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import parsed_code, told
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
-_NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<!\w)-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _CODE: Final = re.compile(r"`[^`\n]*`")
 _NEGATIVE: Final = frozenset(
@@ -29,12 +29,14 @@ _DENIED: Final = re.compile(r"\b(?:not|never|n't)\s+(?:\w+\s+)?$", re.I)
 """Before a word that then says the opposite: `never true`."""
 _UNTOLD: Final = re.compile(r"not (?:told|shown|recorded)\b", re.I)
 """Says that the text passes over something, and nothing of the run."""
+_OF_CALLS: Final = re.compile(r"\(| (?:returns|raises|gives|yields|ends|is called)\b", re.I)
+"""After a function's name that is no common word there."""
 _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", "or"})
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
 _DENIAL: Final = re.compile(r"\bnot\b|!=")
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
-_EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL}
+_EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL, Kind.STATEMENT}
 """Kinds whose records go forward with a text that does."""
 MOST_SENTENCES: Final = 20_000
 MOST_COMPARED: Final = 5_000_000
@@ -218,7 +220,9 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
             denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
             yield Token(found.start(), found.end(), "negative" if denied else "positive")
-        elif word in names and (word in functions or not (word.isalpha() and word.islower())):
+        elif word in names and (
+            (word in functions and _OF_CALLS.match(text, found.end())) or not (word.isalpha() and word.islower())
+        ):
             yield Token(found.start(), found.end(), f"name {word}")
 
 

@@ -104,6 +104,7 @@ class _Judge:
         self._is_data = claims is None
         self._text = text
         self._after = -1
+        self._turn_before: int | None = None
         self._last = next((claim for claim in reversed(claims or ()) if _tells_the_result(claim)), None)
         self.misread: set[int] = set()
 
@@ -227,7 +228,8 @@ class _Judge:
         before = self._text[max(0, claim.start - 60) : claim.start]
         whose = _OF_A_METHOD.search(before)
         said = self._text[claim.start : claim.end]
-        return whose is not None and whose[1] not in self._run.functions and not _OF_THE_PROGRAM.search(said)
+        names = whose is not None and whose[1] not in {"the", "this", "our", "The", "This", *self._run.functions}
+        return names and not _OF_THE_PROGRAM.search(said)
 
     def _input(self, claim: Claim) -> Verdict:
         given = list(self._run.given.values())
@@ -316,6 +318,9 @@ class _Judge:
     def _turn(self, claim: Claim) -> Verdict:
         most = max((len(each.starts) for each in self._run.rounds), default=0)
         there = type(claim.value) is int and 0 <= claim.value <= most
+        if there and self._turn_before is not None:  # they are told in their order, or begin anew
+            there = claim.value in (0, 1, self._turn_before, self._turn_before + 1)
+        self._turn_before = claim.value if there else self._turn_before
         return self._if(claim, there, "no loop of the run has an iteration of this number")
 
     def _calls(self, claim: Claim) -> Verdict:
@@ -489,9 +494,14 @@ def _is_closed_test(claim: Claim, run: Run) -> bool:
 
 
 def _is_made_of(node: ast.expr | None, run: Run) -> bool:
-    """Whether the run had all numbers and texts that an expression is made of."""
-    constants = [] if node is None else [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
-    return all(each in run.scalars or each in run.constants or each in (0, 1, 2) for each in constants)
+    """Whether an expression without names is one of the program with values put in.
+
+    Or it is made of numbers and texts that the program writes out, or that a slip would not give.
+    """
+    if node is None or ast.unparse(node) in run.instances:
+        return True
+    constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return all(each in run.constants or run.is_distinct(each) for each in constants)
 
 
 def _is_known(item: Item, run: Run) -> bool:

@@ -247,7 +247,7 @@ class Run:
 
     def is_distinct(self, number: Any) -> bool:
         """Whether the run had a number, and none so near to it that a slip would give it."""
-        near = () if isinstance(number, bool) else (number - slip for slip in (-3, -2, -1, 1, 2, 3))
+        near = (number - slip for slip in (-3, -2, -1, 1, 2, 3)) if type(number) in (int, float) else ()
         return number in self.scalars and not any(each in self.scalars for each in near)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import Any, NamedTuple
+import math
+from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE
 from groundbox.trace.claims.items import literal_of, parsed
@@ -55,4 +56,8 @@ def _told(text: str) -> Told:
 
 
 def _no_name(name: str) -> Any:
-    raise KeyError(name)
+    return _CONSTANTS[name]
+
+
+_CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
+"""Names by which values of floats are written."""

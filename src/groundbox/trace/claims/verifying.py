@@ -39,7 +39,7 @@ _WIDTHS: Final = (200, 120, 80, 60, 40)
 _MATH: Final = frozenset(
     (
         *("ceil", "comb", "cos", "degrees", "exp", "fabs", "factorial", "floor", "gcd", "hypot", "isclose", "isqrt"),
-        *("lcm", "log", "log10", "log2", "perm", "radians", "sin", "sqrt", "tan", "trunc"),
+        *("lcm", "log", "log10", "log2", "perm", "pow", "radians", "sin", "sqrt", "tan", "trunc"),
     )
 )
 """Functions of `math` that are quick for numbers up to `_MOST`."""
@@ -220,12 +220,18 @@ class _Walk:
         """Code that cannot be worked out has the value that its line has given to its target."""
         node, record = parsed_code(claim.subject), self._records[self._state.t]
         if isinstance(record, schema.Return):
-            return self._is_value(claim.value, record.v)
+            return self._is_literally(claim, record.v)
         target = self._target_of(node) if node is not None else None
         raw = self._raw(target) if isinstance(target, ast.expr) else None
         if raw is None:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out")
-        return self._is_value(claim.value, raw)
+        return self._is_literally(claim, raw)
+
+    def _is_literally(self, claim: ClaimData, raw: schema.V) -> Judged:
+        """Like `_is_value`; what is no literal, as workings that cannot be worked out, refutes nothing."""
+        found = self._is_value(claim.value, raw)
+        is_code = found.status is Status.REFUTED and not told(claim.value).known
+        return _not_found(f"`{_cut(claim.subject)}` cannot be worked out") if is_code else found
 
     def _target_of(self, node: ast.expr) -> ast.expr | ast.Return | None:
         """What the line that runs gives the value of an expression to; the statement itself where it returns it."""
@@ -309,8 +315,9 @@ class _Walk:
     def _reason(self, claim: ClaimData, node: ast.expr, said: ast.expr) -> Judged:
         """`3 > 1` for `xs[j] > xs[j + 1]`: true, and a part of the condition with its values."""
         step = self._state.t
+        value = told(claim.value)
         try:
-            holds = self._evaluated(said)
+            holds = value.value if value.known else self._evaluated(said)
         except Unknown:
             return _not_found("what it gives as its reason cannot be worked out")
         if holds is not True:
@@ -342,7 +349,7 @@ class _Walk:
         self._left -= 1
         if (
             isinstance(said, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp)
-            and (literal := literal_of(said))[0]
+            and (literal := _closed(said))[0]
         ):
             try:
                 return same(self._evaluated(node), literal[1])
@@ -531,6 +538,8 @@ class _Walk:
         text = ast.unparse(argument)
         if not told(text).known and (fits := self._is_given(argument, given, call.p)) is not None:
             return None if fits else _refuted(self._state.t, f"`{_cut(text)}` is not what was given")
+        if not told(text).known and text in self._code:
+            return None  # the program's own code, of which the value is not known
         found = self._is_value(text, given)
         return None if found.status is Status.SUPPORTED else found
 
@@ -629,6 +638,9 @@ class _Walk:
             return _not_found("it names no record to count from")
         if not bodies:
             return _not_found("the program has no such test whose block has its own lines")
+        first = self._records[max(0, since + 1)]
+        if isinstance(first, schema.Line) and first.n in bodies:  # another statement may ask for the same
+            bodies = {first.n: bodies[first.n]}
         count = 0
         for at in range(max(0, since + 1), self._state.t + 1):
             record = self._records[at]
@@ -928,6 +940,15 @@ def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) 
 @functools.lru_cache(maxsize=4096)
 def _calls_something(node: ast.expr) -> bool:
     return any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node))
+
+
+def _closed(node: ast.expr) -> tuple[bool, Any]:
+    """Whether an expression is a literal, or one of floats such as `-inf`, and its value."""
+    literal = literal_of(node)
+    if literal[0] or not isinstance(node, ast.UnaryOp):
+        return literal
+    value = told(ast.unparse(node))
+    return value.known, value.value
 
 
 def _has_object(call: schema.Call) -> bool:

@@ -24,6 +24,7 @@ from groundbox.trace.reading import Trace
 SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
 _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
+_SAME: Final = re.compile(r"(?:the same|is the) ([A-Z]\w*) (?:as|that)\b")
 _LINE: Final = re.compile(r"line \d+")
 _RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
@@ -61,12 +62,15 @@ class _Facts:
         """A sentence with its claims."""
         text, at = sentence.text, 0
         found: list[Fact] = []
+        used: dict[str, tuple[str, int]] = {}
         for claim in sentence.claims:
             said: str = claim.said or text
-            place = _find(text, said, at)
+            known = used.get(said)  # claims of one clause share its words; another clause may have the same
+            place = _find(text, said, at if known is None else known[1] + (known[0] is not said))
             if place < 0:
                 continue
             at = place
+            used[said] = (said, place)
             found += self._moved(claim, said, place)
         found += self._spoken(sentence, found)
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
@@ -168,10 +172,8 @@ class _Facts:
     # kinds of claims
 
     def _value(self, claim: Claim, said: str) -> Iterator[Fact]:
-        refs, name, value = claim.refs, claim.subject, claim.value
-        if not refs:
-            return
-        if not isinstance(said, Phrase) or "value" not in said.slots:
+        name, value = claim.subject, claim.value
+        if not claim.refs or not isinstance(said, Phrase) or "value" not in said.slots:
             yield from self._value_in_words(claim, said)
             return
         step = self._post(claim)
@@ -186,7 +188,7 @@ class _Facts:
         if isinstance(said, Phrase) and said.slots.get("thing", ("", 0))[0][:1].isupper():
             thing, place = said.slots["thing"]
             yield Fact("value", thing, "", None, place, place + len(thing))
-        if not value and isinstance(self._records[refs[-1]], schema.Del):
+        if not value and refs and isinstance(self._records[refs[-1]], schema.Del):
             yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
             return
         if " takes the values " in said:
@@ -200,7 +202,8 @@ class _Facts:
             rest = said[code.end() :]
             if name in (code[1], _unparsed(code[1])) and rest.startswith((f" = {value}", f" is {value}")):
                 end = code.end() + len(value) + (3 if rest.startswith(" = ") else 4)
-                yield Fact("value", name, value, self._post(claim), code.start(), end)
+                if refs:
+                    yield Fact("value", name, value, self._post(claim), code.start(), end)
                 return
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
@@ -250,7 +253,7 @@ class _Facts:
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
         """The call that gave a value: the last one that the claim's frame made before."""
         code = text.strip("`")
-        name = code.partition("(")[0].rpartition(".")[2]
+        name = _function_of(code)
         found: list[int] = []
         for ref in range(claim.refs[-1], -1, -1):
             record = self._records[ref]
@@ -549,6 +552,8 @@ class _Facts:
                 yield about._replace(start=start, end=end)
             elif not code[1].startswith(("except", "return", "case ")):
                 yield Fact("value", code[1], "", None, start, end)
+        for same in _SAME.finditer(text):
+            yield Fact("value", same[1], "", None, *same.span(1))
         for name in re.findall(r"\b\w+\b", _CODE.sub(" ", text)) if not sentence.claims or "record" in text else ():
             if name in self._functions:
                 yield Fact("value", name, "", None, text.find(name), text.find(name) + len(name))
@@ -717,6 +722,18 @@ def _has_arguments(call: schema.Record, code: str) -> bool:
     given = list(call.args.values())
     literals = [each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...]
     return all(any(type(one) is type(other) and one == other for other in given) for one in literals)
+
+
+def _function_of(code: str) -> str:
+    """The last name of what a call calls."""
+    try:
+        node = ast.parse(code, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        node = None
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else code.partition("(")[0].rpartition(".")[2]
 
 
 def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:
