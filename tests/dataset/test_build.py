@@ -1,6 +1,7 @@
 """Builds: what is written, that nothing is lost, and that it is always the same."""
 
 import asyncio
+import dataclasses
 import json
 import random
 import subprocess
@@ -218,6 +219,21 @@ def test_a_telling_with_a_false_claim_is_dropped_with_the_claim(tmp_path):
     (first, *_) = lines(tmp_path / "out" / "dropped.jsonl")
     assert reasons["unproven-claims"] > 0
     assert (first["stage"], first["facts"]["failed"]) == ("prove", ["something differs"])
+
+
+def test_a_question_whose_reasoning_jumps_is_not_asked(tmp_path):
+    def jump(trace, **options):
+        told = tell(trace, **options)
+        first, *others = told.sentences
+        last = dataclasses.replace((others or [first])[-1], stated=1, jumps=("`x` = 1: `y`, set by line 2",))
+        return dataclasses.replace(told, sentences=[first, *others[:-1], last] if others else [last])
+
+    report = built(tmp_path / "out", BuildOptions(problems=(EXAMPLES / "plain.jsonl",)), narrator=jump)
+
+    dropped = [each for each in lines(tmp_path / "out" / "dropped.jsonl") if each["reason"] == "jumps"]
+    assert report["dropped"]["jumps"] == len(dropped) > 0
+    assert {each["detail"] for each in dropped} == {"`x` = 1: `y`, set by line 2"}
+    assert all(row.jumps == "[]" and row.derivable == 1 for row in write.read_samples(tmp_path / "out" / write.SAMPLES))
 
 
 def test_a_narrator_that_fails_costs_its_item_and_no_other(tmp_path):

@@ -127,8 +127,11 @@ class Teacher:
         )
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
         wrong = [draft for draft in drafts if not _holds(draft, view)]
-        samples = tuple(_sample(view, draft, found, split) for draft in drafts if draft not in wrong)
+        following = [draft for draft in drafts if not found.told.derived(draft.reasoning)[1]]
+        samples = tuple(_sample(view, draft, found, split) for draft in following if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
+        if drop is not None and drafts and not following:
+            drop = item.dropped("tasks", "jumps", found.told.derived(found.told.text)[1][0][:500]).drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
         return Lesson(
             item=item.id,

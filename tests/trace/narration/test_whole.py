@@ -95,3 +95,14 @@ def test_the_call_whose_result_has_no_items_is_told(recorded):
 
     assert "`left` is called with `xs` = [3]" in told or "`left` runs with `xs` = [3]" in told
     assert prove(told, trace).failed == []
+
+
+@pytest.mark.parametrize(("calls", "is_whole"), [(61, True), (62, False), (900, False)])
+def test_calls_within_more_calls_than_are_followed_are_told_by_what_they_gave(recorded, calls, is_whole):
+    source = "def down(n):\n    if n == 1:\n        return 1\n    return down(n - 1) + n\n"
+    trace = recorded(source, "down", calls)
+
+    told = narrate(trace)
+
+    assert told.whole is is_whole
+    assert told.answer == f"So down returns {calls * (calls + 1) // 2}."

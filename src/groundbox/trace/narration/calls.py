@@ -76,7 +76,8 @@ class Calls:
             return min(where.nested, where.level)
         policy = telling.policy
         if policy.depth is not None and activation.depth > policy.depth + 1:
-            return policy.least
+            telling.passes_over = True
+            return Level.RESULT
         seen = telling.seen(("call", activation.name))
         return min(where.nested, level_of(seen, policy.full_calls, policy.short_calls, policy.least))
 

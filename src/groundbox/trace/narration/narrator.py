@@ -86,7 +86,7 @@ def _told(trace: Trace, policy: Policy, style: str, seed: int) -> Narration:
         return dataclasses.replace(
             _laid_out(back.paragraphs(telling.draft), style, policy.name), witness=back.witness()
         )
-    whole = policy.is_whole and trace.complete and not trace.folded
+    whole = policy.is_whole and trace.complete and not trace.folded and not telling.passes_over
     return dataclasses.replace(_laid_out([*paragraphs, [answer_of(trace)]], style, policy.name), whole=whole)
 
 

@@ -38,6 +38,7 @@ class Telling:
     Attributes:
         generators: Frames that yielded.
         recursive: Functions that called themselves, at once or by one other.
+        passes_over: Whether calls are told by their results alone that lie deeper than the policy goes.
     """
 
     trace: Trace
@@ -45,6 +46,7 @@ class Telling:
     voice: Voice
     draft: Draft
     state: State = field(default_factory=State)
+    passes_over: bool = False
     _seen: Counter[Hashable] = field(default_factory=Counter)
     _told: dict[int, str] = field(default_factory=dict)
 
