@@ -423,5 +423,5 @@ def test_an_iteration_on_one_line_that_a_generator_waits_in_is_counted_once(reco
     (activation,) = (each for each in trace.structure.activations.values() if each.name == "g")
     (loop,) = (node for node in activation.body if isinstance(node, Loop))
     assert [fold.iterations for fold in loop.folds] == [3]
-    assert [iteration.number for iteration in loop.iterations] == [1, 2]
-    assert loop.count == 5
+    assert [iteration.number for iteration in loop.iterations] == [1, 2, 6]
+    assert loop.count == 6

@@ -114,8 +114,8 @@ class Checker:
     def take(self, records: Iterable[Record], kept: list[Record]) -> None:
         """Check what comes, and append it to `kept`, until something is raised.
 
-        Half of all records are lines, and a quarter of them names that take short values: what `check` would say of
-        these is said here. What is not plainly right is asked of `check`.
+        Most records are lines, names that take short values, and tests: what `check` would say of these is said here.
+        What is not plainly right is asked of `check`.
 
         Raises:
             InvalidRecord: The next record may not stand there. Those in `kept` may.
@@ -132,6 +132,11 @@ class Checker:
                 self._fresh = None
             elif type(record) is schema.Set:
                 if state(record.f) != _RUNS or not _takes_plain(record):
+                    check(record)
+                self._fresh = None
+            elif type(record) is schema.Test and self._operands is not None:
+                unit = self._operands.units.get(record.at)
+                if state(record.f) != _RUNS or unit is None or not unit[0] <= at.get(record.f, 0) <= unit[1]:
                     check(record)
                 self._fresh = None
             else:

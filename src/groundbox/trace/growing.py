@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.trace import schema
-from groundbox.trace.conditions import Inline, condition_of, is_inline_test
+from groundbox.trace.conditions import condition_of
 from groundbox.trace.schema import Record
 from groundbox.trace.structure import Activation, Folded, Iteration, Loop, Node, Step
 from groundbox.trace.syntax import Place, always_true, within_code
@@ -25,12 +25,8 @@ OPEN: Final = "open"
 _ENDS_OF_ITERATION: Final = ("StopIteration", "StopAsyncIteration")
 
 
-def grow(activation: Activation, entries: Sequence[Entry], records: Sequence[Record]) -> list[Inline]:
-    """Give an activation its body.
-
-    Returns:
-        The steps whose condition only an evaluation in the recorded state can tell.
-    """
+def grow(activation: Activation, entries: Sequence[Entry], records: Sequence[Record]) -> None:
+    """Give an activation its body."""
     grower = _Grower(activation, records)
     for entry in entries:
         if isinstance(entry, Visit):
@@ -38,7 +34,6 @@ def grow(activation: Activation, entries: Sequence[Entry], records: Sequence[Rec
         else:
             grower.fold(entry)
     grower.finish()
-    return grower.inline
 
 
 class _Open:
@@ -49,6 +44,8 @@ class _Open:
         self.pending: Step | None = None
         self.iteration: Iteration | None = None
         self.just_folded = False
+        self.ended = -1
+        """After how many iterations it was over by itself, if that is told of its last fold; or -1."""
         self.open_fold: Folded | None = None
         """The last fold, while nothing else of the iteration that came after it is known."""
 
@@ -57,9 +54,10 @@ class _Open:
         """Whether iterations begin without a line event of the header."""
         return isinstance(self.loop.statement, ast.While) and always_true(self.loop.statement.test)
 
-    def begin(self, header: Step | None) -> None:
-        """The next iteration."""
-        self.iteration = Iteration(number=self.loop.count + 1, header=header)
+    def begin(self, header: Step | None, number: int = 0) -> None:
+        """The next iteration, with its number, if that is told."""
+        self.iteration = Iteration(number=number or self.loop.count + 1, header=header)
+        self.loop.counted = max(self.loop.counted, number)
         self.loop.iterations.append(self.iteration)
         self.pending = None
         self.just_folded = False
@@ -74,7 +72,6 @@ class _Open:
 
 class _Grower:
     def __init__(self, activation: Activation, records: Sequence[Record]) -> None:
-        self.inline: list[Inline] = []
         self._activation = activation
         self._records = records
         self._code = activation.code
@@ -115,6 +112,7 @@ class _Grower:
         top.close_fold()
         top.just_folded = True
         top.open_fold = entry.fold if entry.gave else None
+        top.ended = entry.ended
         entry.fold.after = top.loop.count
         top.loop.folds.append(entry.fold)
         self._step = self._place = None
@@ -150,6 +148,7 @@ class _Grower:
         step.records = tuple(visit.record for visit in visits)
         step.effects = tuple(t for visit in visits for t in visit.effects)
         step.calls = tuple(call for visit in visits for call in visit.calls)
+        step.tests = tuple(t for visit in visits for t in visit.tests)
         step.yields = tuple(t for visit in visits for t in visit.yields)
         step.resumes = tuple(t for visit in visits for t in visit.resumes)
         raises = [t for visit in visits for t in visit.raises]
@@ -183,28 +182,13 @@ class _Grower:
         if (step.raised is not None or isinstance(step.statement, ast.Raise)) and step not in self._raised:
             self._raised.append(step)
         if before is not None:
-            step.condition = condition_of(step, before, place, end, self._records)
-            if step.condition is None and before.part == "except" and self._is_named(before):
-                step.condition = True
-            if step.condition is None and is_inline_test(before) and step.raised is None and end != OPEN:
-                siblings = self._siblings(before)
-                self.inline.append(Inline(step=step, place=before, siblings=siblings, goes_to=place))
+            tests = (self._records[t] for t in step.tests)
+            step.condition = condition_of(
+                step, before, place, end, [test for test in tests if isinstance(test, schema.Test)]
+            )
             self._track_with(step, before, place)
         self._settle_raise(step, before, place, end)
         self._settle_header(place, end)
-
-    def _siblings(self, place: Place) -> Sequence[ast.stmt]:
-        if place.within:
-            block = place.within[-1]
-            statements: list[ast.stmt] = getattr(block.clause or block.owner, block.name)
-            return statements
-        return getattr(None if self._code is None else self._code.node, "body", [])
-
-    def _is_named(self, place: Place) -> bool:
-        """Whether a handler names the very type of the exception that is on its way."""
-        clause = place.clause
-        named = clause.type if isinstance(clause, ast.ExceptHandler) else None
-        return bool(self._raised) and isinstance(named, ast.Name) and named.id == self._type_of(self._raised[-1])
 
     def _track_with(self, step: Step, before: Place, place: Place | None) -> None:
         if before.part == "with" and not before.inline:
@@ -240,31 +224,55 @@ class _Grower:
             return
         header, before = top.pending, self._place
         assert before is not None
-        if place is not None and place.inside(top.loop.statement, "body"):
+        line = top.loop.line
+        number = max((visit.begun.get(line, 0) for visit in self._visits), default=0)
+        if before.inline and isinstance(top.loop.statement, ast.While):
+            self._settle_inline_while(top, header, end)
+        elif number:
+            top.begin(header, number)
+        elif self._ended(line) >= 0:
+            top.loop.counted = self._ended(line)
+            self._end_by_header(top, header, end)
+        elif place is not None and place.inside(top.loop.statement, "body"):
             top.begin(header)
         elif before.inline:
             self._settle_inline_header(top, header, place, end)
         else:
             self._end_by_header(top, header, end)
 
+    def _ended(self, line: int) -> int:
+        """After how many iterations the step told the end of the loop in this line; -1 if it did not."""
+        return max((visit.ended.get(line, -1) for visit in self._visits), default=-1)
+
     def _settle_inline_header(self, top: _Open, header: Step, place: Place | None, end: str) -> None:
         again = place is self._place and place is not None
         statement = top.loop.statement
         leaves = _leaving_statements(statement)
-        if again or top.headerless:
-            header.condition = True if top.loop.kind == "while" else None
+        if again:
             top.begin(header)
-        elif isinstance(statement, ast.While) and header.raised is None and end != OPEN:
-            top.begin(header)
-            self._open.pop()
-            if self.inline and self.inline[-1].step is header:
-                self.inline[-1].loop = top.loop
         elif header.raised is None and not leaves:
             self._end_by_header(top, header, end)
         elif self._took_item(statement, header):
             top.begin(header)
         elif not header.effects and not header.calls and header.raised is None:
             top.loop.closing, top.loop.exit, top.pending = header, None, None
+            self._open.pop()
+
+    def _settle_inline_while(self, top: _Open, header: Step, end: str) -> None:
+        """The next test of a `while` on one line is made before its line event, which there is only if it holds."""
+        ended = self._ended(top.loop.line) >= 0
+        if top.headerless or top.loop.iterations or any(top.loop.line in visit.begun for visit in self._visits):
+            header.condition = True
+            top.begin(header)
+            if ended:
+                top.loop.exit = "false"
+                self._open.pop()
+        elif ended:
+            header.condition = False
+            self._end_by_header(top, header, end)
+        elif header.raised is None and end != OPEN:
+            header.condition = top.loop.exit = None
+            top.loop.closing, top.pending = header, None
             self._open.pop()
 
     def _took_item(self, statement: LoopStatement, header: Step) -> bool:
@@ -284,7 +292,6 @@ class _Grower:
             loop.exit = "open"
         else:
             loop.exit = "false" if loop.kind == "while" else "exhausted"
-            header.condition = False if loop.kind == "while" else None
             header.raised = None
         top.pending = None
         self._open.pop()
@@ -364,6 +371,9 @@ class _Grower:
         if end in (OPEN, UNWIND):
             return "open" if end == OPEN else "raise"
         leaving = _leaving_statements(top.loop.statement)
+        if top.just_folded and top.ended >= 0:
+            top.loop.counted = top.ended
+            return "false" if top.loop.kind == "while" else "exhausted"
         if top.just_folded:
             ended = "false" if top.loop.kind == "while" else "exhausted"
             if not leaving and not top.headerless:

@@ -46,6 +46,7 @@ class Step:
         raised: The `raise` record of the exception that left this statement or came up in it, or None. A `raise`
             without an exception, which lets the one before go on, has no record.
         handled: The line of the `except` (or of the `with`) that took this exception, or None.
+        tests: Its `test` records, of conditions and of operands whose value is used.
         yields: Its `yield` records.
         resumes: `resume` records of generators that it made go on.
         leaving: Whether it is the exit of a `with`, not its entry.
@@ -66,6 +67,7 @@ class Step:
     branch: int | None = None
     raised: int | None = None
     handled: int | None = None
+    tests: tuple[int, ...] = ()
     yields: tuple[int, ...] = ()
     resumes: tuple[int, ...] = ()
     leaving: bool = False
@@ -127,6 +129,7 @@ class Loop:
         exit: How it ended: `exhausted` (a `for`), `false` (a `while`), `break`, `return`, `raise`, `open` (the trace
             ends before it), or None when that is not known.
         closing: The last step of its header, which found no further item or the test false, or raised.
+        counted: How many iterations the recorder has counted, as far as it says so.
     """
 
     line: int
@@ -136,6 +139,7 @@ class Loop:
     folds: list[Folded] = dataclasses.field(default_factory=list)
     exit: str | None = "open"
     closing: Step | None = None
+    counted: int = 0
 
     @property
     def folded(self) -> int:
@@ -145,7 +149,7 @@ class Loop:
     @property
     def count(self) -> int:
         """How many iterations there were, recorded or not."""
-        return len(self.iterations) + self.folded
+        return max(self.counted, len(self.iterations) + self.folded)
 
 
 Node: TypeAlias = Step | Loop
@@ -302,15 +306,12 @@ def _note_loops(body: Sequence[Node], found: dict[int, tuple[tuple[Loop, Iterati
 
 def derive(trace: Trace) -> Structure:
     """The structure of a trace; `trace.structure` keeps it."""
-    from groundbox.trace.conditions import Inline, settle_inline
     from groundbox.trace.growing import grow
     from groundbox.trace.visits import visits_of
 
     syntax = Syntax(trace.source)
     gathered = visits_of(trace.records)
-    inline: list[Inline] = []
     for frame, activation in gathered.activations.items():
         activation.code = syntax.code(activation.name, activation.line)
-        inline.extend(grow(activation, gathered.entries[frame], gathered.records))
-    settle_inline(trace, syntax, inline)
+        grow(activation, gathered.entries[frame], gathered.records)
     return Structure(syntax, gathered.activations, gathered.loose)

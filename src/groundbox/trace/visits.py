@@ -25,6 +25,11 @@ class Visit:
     raises: list[int] = dataclasses.field(default_factory=list)
     yields: list[int] = dataclasses.field(default_factory=list)
     resumes: list[int] = dataclasses.field(default_factory=list)
+    tests: list[int] = dataclasses.field(default_factory=list)
+    begun: dict[int, int] = dataclasses.field(default_factory=dict)
+    """By line: the loops of which it began an iteration, with its number."""
+    ended: dict[int, int] = dataclasses.field(default_factory=dict)
+    """By line: the loops that it found at their end, and after how many iterations."""
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -35,6 +40,8 @@ class FoldedLoop:
     fold: Folded
     effects: list[int] = dataclasses.field(default_factory=list)
     calls: list[Activation] = dataclasses.field(default_factory=list)
+    ended: int = -1
+    """After how many iterations the loop found no further item, or its condition false; or -1."""
     gave: bool = False
     """A `yield` follows it: the frame waits on the header's line, in the middle of a further iteration."""
 
@@ -172,6 +179,25 @@ class Gathered:
         if visit is not None:
             visit.raises.append(t)
 
+    def _test(self, t: int, record: schema.Test) -> None:
+        visit = self._visit(record.f)
+        if visit is not None:
+            visit.tests.append(t)
+
+    def _iteration(self, t: int, record: schema.Iteration) -> None:
+        visit = self._visit(record.f)
+        if visit is not None:
+            visit.begun[record.n] = record.number
+
+    def _ended(self, t: int, record: schema.Ended) -> None:
+        entries = self.entries.get(record.f)
+        if not entries:
+            return
+        if isinstance(entries[-1], Visit):
+            entries[-1].ended[record.n] = record.iterations
+        elif entries[-1].line == record.n:
+            entries[-1].ended = record.iterations
+
     def _fold(self, t: int, record: schema.Fold) -> None:
         fold = Folded(record=t, iterations=record.iterations, steps=record.steps, calls=record.calls)
         self._close(record.f, t)
@@ -195,6 +221,9 @@ _HANDLERS: Final[dict[type[Record], Any]] = {
     schema.Resume: Gathered._resume,
     schema.Raise: Gathered._raise,
     schema.Fold: Gathered._fold,
+    schema.Test: Gathered._test,
+    schema.Iteration: Gathered._iteration,
+    schema.Ended: Gathered._ended,
 }
 
 
