@@ -1,10 +1,12 @@
 """Stand-ins for the sandbox, the narrator and the prover, for tests of what a build does with their answers.
 
-The runner runs trusted programs in this process. Its traces know calls, lines, atoms and returns.
+The runner runs trusted programs in this process. Its traces know calls, lines, atoms, returns, and
+conditions of one operand.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import dataclasses
@@ -140,7 +142,7 @@ class Recorder:
         return self.step
 
     def trace(self, request, outcome):
-        lines = [json.dumps(each).encode() for each in [*self.records, {"k": "end"}]]
+        lines = [json.dumps(each).encode() for each in [*tested(self.records, request.source), {"k": "end"}]]
         return assemble(
             b"".join(line + b"\n" for line in lines),
             source=request.source,
@@ -152,6 +154,21 @@ class Recorder:
             limits=LIMITS,
             outcome=outcome,
         )
+
+
+def tested(records, source):
+    """The records with a test for each `if` and `while` of one operand, which was true if its block ran next."""
+    asked = {node.lineno: node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.If | ast.While)}
+    lines = {}
+    for record in records:
+        node = asked.get(lines.pop(record["f"], 0)) if record["k"] in ("line", "return") else None
+        if node is not None and isinstance(node.test, ast.Compare | ast.Name | ast.BinOp | ast.Call):
+            test = node.test
+            at = [test.lineno, test.col_offset, test.end_lineno, test.end_col_offset]
+            yield {"k": "test", "f": record["f"], "at": at, "v": record["n"] == node.body[0].lineno}
+        if record["k"] == "line":
+            lines[record["f"]] = record["n"]
+        yield record
 
 
 def atom(value):
