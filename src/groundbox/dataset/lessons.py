@@ -15,7 +15,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item, tried_to_json
 from groundbox.dataset.mending import Mended
-from groundbox.dataset.narrating import Narrator, Prover, Told, claims_in
+from groundbox.dataset.narrating import Narrator, Prover, Told, derived, claims_in
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
@@ -127,7 +127,7 @@ class Teacher:
         )
         drafts = tasks.drafts(view, tasks=options.tasks, most=options.samples_per_item)
         wrong = [draft for draft in drafts if not _holds(draft, view)]
-        following = [draft for draft in drafts if not found.told.derived(draft.reasoning)[1]]
+        following = [draft for draft in drafts if not _derived(draft, found.told)[1]]
         samples = tuple(_sample(view, draft, found, split) for draft in following if draft not in wrong)
         drop = None if samples else item.dropped("tasks", "no-question", "no task fits this run").drop
         if drop is not None and drafts and not following:
@@ -165,12 +165,19 @@ def _holds(draft: Draft, view: View) -> bool:
     )
 
 
+def _derived(draft: Draft, told: Told) -> tuple[float, list[str]]:
+    """See `narrating.derived`: of the tellings that the reply holds."""
+    if not draft.tellings:
+        return told.derived(draft.reasoning)
+    return derived([each for telling in draft.tellings for each in telling.sentences])
+
+
 def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
     item, told, traced, answer = view.item, found.told, view.item.traced, view.item.answer
     assert traced is not None
     assert answer is not None
     source = view.problem
-    share, jumps = told.derived(draft.reasoning)
+    share, jumps = _derived(draft, told)
     return Sample(
         id=f"{item.id}#{draft.task}",
         item=item.id,

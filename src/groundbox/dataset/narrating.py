@@ -64,10 +64,7 @@ class Told:
         Args:
             text: The telling, or its beginning; of another text, which may quote it, all of the telling counts.
         """
-        told = self.sentences[: self.count(text)]
-        stated = sum(each.stated for each in told)
-        share = sum(each.followed for each in told) / stated if stated else 1.0
-        return round(share, 4), [jump for each in told for jump in each.jumps]
+        return derived(self.sentences[: self.count(text)])
 
     def count(self, text: str) -> int:
         """How many sentences the beginning of the telling has; all of them for another text."""
@@ -120,6 +117,13 @@ class Told:
             at = begin + len(each.text)
             spans.append((begin, at))
         return spans
+
+
+def derived(sentences: Sequence[Said]) -> tuple[float, list[str]]:
+    """The share of the stated values that follow from what was told before them, and those that do not, in words."""
+    stated = sum(each.stated for each in sentences)
+    share = sum(each.followed for each in sentences) / stated if stated else 1.0
+    return round(share, 4), [jump for each in sentences for jump in each.jumps]
 
 
 def _left_out(said: Said) -> Said:

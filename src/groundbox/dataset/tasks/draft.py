@@ -95,6 +95,7 @@ class Draft:
         shows_input: Whether the input is told in the prompt.
         given: A text that the question is about, shown after program and input.
         case: Arguments that the answer tells, where these are not the item's own.
+        tellings: Of other runs, which `reasoning` holds in place of the item's own.
     """
 
     task: str
@@ -105,6 +106,7 @@ class Draft:
     shows_input: bool = True
     given: str = ""
     case: Case | None = None
+    tellings: Sequence[Told] = ()
 
 
 def rng_of(item: str, seed: int, task: str) -> random.Random:

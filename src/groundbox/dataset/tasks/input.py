@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset import literals, seeking
+from groundbox.dataset.narrating import Told
 from groundbox.dataset.tasks.draft import Draft, View
 
 NAME: Final = "input"
@@ -27,11 +28,13 @@ def make(view: View) -> Iterator[Draft]:
         return
     wanted, rng = literals.parse(answer.text), view.rng(NAME)
     parts: list[str] = []
+    tellings: list[Told] = []
     for number, each in enumerate(tried):
         told = view.told_guess(number)
         if told is None:
             return
         lead = rng.choice(_LEADS[number > 0]).format(call=f"`{entry}({each.case.text()})`")
+        tellings.append(told)
         parts += [f"{each.why} {lead}", told.text, seeking.compared(each.answer, wanted)]
     reasoning = "\n\n".join(parts)
     if len(reasoning) > view.max_chars:
@@ -45,4 +48,5 @@ def make(view: View) -> Iterator[Draft]:
         reasoning=reasoning,
         shows_input=False,
         case=tried[-1].case,
+        tellings=tellings,
     )
