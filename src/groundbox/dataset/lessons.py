@@ -15,7 +15,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item, tried_to_json
 from groundbox.dataset.mending import Mended
-from groundbox.dataset.narrating import Narrator, Prover, Told, derived, claims_in
+from groundbox.dataset.narrating import Narrator, Prover, Told, claims_in, derived
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
