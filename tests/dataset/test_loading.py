@@ -31,7 +31,7 @@ def chats(path):
 def test_a_chat_is_a_question_and_a_reply_and_each_line_has_the_same_keys(folder):
     rows = chats(folder / "sft.jsonl")
 
-    assert {tuple(row) for row in rows} == {("messages", "id", "task")}
+    assert {tuple(row) for row in rows} == {("messages", "id", "task", "claims")}
     assert {tuple(each["role"] for each in row["messages"]) for row in rows} == {("user", "assistant")}
     assert {tuple(each) for row in rows for each in row["messages"]} == {("role", "content")}
     assert all(each["content"].strip() for row in rows for each in row["messages"])

@@ -221,7 +221,7 @@ def test_a_build_has_smaller_inputs_for_long_runs_no_two_alike_and_counts_them(t
     assert [each["arcs"] - each["arcs_kept"] for each in shrunk] == [0, 0, 0]
     assert report["smaller"]["sought"] == report["smaller"]["found"] == report["smaller"]["kept"] == 3
     assert report["smaller"]["why"] == {"long": 3}
-    assert {each.detail for each in samples} == {"full"}
+    assert {each.detail for each in samples} == {"normal"}
 
 
 def test_a_run_without_a_smaller_input_is_dropped_and_without_a_search_it_is_told_in_part(tmp_path):

@@ -434,6 +434,6 @@ def test_there_is_no_question_where_no_arguments_were_found_or_a_try_is_not_prov
     assert list(tasks.make("input", searching(change={"max_chars": 100}))) == []
 
     def in_part(trace, **options):
-        return dataclasses.replace(tell(trace, **options), detail="normal")
+        return dataclasses.replace(tell(trace, **options), whole=False)
 
     assert list(tasks.make("input", searching(change={"narrator": in_part}))) == []

@@ -30,16 +30,31 @@ MOST_ROOM: Final = 1_000_000
 _FAILURES: Final = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
 
 
-def evaluate(expression: ast.expr, lookup: Lookup) -> Any:
+class Meter:
+    """Counts the operations of many evaluations, for whoever bounds them together.
+
+    Attributes:
+        used: Operations of all evaluations that were given this meter, also of those that came to nothing.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+
+
+def evaluate(expression: ast.expr, lookup: Lookup, meter: Meter | None = None) -> Any:
     """The value of an expression.
 
     Raises:
         Unknown: It cannot be known, or Python would raise.
     """
+    evaluator = _Evaluator(lookup)
     try:
-        return _Evaluator(lookup).value(expression)
+        return evaluator.value(expression)
     except _FAILURES as error:
         raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
+    finally:
+        if meter is not None:
+            meter.used += evaluator.operations
 
 
 def truth(expression: ast.expr, lookup: Lookup, calls: Results | None = None) -> bool:
@@ -88,6 +103,11 @@ class _Evaluator:
         self._room = MOST_ROOM
         self._left = MOST_OPERATIONS
         self._scopes: list[dict[str, Any]] = []
+
+    @property
+    def operations(self) -> int:
+        """How many were made."""
+        return MOST_OPERATIONS - self._left
 
     def value(self, node: ast.expr) -> Any:
         self._left -= 1

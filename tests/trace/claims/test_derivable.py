@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import pytest
@@ -197,7 +198,7 @@ def test_a_value_that_is_not_the_recorded_one_is_not_believed(recorded):
     trace = recorded("def f(n):\n    a = n + 1\n    return a * 2\n", "f", 3)
     sentences = narrate(trace, detail="full").sentences
     wrong = [
-        Sentence(tuple(Claimed(**{**vars(claim), "value": "5"}) if claim.subject == "a" else claim
+        Sentence(tuple(dataclasses.replace(claim, value="5") if claim.subject == "a" else claim
                        for claim in each.claims))
         for each in sentences
     ]  # fmt: skip

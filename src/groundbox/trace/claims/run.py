@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import evaluate
+from groundbox.trace.evaluate import Meter, evaluate
 from groundbox.trace.plain import python_value
 from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.reading import Trace
@@ -31,6 +31,8 @@ MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
 MOST_EVALUATIONS: Final = 20_000
 """Of all claims of a text together, and again of the steps inside expressions."""
+OPERATIONS_OF_ONE: Final = 100
+"""What takes more counts as so many more evaluations."""
 MOST_LOOPS: Final = 50
 MOST_SHOWN: Final = 120
 """Characters of a value in a message."""
@@ -385,10 +387,13 @@ class Run:
                 left -= 1
                 if left < 0:
                     return found, instances
+                meter = Meter()
                 try:
-                    found.append((moment.step, evaluate(node, lookup)))
+                    found.append((moment.step, evaluate(node, lookup, meter)))
                 except Unknown:
                     continue
+                finally:
+                    left -= meter.used // OPERATIONS_OF_ONE
                 if isinstance(node, ast.Compare | ast.BinOp | ast.Subscript | ast.Call):
                     instances.update(_instances(node, lookup))
         return found, instances
@@ -426,9 +431,16 @@ class Run:
                 yield -1, None
                 return
             try:
-                yield moment.step, evaluate(expression, self._lookup(moment))
+                yield moment.step, self._worked_out(expression, moment)
             except Unknown:
                 yield -1, None
+
+    def _worked_out(self, expression: ast.expr, moment: Moment) -> Any:
+        meter = Meter()
+        try:
+            return evaluate(expression, self._lookup(moment), meter)
+        finally:
+            self._left -= meter.used // OPERATIONS_OF_ONE
 
     def _meant(self, expression: ast.expr) -> Iterator[ast.expr]:
         """The expression; or with each name that "the list" and the like may mean put in."""
@@ -498,7 +510,7 @@ class Run:
                 if self._left < 0:
                     return
                 try:
-                    worked[key] = (evaluate(place, self._lookup(moment)),)
+                    worked[key] = (self._worked_out(place, moment),)
                 except Unknown:
                     worked[key] = None
             now = worked[key]

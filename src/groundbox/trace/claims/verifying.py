@@ -25,7 +25,7 @@ from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run, same, shown
 from groundbox.trace.claims.told import Told, parsed_code, told
 from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import Lookup, evaluate, recorded
+from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded
 from groundbox.trace.objects import Obj
 from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
@@ -33,7 +33,7 @@ from groundbox.trace.state import State
 from groundbox.trace.values import kind_of, ref_of
 
 MOST_WORK: Final = 2_000_000
-"""Records, values and expressions that are looked at for all claims of a document together, besides one walk."""
+"""Records and values looked at, and operations of expressions, for all claims of a document, besides one walk."""
 _WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""
 _MATH: Final = frozenset(
@@ -393,13 +393,20 @@ class _Walk:
 
     def _evaluated(self, node: ast.expr) -> Any:
         """The value of an expression in the frame that goes on after the record."""
-        self._left -= 1
         lookup = recorded(self._state, self._frame, self._assigned)
         if not _calls_something(node):
-            return evaluate(node, lookup)
+            return self.worked_out(node, lookup)
         results = _Results(self, lookup)
         prepared = results.visit(copy.deepcopy(node))
-        return evaluate(prepared, results.value_of)
+        return self.worked_out(prepared, results.value_of)
+
+    def worked_out(self, node: ast.expr, lookup: Lookup) -> Any:
+        """The value of an expression, whose operations count as work. Raises Unknown."""
+        meter = Meter()
+        try:
+            return evaluate(node, lookup, meter)
+        finally:
+            self._left -= 1 + meter.used
 
     def is_math(self, node: ast.expr) -> bool:
         """Whether a name stands for the module `math`."""
@@ -423,7 +430,7 @@ class _Walk:
             given = list(call.args.values())[-len(node.args) :] if node.args else []
             values = [self._plain(value) for value in given]
             try:
-                asked = [evaluate(argument, lookup) for argument in node.args]
+                asked = [self.worked_out(argument, lookup) for argument in node.args]
             except Unknown:
                 asked = values
             if node.keywords or (len(given) == len(asked) and all(map(same, values, asked))):
@@ -832,7 +839,7 @@ class _Walk:
             return None
         if isinstance(node, ast.Attribute):
             return self._state.heap[owner["ref"]].attrs[node.attr] if kind_of(owner) == "ref" else None
-        index = evaluate(node.slice, recorded(self._state, self._frame, self._assigned))
+        index = self.worked_out(node.slice, recorded(self._state, self._frame, self._assigned))
         if kind_of(owner) == "tuple" and type(index) is int and not owner.get("elided"):
             return owner["tuple"][index]
         obj = self._state.heap.get(ref_of(owner) or 0)
@@ -869,7 +876,7 @@ class _Results(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MATH and self._walk.is_math(node.func.value):
             try:
-                given = [evaluate(each, self.value_of) for each in node.args]
+                given = [self._walk.worked_out(each, self.value_of) for each in node.args]
                 if not node.keywords and all(isinstance(each, int | float) and abs(each) <= _MOST for each in given):
                     return self._named(getattr(math, node.func.attr)(*given))
             except (Unknown, KeyError, ArithmeticError, TypeError, ValueError):
