@@ -14,7 +14,6 @@ many of its narrations the prover takes.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import select
@@ -155,11 +154,9 @@ def try_out(url: str, folder: Path) -> bool:
 
 
 def translate(folder: Path, place: list[str]) -> bool:
-    """Build a dataset of some problems and have it told; whether every item was answered."""
-    with PROBLEMS.open(encoding="utf-8") as lines:
-        (folder / "problems.jsonl").write_text("".join(itertools.islice(lines, ITEMS)), encoding="utf-8")
+    """Build a dataset of the examples, of which not all make an item, and have some told; whether each was answered."""
     built = groundbox(
-        folder, TRANSLATE_S, "dataset", "build", "problems.jsonl", "--out", "made", "--cases", "1", "--task", "output"
+        folder, TRANSLATE_S, "dataset", "build", PROBLEMS, "--out", "made", "--cases", "1", "--task", "output"
     )
     told = groundbox(
         folder, TRANSLATE_S, "dataset", "translate", "made", "--out", "told", "--limit", ITEMS, "--concurrency", "1",
