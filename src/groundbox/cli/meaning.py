@@ -56,7 +56,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
 }
 """Options, by their longest name, to what other programs call them."""
 _ELSE: Final[Mapping[str, str]] = {"html": "out output o save", "json": "out output o save", "file": "in input csv"}
-"""What the same words mean to a command that has none of the above."""
+"""Meanings of the same words for commands that have none of the options above."""
 _COMMANDS: Final[Mapping[str, str]] = {
     "run": "exec execute python python3 script start launch eval-code sandbox code sh bash node sql",
     "repl": "shell console interactive interpreter ipython prompt session notebook jupyter",
@@ -189,7 +189,7 @@ def _of_this_meaning(word: str, meanings: Mapping[str, str]) -> list[str]:
 
 
 def _alike(word: str, known: Iterable[str]) -> list[str]:
-    """Those that are spelt like the word, or have its letters in another order."""
+    """Return names that are spelt like the word, or have its letters in another order."""
     known = list(known)
     close = difflib.get_close_matches(word[:60], known, _MOST, _LIKE)
     return close or [name for name in known if len(name) > 2 and sorted(name) == sorted(word)]

@@ -127,7 +127,7 @@ def derived(sentences: Sequence[Said]) -> tuple[float, list[str]]:
 
 
 def _left_out(said: Said) -> Said:
-    """What stands for a sentence that is not told: what it stated is not told then, and later values may need it."""
+    """Replace a sentence by `LEFT_OUT`; its values are not told then, and later ones may need them."""
     jumps = (f"a sentence with {said.stated} values is left out",) if said.stated else ()
     return dataclasses.replace(said, text=LEFT_OUT, values=(), claims=(), followed=0, jumps=jumps)
 
