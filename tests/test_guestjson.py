@@ -47,6 +47,41 @@ def test_texts_are_taken_out_of_json_with_what_is_in_them(values, piece_bytes, a
     assert marks == bytes(byte for byte in expected if byte in b"[]{},:")
 
 
+ESCAPED = st.lists(st.sampled_from(["a", "é", "\U0001f600", "\\", '"', "\x00", "\n", "\u20ac"]), max_size=60).map("".join)
+FAULTS = st.sampled_from([b'"', b"\\", b"\\u12", b"\\ud800", b"\\udc00", b"\xa9", b"\n"])
+
+
+@given(ESCAPED, st.sampled_from([13, 16, 24]), st.booleans())
+@settings(deadline=None)
+def test_a_text_is_the_same_however_it_is_cut(text, piece_bytes, ascii_only):
+    body = json.dumps(text, ensure_ascii=ascii_only).encode()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guestjson, "PIECE_BYTES", piece_bytes)
+        assert guestjson.decode(body) == text
+        for part in (b"\\u", b"\\ud", b"\\u0", b"\\\\", b"\xf0"):
+            assert guestjson._holds(body, part) == (part in body)
+
+
+@given(ESCAPED, FAULTS, st.integers(0, 400))
+@settings(deadline=None)
+def test_a_long_text_that_is_no_json_is_refused(text, fault, at):
+    body = json.dumps(text).encode()[:-1]
+    at = min(at, len(body))
+    body = body[: at or 1] + fault + body[at or 1 :] + b'"'
+
+    def outcome():
+        try:
+            return guestjson.decode(body)
+        except WireError:
+            return WireError
+
+    whole = outcome()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guestjson, "PIECE_BYTES", 13)
+        assert outcome() == whole
+
+
 @pytest.mark.parametrize("body", [b"", b"[", b"[1,]", b'{"a"}', b"[1e999999]", b"NaN", b'"\\ud800"', b'"\xff"', b"-"])
 @pytest.mark.parametrize("around", [0, 40_000])
 def test_what_is_no_json_is_refused(body, around):
