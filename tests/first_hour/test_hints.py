@@ -280,3 +280,36 @@ def test_a_program_that_takes_a_refusal_for_an_answer_is_told(names):
         "'inner.test:80' (allowed, and its address is not public), 'other.test:8080' (not among the allowed hosts)"
     )
     assert warning.hint == 'To allow it: Network(allow=["other.test"]).'
+
+
+OFF = 'The network is off in this sandbox. To allow it: Network(allow=["example.org"]).'
+MEMORY = "/proc shows this sandbox's processes only, and there is no /sys. It may use 320 MiB of memory."
+COMMANDS = {
+    "curl https://example.org/": OFF,
+    "git clone https://example.org/a/b": OFF,
+    "echo 'ssh: Could not resolve hostname example.org: Name or service not known' >&2; false": OFF,
+    "echo 'E: Temporary failure resolving example' >&2; false": OFF.replace("example.org", "HOST"),
+    "cat /proc/meminfo": MEMORY,
+    "free -m": MEMORY,
+    "head -1 /proc/sys/kernel/osrelease": MEMORY,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_needs_what_no_sandbox_has_is_explained(command):
+    with gb.Sandbox(limits=gb.Limits(memory_bytes=320 * gb.MiB)) as box:
+        alone = box.run(command, language="shell")
+        called = box.run(f"!{command}")
+
+    assert alone.error.hints == (COMMANDS[command],)
+    (warning,) = called.warnings
+    assert (called.ok, warning.code, warning.tier) == (True, "run.not_in_a_sandbox", "note")
+    assert warning.hint == COMMANDS[command]
+    assert repr(alone.stderr.strip().rpartition("\n")[2])[1:20] in warning.message
+
+
+@pytest.mark.parametrize("said", ["could not resolve the conflict", "/proc/meminfo was read", "network is fine"])
+def test_what_only_sounds_like_it_is_not_explained(said):
+    execution = gb.run(f"echo {said!r} >&2; false", language="shell")
+
+    assert execution.error.hints == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from groundbox.execution import Failure, Outcome, Warning
@@ -68,13 +68,14 @@ def _exit(done: wire.Done | None, ended: Ended | None) -> tuple[int | None, int 
     return (0 if done.ok else 1), None
 
 
-def warnings_of(report: Report, outcome: Outcome, limits: Limits) -> Sequence[Warning]:
-    """Evidence that a run that ended well may lack something: from the kernel, that a language's state is gone, and
-    what observers saw, if they were asked for."""
+def warnings_of(report: Report, outcome: Outcome, limits: Limits, *, offline: bool) -> Sequence[Warning]:
+    """Evidence that a run that ended well may lack something: from the kernel, that a language's state is gone, what
+    its commands said of what a sandbox has not, and what observers saw, if they were asked for."""
     told = report.done.observed if report.watched and report.done is not None and outcome is Outcome.OK else ()
     return (
         *_killed_processes(report, outcome, limits),
         *_lost_state(report),
+        *_told_by_commands(report, outcome, limits, offline=offline),
         *observations.warnings(told),
         *_left_outside(report),
         *_left_out(report),
@@ -108,6 +109,38 @@ def _lost_state(report: Report) -> Sequence[Warning]:
             hint="Run again the cells that the next one needs. Files and the other languages' variables are kept.",
         ),
     )
+
+
+def _told_by_commands(report: Report, outcome: Outcome, limits: Limits, *, offline: bool) -> Sequence[Warning]:
+    """What commands that a program called could not do here, while the program itself ended well."""
+    if outcome is not Outcome.OK:
+        return ()
+    return [
+        Warning(
+            code="run.not_in_a_sandbox",
+            tier="note",
+            message=f"a command said {line!r}",
+            evidence={"line": line},
+            hint=hint,
+        )
+        for line, hint in _complaints(report, limits, offline=offline)
+    ]
+
+
+def _complaints(report: Report, limits: Limits, *, offline: bool) -> Iterator[tuple[str, str]]:
+    """Lines of commands about what a sandbox has not, each with what is so instead; one of each kind."""
+    said = report.stderr.text()[-_MOST_SAID:]
+    if offline and (found := _UNRESOLVED.search(said)):
+        host = found["host"] or "HOST"
+        yield _line_at(said, found), f'The network is off in this sandbox. To allow it: Network(allow=["{host}"]).'
+    if found := _KERNELS_FILE.search(said):
+        may_use = "" if limits.memory_bytes is None else f" It may use {limits.memory_bytes >> 20} MiB of memory."
+        yield _line_at(said, found), f"/proc shows this sandbox's processes only, and there is no /sys.{may_use}"
+
+
+def _line_at(text: str, found: re.Match[str]) -> str:
+    begin = text.rfind("\n", 0, found.start()) + 1
+    return text[begin : begin + _MOST_PATH].partition("\n")[0]
 
 
 def _left_outside(report: Report) -> Sequence[Warning]:
@@ -165,6 +198,13 @@ def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Seque
     )
 
 
+_MOST_SAID: Final = 16 * 1024
+_UNRESOLVED: Final = re.compile(
+    r"[Cc]ould not resolve (?:host|proxy)(?:name)?:? *(?P<host>[\w-]+(?:\.[\w-]+)+)?"
+    r"|unable to resolve host address|[Tt]emporary failure (?:in name resolution|resolving)|Network is unreachable"
+)
+_KERNELS_FILE: Final = re.compile(r"/(?:proc|sys)/[\w/.-]*[^\n]{0,20}?(?:No such file|does not exist)")
+"""What curl, git, wget, apt and ssh say without a network, and free, cat and the like of files that are not there."""
 _WHAT_COUNTS: Final = "Files in the workdir, /tmp and /dev/shm lie in memory and count, too: delete what is done with."
 
 
@@ -201,7 +241,9 @@ def why_lost(report: Report, outcome: Outcome) -> str:
     return "the program ended the process"
 
 
-def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float | None) -> Failure | None:
+def failure_of(
+    report: Report, outcome: Outcome, limits: Limits, wall_s: float | None, *, offline: bool
+) -> Failure | None:
     """The failure for the model: the guest's own account where it could give one, ours where it could not."""
     if outcome is Outcome.OK:
         return None
@@ -246,7 +288,11 @@ def failure_of(report: Report, outcome: Outcome, limits: Limits, wall_s: float |
     if outcome is Outcome.CANCELLED:
         return Failure(type="KeyboardInterrupt", message="the run was interrupted")
     code, _ = _exit(report.done, report.ended)
-    return Failure(type="SystemExit", message=f"the program ended with exit code {code}")
+    return Failure(
+        type="SystemExit",
+        message=f"the program ended with exit code {code}",
+        hints=tuple(hint for _, hint in _complaints(report, limits, offline=offline)),
+    )
 
 
 def _by_itself(told: wire.GuestFailure | None) -> Failure:

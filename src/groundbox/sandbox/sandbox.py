@@ -473,6 +473,7 @@ class AsyncSandbox:
             self._lost = "it broke the protocol" if report.violation else why_lost(report, outcome)
         self._runs += 1
         first = self._runs == 1
+        offline = self._proxy is None and "network_ns" not in self._waive
         assert self._isolation is not None
         return Execution(
             execution_id=uuid.uuid4().hex,
@@ -489,10 +490,13 @@ class AsyncSandbox:
                 "artifacts": collected.dropped,
             },
             value=report.value,
-            error=failure_of(report, outcome, self.limits, wall_s),
+            error=failure_of(report, outcome, self.limits, wall_s, offline=offline),
             displays=[Display(data=data) for data in report.displays],
             artifacts=Artifacts(collected.artifacts),
-            warnings=(*warnings_of(report, outcome, self.limits), *self._refusals(outcome)),
+            warnings=(
+                *warnings_of(report, outcome, self.limits, offline=offline),
+                *self._refusals(outcome),
+            ),
             usage=Usage(
                 wall_s=report.wall_s,
                 cpu_s=report.cpu_s,

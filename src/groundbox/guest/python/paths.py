@@ -30,7 +30,7 @@ def missing_file(fault: Fault) -> list[str]:
     if _KERNELS.match(wanted):
         return [
             f"`{wanted}` is not there: /proc shows this sandbox's processes only, and there is no /sys. "
-            "os.sched_getaffinity(0), resource.getrusage and platform tell what programs may know."
+            "psutil.virtual_memory(), os.sched_getaffinity(0) and resource.getrusage tell what programs may know."
         ]
     if _ADDRESS.match(wanted):
         return ["This is an address, and a path is wanted here: get it with `requests` or `urllib.request` first."]
