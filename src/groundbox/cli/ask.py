@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -28,6 +27,7 @@ from groundbox.cli.agents import (
     takes_turns,
 )
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.results import check_folder, write_file
 from groundbox.cli.telling import Telling
@@ -101,7 +101,7 @@ def ask(
     with _saving(save, first) as kept, _shown(page, lambda: pages.page(wanted, who, given, events)):
         try:
             with naming_options():
-                ended = asyncio.run(_converse(agent.stream(wanted, files=given), telling, kept, events))
+                ended = run_until_signal(_converse(agent.stream(wanted, files=given), telling, kept, events))
         except GuestFileError as error:
             raise programs.bad("--file", str(error)) from None
     if ended.ending in (Ending.MODEL, Ending.SANDBOX):

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.interrupts import run_until_signal
 from groundbox.errors import GroundboxError
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -69,7 +70,7 @@ def bench(profile: str, runs: int, environment: str, *, as_json: bool) -> int:
     The rates are of fresh runs, several at a time. Other work on the machine shows in the numbers.
     """
     progress = sys.stderr.isatty()
-    rows = asyncio.run(_measure(profile, runs, environment, progress=progress))
+    rows = run_until_signal(_measure(profile, runs, environment, progress=progress))
     machine = f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}"
     if as_json:
         for row in rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import errno
@@ -17,6 +16,7 @@ import click
 
 from groundbox.cli.ending import Ended, ends_tidily
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
+from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
@@ -117,7 +117,7 @@ def build(
     options = _options((*problems, *more), given)
     tools = _tools(workers, options.trace, tokenizer)
     with _can_go_on(out, tools.progress):
-        report = asyncio.run(make(options, out, tools))
+        report = run_until_signal(make(options, out, tools))
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -194,7 +194,7 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     tools = _tools(workers, options_of(folder), None)
     try:
         with _can_go_on(out, tools.progress):
-            report = asyncio.run(translate_dataset(folder, out, options, tools, connect))
+            report = run_until_signal(translate_dataset(folder, out, options, tools, connect))
     except EndpointFailed as error:
         tools.progress.end()
         raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
@@ -218,7 +218,7 @@ def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
     from groundbox.dataset.verify import options_of
     from groundbox.dataset.verify import verify as prove_again
 
-    found = asyncio.run(prove_again(folder, _tools(workers, options_of(folder), None)))
+    found = run_until_signal(prove_again(folder, _tools(workers, options_of(folder), None)))
     for each in found.differences:
         if as_json:
             print(json.dumps(dataclasses.asdict(each)), flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import os
@@ -14,6 +13,7 @@ from typing import Any
 import click
 
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
 
@@ -51,7 +51,7 @@ def humaneval(
 
     given, used = read_samples(samples, None if problems is None else read_problems(problems))
     limits, options = _sandbox(asked)
-    judged = asyncio.run(judge_all(given, used, limits=limits, options=options, workers=_at_once(workers)))
+    judged = run_until_signal(judge_all(given, used, limits=limits, options=options, workers=_at_once(workers)))
     _write(out, [dataclasses.asdict(one) for one in judged])
     found = counts(judged)
     scores = {f"pass@{k}": mean_pass_at_k(found, k) for k in dict.fromkeys(ks)}
@@ -81,7 +81,7 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
     items = read_items(samples)
     limits, options = _sandbox(asked)
-    scored = asyncio.run(
+    scored = run_until_signal(
         score_all(items, limits=limits, options=options, tolerance=tolerance, workers=_at_once(workers))
     )
     _write(out, [dataclasses.asdict(one) for one in scored])

@@ -77,3 +77,17 @@ def run_heeding_signals(work: Callable[[Heed], Coroutine[Any, Any, _Result]]) ->
         if heed.came:
             raise Ended(heed.came) from None
         raise
+
+
+def run_until_signal(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Like `asyncio.run`, but SIGINT, SIGTERM and SIGHUP cancel the work, as none of its tasks sees them otherwise.
+
+    A handler that raises does so wherever the loop happens to be, and whichever task that was tells it as its fault.
+
+    Raises:
+        Ended: A signal came.
+    """
+    result, came = run_heeding_signals(lambda _: work)
+    if came:
+        raise Ended(came)
+    return result

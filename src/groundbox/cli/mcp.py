@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from groundbox.cli import program as programs
-from groundbox.cli.ending import Ended, ends_tidily
-from groundbox.cli.interrupts import run_heeding_signals
+from groundbox.cli.ending import ends_tidily
+from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.results import check_folder, write
@@ -39,10 +39,7 @@ def mcp(files: tuple[str, ...], out: Path | None, asked: Asked) -> int:
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
     check_host(asked)
-    # A signal that raises where the loop happens to be would be told by whichever task that was.
-    _, came = run_heeding_signals(lambda _: _serve(asked, handed, out))
-    if came:
-        raise Ended(came)
+    run_until_signal(_serve(asked, handed, out))
     return 0
 
 
