@@ -18,12 +18,22 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.claims.changes import RecordedChange, said_change
-from groundbox.trace.claims.course import Course, Lines, LoopRun, header_text, lines_of
+from groundbox.trace.claims.course import (
+    Course,
+    Lines,
+    LoopRun,
+    asked_by,
+    header_of,
+    header_text,
+    lines_of,
+    range_of,
+    truth_of,
+)
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
 from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run, same, shown
-from groundbox.trace.claims.told import Told, parsed_code, told
+from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded
 from groundbox.trace.objects import Obj
@@ -189,6 +199,10 @@ class _Walk:
         if not claim.value:
             return self.spoken(claim)
         said = told(claim.value)
+        is_code = said.node is not None and (said.worked or not said.known)
+        fits = self._fits(node, said.node) if is_code and said.node is not None else None
+        if fits:
+            return Judged(Status.SUPPORTED, step)
         raw = self._raw(node)
         if raw is not None and not said.known:
             return self._as_shown(claim, raw)
@@ -196,9 +210,8 @@ class _Walk:
             actual = self._evaluated(node)
         except Unknown:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
-        is_code = said.node is not None and (said.worked or not said.known)
-        if is_code and said.node is not None and (fits := self._fits(node, said.node)) is not None:
-            return Judged(Status.SUPPORTED, step) if fits else _compared(claim, actual, None, step)
+        if fits is False:
+            return _compared(claim, actual, None, step)
         if not _is_plain(actual):
             return self._as_shown(claim, raw) if raw is not None else _not_found("it is no plain value")
         return _compared(claim, actual, said.value, step) if said.known else self._as_text(claim, actual)
@@ -270,13 +283,14 @@ class _Walk:
             return self._reason(claim, node, said.node)
         if not isinstance(said.value, bool):
             return _not_found("the value of a test is True or False")
+        if (outcome := self._outcome(node)) is not None:
+            return _compared(claim, outcome, said.value, step)
         if (identical := self._identity(node)) is not None:
             return _compared(claim, identical, said.value, step)
         try:
-            actual = bool(self._evaluated(node))
+            return _compared(claim, bool(self._evaluated(node)), said.value, step)
         except Unknown:
-            return self._outcome(claim, node, said.value)
-        return _compared(claim, actual, said.value, step)
+            return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
 
     def _identity(self, node: ast.expr) -> bool | None:
         """Whether two names or places hold one object; None if the expression asks for something else."""
@@ -286,14 +300,19 @@ class _Walk:
         labels = [None if raw is None else ref_of(raw) for raw in held]
         return None if None in labels else (labels[0] == labels[1]) is isinstance(node.ops[0], ast.Is)
 
-    def _outcome(self, claim: ClaimData, node: ast.expr, said: bool) -> Judged:
-        """A condition that cannot be worked out: where control went tells."""
-        where = f"`{_cut(claim.subject)}` cannot be worked out at record {self._state.t}"
+    def _outcome(self, node: ast.expr) -> bool | None:
+        """How a condition, or a part of one, of the line that runs came out by its records; None if none tells it."""
         line = self._lines.before(self._frame, self._state.t)
-        for statement in self._course.statements.get(line or 0, ()):
-            if isinstance(statement, ast.If | ast.While) and ast.dump(statement.test) == ast.dump(node):
-                return self._goes_into(claim, lines_of(statement.body), statement.test.end_lineno or 0, said)
-        return _not_found(where)
+        code = ast.dump(node)
+        found: set[bool | None] = set()
+        for statement in self._course.headers.get(line or 0, ()):
+            told = self._lines.tests(self._frame, self._state.t, header_of(statement))
+            for part in (part for asked in asked_by(statement) for part in ast.walk(asked)) if told else ():
+                self._left -= 1
+                if self._left > 0 and type(part) is type(node) and ast.dump(part) == code:
+                    found.add(truth_of(part, told))
+        found.discard(None)
+        return found.pop() if len(found) == 1 else None
 
     def _goes_into(self, claim: ClaimData, body: range, header_end: int, said: bool) -> Judged:
         """Whether control went into a block next."""
@@ -420,7 +439,6 @@ class _Walk:
     def _returned(self, node: ast.Call) -> schema.V:
         """What a call of the program's function gave that the current line has made; for a class, what it made."""
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        lookup = recorded(self._state, self._frame, self._assigned)
         found: list[schema.V] = []
         for at in self._made.get(self._frame, ()):
             call = self._records[at]
@@ -428,12 +446,8 @@ class _Walk:
             if not isinstance(call, schema.Call) or not _is_of(call, name) or call.f not in self._given:
                 continue
             given = list(call.args.values())[-len(node.args) :] if node.args else []
-            values = [self._plain(value) for value in given]
-            try:
-                asked = [self.worked_out(argument, lookup) for argument in node.args]
-            except Unknown:
-                asked = values
-            if node.keywords or (len(given) == len(asked) and all(map(same, values, asked))):
+            fits = [self._is_given(one, other, self._frame) for one, other in zip(node.args, given, strict=False)]
+            if node.keywords or (len(given) == len(node.args) and (None in fits or all(fits))):
                 makes = call.name.endswith(".__init__") and name != "__init__"
                 found.append(next(iter(call.args.values()), None) if makes else self._given[call.f])
         if not found or any(each != found[0] for each in found):
@@ -491,7 +505,7 @@ class _Walk:
 
     def _misfit(self, claim: ClaimData, call: schema.Call) -> Judged | None:
         """Why a call that was made just now is not the one that a claim speaks of; None if it is."""
-        node, step = parsed_code(claim.subject), self._state.t
+        (node, texts), step = parsed_call(claim.subject), self._state.t
         function = node.func if isinstance(node, ast.Call) else node
         if not isinstance(function, ast.Name | ast.Attribute):
             return _not_found("its subject is no call")
@@ -508,12 +522,14 @@ class _Walk:
             given.pop(next(iter(given)))  # self
         is_spread = self._course.spreads(call) or len(node.args) > len(given)
         if is_spread or any(keyword.arg not in given for keyword in node.keywords):
-            return self._spread(node, given, call)
+            return self._spread(node, given, call, texts)
         places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
-        found = (self._misfitting(argument, given[parameter], call) for parameter, argument in places)
+        found = (self._misfitting(argument, given[parameter], call, texts) for parameter, argument in places)
         return next((each for each in found if each is not None), None)
 
-    def _spread(self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call) -> Judged | None:
+    def _spread(
+        self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call, texts: Mapping[str, str]
+    ) -> Judged | None:
         """Arguments that `*args` and `**options` took: each has to be among what they hold."""
         held: list[schema.V] = []
         keys = set(given)
@@ -527,14 +543,19 @@ class _Walk:
         if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
             return _refuted(self._state.t, f"`{_cut(call.name)}` was given no argument of this name")
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-            if all(self._misfitting(argument, value, call) is not None for value in held):
+            if all(self._misfitting(argument, value, call, texts) is not None for value in held):
                 return _refuted(self._state.t, f"`{_cut(call.name)}` was not given one of these arguments")
         return None
 
-    def _misfitting(self, argument: ast.expr, given: schema.V, call: schema.Call) -> Judged | None:
+    def _misfitting(
+        self, argument: ast.expr, given: schema.V, call: schema.Call, texts: Mapping[str, str]
+    ) -> Judged | None:
         """Why an argument is not what a call was given; `...` may be anything, a name is one of the caller's."""
         if isinstance(argument, ast.Constant) and argument.value is ...:
             return None
+        if isinstance(argument, ast.Name) and argument.id in texts:
+            found = self._as_shown(ClaimData(kind=Kind.VALUE, value=texts[argument.id]), given)
+            return None if found.status is Status.SUPPORTED else found
         if isinstance(argument, ast.Name):
             try:
                 held = self._state.lookup(call.p, argument.id)
@@ -580,17 +601,19 @@ class _Walk:
         runs = [run for run in self._course.open_runs(self._own) if self._is_loop(run, claim.subject)]
         if not runs:
             return _not_found(f"record {step} is in no such loop")
-        run = runs[-1]
+        run, record = runs[-1], self._records[step]
         if run.unsure:
-            return _not_found("lines do not tell the iterations of this loop")
-        record = self._records[step]
+            return _not_found("the iterations of this loop are not recorded")
         if isinstance(record, schema.Fold) and said.value == run.count - record.iterations + 1:
             return Judged(Status.SUPPORTED, step)  # the first of those that were folded
         if isinstance(record, schema.Fold):
-            return _of_run(run, claim, run.count, said, step)
-        following = self._lines.after(self._own, step) if run.at_header else None
-        begins = run.at_header and following is not None and following in run.loop.body
-        return _of_run(run, claim, run.count + begins, said, step)
+            return _compared(claim, run.count, said.value, step)
+        line = self._lines.before(self._own, step)
+        # The test of a `while` on one line is made before its line event, but for the first.
+        has_begun = run.loop.inline and run.count > 0 and isinstance(run.loop.node, ast.While)
+        is_header = line in run.loop.header and not has_begun
+        begins = self._lines.begins(self._own, step, run.loop) if is_header else None
+        return _of_run(run, claim, run.count if begins is None else begins, said, step)
 
     def _count(self, claim: ClaimData) -> Judged:
         """How often the loop ran whose run ended last; how often a function was called; how many calls were made."""
@@ -599,15 +622,10 @@ class _Walk:
             return self._calls_since(claim, said)
         if tests := _TESTS.fullmatch(claim.subject):
             return self._tests_since(claim, said, int(tests[2]), tests[3], only_true=bool(tests[1]))
-        found = [
-            run
-            for node in self._course.nodes(self._own)
-            if (run := self._course.latest(self._own, node)) is not None and self._is_loop(run, claim.subject)
-        ]
-        if found:
-            run = max(found, key=lambda run: run.start)
-            if run.unsure:
-                return _not_found("lines do not tell the iterations of this loop")
+        run = self._ended(claim.subject)
+        if run is not None:
+            if run.unsure or not (run.count or run.exact):
+                return _not_found("the iterations of this loop are not recorded")
             return _of_run(run, claim, run.count, said, step)
         if claim.subject in self._functions:
             self._left -= step
@@ -634,43 +652,45 @@ class _Walk:
     def _tests_since(self, claim: ClaimData, said: Told, since: int, code: str, *, only_true: bool) -> Judged:
         """How often a frame has come to a test after a record, up to this one; or to one that came out true."""
         node = parsed_code(code)
-        bodies = {
-            statement.lineno: lines_of(statement.body)
+        if since >= self._state.t:
+            return _not_found("it names no record to count from")
+        asked = {
+            statement.lineno: statement
             for row in self._course.statements.values()
             for statement in row
             if node is not None and isinstance(statement, ast.If) and ast.dump(statement.test) == ast.dump(node)
-            and statement.body[0].lineno > (statement.test.end_lineno or 0)
-        }  # fmt: skip
-        if since >= self._state.t:
-            return _not_found("it names no record to count from")
-        if not bodies:
-            return _not_found("the program has no such test whose block has its own lines")
+        }
+        if not asked:
+            return _not_found("the program has no such test")
         first = self._records[max(0, since + 1)]
-        if isinstance(first, schema.Line) and first.n in bodies:  # another statement may ask for the same
-            bodies = {first.n: bodies[first.n]}
+        if isinstance(first, schema.Line) and first.n in asked:  # another statement may ask for the same
+            asked = {first.n: asked[first.n]}
         count = 0
         for at in range(max(0, since + 1), self._state.t + 1):
             record = self._records[at]
             self._left -= 1
-            if isinstance(record, schema.Line) and record.f == self._own and record.n in bodies:
-                following = self._lines.after(self._own, at)
-                count += not only_true or (following is not None and following in bodies[record.n])
+            if isinstance(record, schema.Line) and record.f == self._own and record.n in asked:
+                statement = asked[record.n]
+                outcome = truth_of(statement.test, self._lines.tests(self._own, at, header_of(statement)))
+                if outcome is None and only_true:
+                    return _not_found("not all of these tests are recorded")
+                count += outcome is True or not only_true
         return _compared(claim, count, said.value, self._state.t)
 
     def _exit(self, claim: ClaimData) -> Judged:
         """How a loop has ended."""
         step, said = self._state.t, told(claim.value)
-        found = [
-            run
-            for node in self._course.nodes(self._own)
-            if (run := self._course.latest(self._own, node)) is not None and self._is_loop(run, claim.subject)
-        ]
-        if not found:
+        run = self._ended(claim.subject)
+        if run is None:
             return _not_found("no such loop has ended")
-        run = max(found, key=lambda run: run.start)
         if run.exit is None or run.unsure:
-            return _not_found("lines do not tell how this loop ended")
+            return _not_found("no record tells how this loop ended")
         return _compared(claim, run.exit, said.value, step)
+
+    def _ended(self, subject: str) -> LoopRun | None:
+        """The run of a loop that ended last, of those that the record's frame has run."""
+        runs = [run for run in self._course.ended(self._own) if self._is_loop(run, subject)]
+        return max(runs, key=lambda run: run.end, default=None)
 
     def _is_loop(self, run: LoopRun, subject: str) -> bool:
         node = run.loop.node
@@ -694,7 +714,7 @@ class _Walk:
         if len(found) != 1:
             return self._are_items(claim, found)
         value = claim.value or (ast.unparse(change.item) if change.item is not None else "")
-        if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL)):
+        if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL, {})):
             return other
         return self._is_value(value, found[0]) if value else Judged(Status.SUPPORTED, step)
 
@@ -756,10 +776,10 @@ class _Walk:
                 kind = f"except {ast.unparse(each.type)}" if each.type is not None else "except"
                 if claim.subject != kind:
                     return _refuted(step, f"the handler of record {step} is another one")
-                body = lines_of(each.body)
-                if body.start == each.lineno:
-                    return _not_found("its block stands on its own line")
-                goes = self._lines.after(self._frame, step) in body
+                told = self._lines.tests(self._own, step, header_of(each))
+                goes = True if each.type is None else told.get(range_of(each.type))
+                if goes is None:
+                    return _not_found("no record tells of this handler")
                 return _compared(claim, goes, claim.value != "False", step)
         return _refuted(step, f"no handler is at record {step}")
 
@@ -770,7 +790,7 @@ class _Walk:
             return _refuted(step, "no function is left by an exception at this record")
         call = self._records[self._calls[record.f]]
         assert isinstance(call, schema.Call)
-        node = parsed_code(claim.subject)
+        node, _ = parsed_call(claim.subject)
         function = ast.unparse(node.func if isinstance(node, ast.Call) else node) if node is not None else ""
         if not function or call.name.split(".")[-1] != function.split(".")[-1]:
             return _refuted(step, f"`{_cut(call.name)}` is left at record {step}")
@@ -938,9 +958,10 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 
 def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) -> Judged:
-    """The number of an iteration; where some were not recorded, another number than ours refutes nothing."""
+    """The number of an iteration; right after some that were not recorded, another number than ours refutes nothing."""
     found = _compared(claim, actual, said.value, step)
-    is_refuted = run.has_folds and found.status is Status.REFUTED
+    is_open = actual == run.count and not run.exact
+    is_refuted = is_open and found.status is Status.REFUTED
     return _not_found("not all iterations of this loop are recorded") if is_refuted else found
 
 

@@ -240,15 +240,27 @@ class _Facts:
     ) -> Iterator[Fact]:
         """`` `a + b` = 1 + 2``: code that gives a value, and the same with values in place of names."""
         code = _CODE.match(text)
-        source = code[1] if code else source
         rest = text[code.end() :].removeprefix(" = ") if code else text
-        if code:
-            yield Fact("value", code[1], value, step, at, at + code.end())
+        if code is not None:
+            written = source or self._source_of(claim, target)
+            source = code[1]
+            if written is not None and not self._is_written(code[1]):  # with values in place of names
+                source = written
+                yield Fact("value", source, code[1], step, at, at + code.end())
+            yield Fact("value", source, value, step, at, at + code.end())
         if rest and source is None:
             source = self._source_of(claim, target)
         if rest and source is not None:
             start = at + len(text) - len(rest)
             yield Fact("value", source, rest, step, start, start + len(rest))
+
+    def _is_written(self, code: str) -> bool:
+        """Whether an expression stands in the program."""
+        return _unparsed(code) in self._expressions
+
+    @functools.cached_property
+    def _expressions(self) -> frozenset[str]:
+        return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
 
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
         """The call that gave a value: the last one that the claim's frame made before."""
@@ -678,10 +690,15 @@ def _number_in(said: str) -> tuple[int, int]:
 
 def _unparsed(code: str) -> str:
     """Code as it is written by Python."""
+    node = _parsed(code)
+    return code if node is None else ast.unparse(node)
+
+
+def _parsed(code: str) -> ast.expr | None:
     try:
-        return ast.unparse(ast.parse(code, mode="eval"))
+        return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        return code
+        return None
 
 
 def _bracketed(code: str) -> str:
