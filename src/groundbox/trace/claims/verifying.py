@@ -63,6 +63,10 @@ _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 }  # fmt: skip
 
 
+_NOWHERE: Final = object()
+"""In place of a recorded value, of which `None` is one."""
+
+
 class Judged(NamedTuple):
     """What the record says to a claim; see `model.Verdict`."""
 
@@ -204,7 +208,7 @@ class _Walk:
         if fits:
             return Judged(Status.SUPPORTED, step)
         raw = self._raw(node)
-        if raw is not None and not said.known:
+        if raw is not _NOWHERE and not said.known:
             return self._as_shown(claim, raw)
         try:
             actual = self._evaluated(node)
@@ -213,7 +217,7 @@ class _Walk:
         if fits is False:
             return _compared(claim, actual, None, step)
         if not _is_plain(actual):
-            return self._as_shown(claim, raw) if raw is not None else _not_found("it is no plain value")
+            return self._as_shown(claim, raw) if raw is not _NOWHERE else _not_found("it is no plain value")
         return _compared(claim, actual, said.value, step) if said.known else self._as_text(claim, actual)
 
     def settled(self, claim: ClaimData) -> int | None:
@@ -235,8 +239,8 @@ class _Walk:
         if isinstance(record, schema.Return):
             return self._is_literally(claim, record.v)
         target = self._target_of(node) if node is not None else None
-        raw = self._raw(target) if isinstance(target, ast.expr) else None
-        if raw is None:
+        raw = self._raw(target) if isinstance(target, ast.expr) else _NOWHERE
+        if raw is _NOWHERE:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out")
         return self._is_literally(claim, raw)
 
@@ -297,7 +301,7 @@ class _Walk:
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)):
             return None
         held = (self._raw(side) for side in (node.left, node.comparators[0]))
-        labels = [None if raw is None else ref_of(raw) for raw in held]
+        labels = [None if raw is _NOWHERE else ref_of(raw) for raw in held]
         return None if None in labels else (labels[0] == labels[1]) is isinstance(node.ops[0], ast.Is)
 
     def _outcome(self, node: ast.expr) -> bool | None:
@@ -367,7 +371,7 @@ class _Walk:
         """
         self._left -= 1
         if (
-            isinstance(said, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp)
+            isinstance(said, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp | ast.Name)
             and (literal := _closed(said))[0]
         ):
             try:
@@ -560,6 +564,9 @@ class _Walk:
             try:
                 held = self._state.lookup(call.p, argument.id)
             except (KeyError, Unknown):
+                if _closed(argument)[0]:  # `inf`
+                    found = self._is_value(argument.id, given)
+                    return None if found.status is Status.SUPPORTED else found
                 return None if argument.id in call.args else _not_found(f"the caller has no `{argument.id}`")
             fits = held == given or argument.id in call.args
             return None if fits else _refuted(self._state.t, f"`{argument.id}` is not what was given")
@@ -576,12 +583,12 @@ class _Walk:
         frame, self._frame = self._frame, caller
         try:
             raw = self._raw(argument)
-            if raw is not None:
+            if raw is not _NOWHERE:
                 return bool(raw == given)
             obj = self._state.heap.get(ref_of(given) or 0)
             if isinstance(argument, ast.List) and obj is not None and obj.items is not None:
-                held = obj.items.all()
-                return None if held is None else [self._raw(each) for each in argument.elts] == list(held)
+                held, said = obj.items.all(), [self._raw(each) for each in argument.elts]
+                return None if held is None or any(each is _NOWHERE for each in said) else said == list(held)
             return same(self._evaluated(argument), self._state.python_value(given))
         except Unknown:
             return None
@@ -706,7 +713,8 @@ class _Walk:
         change = said_change(claim.subject)
         if change is None:
             return _not_found("its subject is no change")
-        if ref_of(self._raw(change.owner)) != record.id:
+        owner = self._raw(change.owner)
+        if owner is _NOWHERE or ref_of(owner) != record.id:
             return _refuted(step, f"`{_cut(ast.unparse(change.owner))}` is not what changes at record {step}")
         found = RecordedChange(self._state, record, before).items(change)
         if found is None:
@@ -840,38 +848,38 @@ class _Walk:
         """A plain value of an expression that is told cut."""
         return _not_found(f"its value is no literal; it is {shown(actual)} at record {self._state.t}")
 
-    def _raw(self, node: ast.expr) -> schema.V | None:
-        """The recorded value that a name, an attribute or an item is; None if it is not that plain."""
+    def _raw(self, node: ast.expr) -> schema.V:
+        """The recorded value that a name, an attribute or an item is; `_NOWHERE` if it is not that plain."""
         try:
             return self._found(node)
         except (KeyError, Unknown, TypeError, IndexError):
-            return None
+            return _NOWHERE
 
-    def _found(self, node: ast.expr) -> schema.V | None:
+    def _found(self, node: ast.expr) -> schema.V:
         if isinstance(node, ast.Name):
             return self._state.lookup(self._frame, node.id)
         if isinstance(node, ast.Call):
             return self._returned(node)
         if not isinstance(node, ast.Attribute | ast.Subscript):
-            return None
+            return _NOWHERE
         owner = self._found(node.value)
-        if owner is None:
-            return None
+        if owner is _NOWHERE or owner is None:
+            return _NOWHERE
         if isinstance(node, ast.Attribute):
-            return self._state.heap[owner["ref"]].attrs[node.attr] if kind_of(owner) == "ref" else None
+            return self._state.heap[owner["ref"]].attrs[node.attr] if kind_of(owner) == "ref" else _NOWHERE
         index = self.worked_out(node.slice, recorded(self._state, self._frame, self._assigned))
         if kind_of(owner) == "tuple" and type(index) is int and not owner.get("elided"):
             return owner["tuple"][index]
         obj = self._state.heap.get(ref_of(owner) or 0)
         if obj is None:
-            return None
+            return _NOWHERE
         if obj.pairs is not None:
             pairs = ((self._plain(key), value) for key, value in obj.pairs.values())
-            return next((value for key, value in pairs if same(key, index)), None)
+            return next((value for key, value in pairs if same(key, index)), _NOWHERE)
         if obj.items is None or type(index) is not int:
-            return None
+            return _NOWHERE
         item = obj.items.get(index if index >= 0 else len(obj.items) + index)
-        return item[0] if item is not None else None
+        return item[0] if item is not None else _NOWHERE
 
 
 class _Results(ast.NodeTransformer):
@@ -973,7 +981,7 @@ def _calls_something(node: ast.expr) -> bool:
 def _closed(node: ast.expr) -> tuple[bool, Any]:
     """Whether an expression is a literal, or one of floats such as `-inf`, and its value."""
     literal = literal_of(node)
-    if literal[0] or not isinstance(node, ast.UnaryOp):
+    if literal[0] or not isinstance(node, ast.UnaryOp | ast.Name):
         return literal
     value = told(ast.unparse(node))
     return value.known, value.value

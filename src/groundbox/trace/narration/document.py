@@ -25,6 +25,7 @@ SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
 _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
 _SAME: Final = re.compile(r"(?:the same|is the) ([A-Z]\w*) (?:as|that)\b")
+_TIMES: Final = re.compile(r"\d+ times?$")
 _LINE: Final = re.compile(r"line \d+")
 _RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
@@ -63,12 +64,17 @@ class _Facts:
         text, at = sentence.text, 0
         found: list[Fact] = []
         used: dict[str, tuple[str, int]] = {}
+        taken: dict[tuple[str, str, str], list[int]] = {}
         for claim in sentence.claims:
             said: str = claim.said or text
             known = used.get(said)  # claims of one clause share its words; another clause may have the same
             place = _find(text, said, at if known is None else known[1] + (known[0] is not said))
+            before = taken.setdefault((claim.kind, claim.subject, said), [])
+            if place in before and (other := _other_place(text, said, before)) >= 0:
+                place = other
             if place < 0:
                 continue
+            before.append(place)
             at = place
             used[said] = (said, place)
             found += self._moved(claim, said, place)
@@ -247,7 +253,10 @@ class _Facts:
             if written is not None and not self._is_written(code[1]):  # with values in place of names
                 source = written
                 yield Fact("value", source, code[1], step, at, at + code.end())
-            yield Fact("value", source, value, step, at, at + code.end())
+            if value.startswith("the same "):
+                yield Fact("value", source, "", None, at, at + code.end())
+            else:
+                yield Fact("value", source, value, step, at, at + code.end())
         if rest and source is None:
             source = self._source_of(claim, target)
         if rest and source is not None:
@@ -371,11 +380,10 @@ class _Facts:
         kept = ast.ListComp(elt=holder.generators[0].target, generators=holder.generators)
         code = f"`{claim.subject}`"
         if said.endswith(f" pass {code}"):
-            row, _, items = said.removesuffix(f" pass {code}").partition(" of [")
-            items = f"[{items}"
-            start = said.index(items)
+            (row, _), (items, start), *_ = _split(said.removesuffix(f" pass {code}"), " of ")
+            shown = items if items.startswith("[") else f"list({items})"
             yield Fact("value", source, items, step, start, start + len(items))
-            value = items if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
+            value = shown if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
             yield Fact("value", ast.unparse(kept), value, step, 0, start)
             yield Fact("value", ast.unparse(kept), value, step, len(said) - len(code), len(said))
         elif said.startswith(f"{code} gives "):
@@ -450,6 +458,8 @@ class _Facts:
                 return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
+            if "gap" in slots and (times := _TIMES.search(slots["gap"][0])):
+                span = (slots["gap"][1] + times.start(), slots["gap"][1] + times.end())
             yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
             if kind in ("loop.exhausted", "loop.false"):
                 yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
@@ -622,10 +632,18 @@ def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) 
     return Fact(kind, subject, value, step, at, at + len(text))
 
 
+def _other_place(text: str, said: str, places: Sequence[int]) -> int:
+    """Where a clause stands besides some places; -1 for nowhere."""
+    place = text.find(said)
+    while place in places:
+        place = text.find(said, place + 1)
+    return place
+
+
 def _find(text: str, said: str, at: int) -> int:
     """Where a clause stands in its sentence, which may begin with it and so with a capital."""
     place = text.find(said, at)
-    if place < 0 and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
+    if (place < 0 or at == 0) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
         return 0
     if place < 0:
         place = text.find(said.rstrip(",:"), at)
