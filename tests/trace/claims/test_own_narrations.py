@@ -81,6 +81,69 @@ def main(words):
             shown.append(word)
     return shown
 """,
+    "keys": """\
+from collections import defaultdict, namedtuple
+
+Place = namedtuple("Place", "x y")
+
+def main(rows):
+    found, seen, rules = {}, set(), defaultdict(list)
+    for x, y in rows:
+        place = Place(x, y)
+        if place not in seen:
+            found[place] = x + y
+            seen.add(place)
+        rules[str(x)].append(y)
+    return sorted(found.values())
+""",
+    "in one line": """\
+def last(xs):
+    total = 0
+    for x in xs:
+        total += x
+    return total
+
+def name(n):
+    if n % 3 == 0:
+        return "none"
+    elif n % 3 == 1:
+        return "one"
+    elif n % 3 == 2:
+        return "two"
+
+def near(a, b):
+    return a - b > -0.0000001 and abs(a) - abs(b) < 0.0000001
+
+def main(xs, ys):
+    one, two = last(xs), last(ys)
+    state = (frozenset(xs), set(ys), 0)
+    return [name(one), name(two), near(one, two), len(state)]
+""",
+    "items": """\
+class Maze:
+    def __init__(self, text):
+        self.maze = [row for row in text.split("/") if row]
+
+def main(text):
+    return len(Maze(text).maze)
+""",
+    "made": """\
+class Node:
+    def __init__(self, depth, most, value):
+        self.depth = depth
+        self.most = most
+        self.value = value
+        self.children = []
+        self.grow()
+
+    def grow(self):
+        for n in range(self.most - self.depth):
+            self.children.append(Node(self.depth + 1, self.most, self.value * 2 + n))
+
+def main(most, value):
+    root = Node(0, most, value)
+    return [child.value for child in root.children]
+""",
 }
 """Programs of a kind that once had claims which were not borne out, with what they are called with."""
 GIVEN = {
@@ -88,6 +151,10 @@ GIVEN = {
     "opaque": [[1, 2], [0], [], [3]],
     "ends": [[5, 3], None, [9], [2], [7]],
     "named twice": ["AND", "OR"],
+    "keys": [[1, 2], [0, 3], [1, 2]],
+    "in one line": ([2, 3], [1, 1]),
+    "items": "011101/110001/101100/001101/111011/000001/100000/011000",
+    "made": (3, 5),
 }
 TRACES = Path(__file__).parents[1] / "proof" / "traces"
 PROGRAMS = sorted(path.stem for path in TRACES.glob("*.jsonl"))
@@ -113,7 +180,8 @@ def test_all_claims_are_supported_and_hold_every_word(program):
 
 @pytest.mark.parametrize("program", STRANGE)
 def test_claims_of_strange_values_are_supported(recorded, program):
-    trace = recorded(STRANGE[program], "main", GIVEN[program])
+    given = GIVEN[program]
+    trace = recorded(STRANGE[program], "main", *(given if isinstance(given, tuple) else (given,)))
 
     for style, detail, seed in itertools.product(("prose", "steps"), ("brief", "normal", "full"), range(10)):
         narration = narrate(trace, style=style, detail=detail, seed=seed)

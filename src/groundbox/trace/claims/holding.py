@@ -42,6 +42,8 @@ _DENIAL: Final = re.compile(r"\bnot\b|!=")
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 _EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL, Kind.STATEMENT}
 """Kinds whose records go forward with a text that does."""
+_MOST_DIGITS: Final = 4_000
+"""Of a number that Python reads."""
 MOST_SENTENCES: Final = 20_000
 MOST_COMPARED: Final = 5_000_000
 """Words that are compared with claims, each time that one is."""
@@ -246,8 +248,11 @@ def _quoted(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    sign, digits = text[: text.startswith("-")], text.lstrip("-").replace(",", "")
-    return sign + (digits.lstrip("0") if digits.strip("0").lstrip().isdigit() else digits) if digits.strip("0") else "0"
+    """A number in one form for each way to write it: `1e-07` and `0.0000001`, `1,000` and `1000`."""
+    digits = text.replace(",", "")
+    if "." in digits or "e" in digits.lower():
+        return repr(float(digits))
+    return str(int(digits)) if len(digits) < _MOST_DIGITS else digits
 
 
 def _number_in_code(found: re.Match[str]) -> str:

@@ -55,6 +55,8 @@ _MATH: Final = frozenset(
 """Functions of `math` that are quick for numbers up to `_MOST`."""
 _CONSTANTS: Final = frozenset({"e", "inf", "nan", "pi", "tau"})
 _MOST: Final = 2_000
+_DISPLAYS: Final = frozenset({"frozenset", "range", "set"})
+"""Functions whose calls are how values of these types are written."""
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
@@ -108,13 +110,14 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
         if step < (claim.step or 0):
             begun[number] = walk.other_call(claim)
         elif step > (claim.step or 0):
-            judged[number] = walk.given(claim)
+            judged[number] = walk.judged_later(claim, judged[number])
         else:
             judged[number] = begun.get(number) or walk.judged(claim)
-            if claim.kind is Kind.VALUE and judged[number].status is Status.NOT_FOUND:
-                later = walk.settled(claim)
-                if later is not None:
-                    heapq.heappush(located, (later, number))
+            later = walk.later(claim, judged[number])
+            if later == step:
+                judged[number] = walk.judged_later(claim, judged[number])
+            elif later is not None:
+                heapq.heappush(located, (later, number))
     return judged
 
 
@@ -220,18 +223,41 @@ class _Walk:
             return self._as_shown(claim, raw) if raw is not _NOWHERE else _not_found("it is no plain value")
         return _compared(claim, actual, said.value, step) if said.known else self._as_text(claim, actual)
 
-    def settled(self, claim: ClaimData) -> int | None:
-        """The record at which a line has changed all that it changes, for code whose value it gives to a target."""
-        node, at = parsed_code(claim.subject), self._state.t
-        if node is None or not claim.value or self._target_of(node) is None:
+    def later(self, claim: ClaimData, found: Judged) -> int | None:
+        """The record at which a line has changed all that it changes, if a claim is judged once more then.
+
+        Code that cannot be worked out may be given to a target; what changes may get its place only afterwards.
+        """
+        if claim.kind is Kind.MUTATION and found.status is Status.SUPPORTED and not self._owns(claim, self._state.t):
+            return self._settled()
+        if claim.kind is not Kind.VALUE or found.status is not Status.NOT_FOUND or not claim.value:
             return None
+        node = parsed_code(claim.subject)
+        target = self._target_of(node) if node is not None else None
+        at = self._settled()
+        if isinstance(target, ast.Return):
+            following = self._records[at + 1] if at + 1 < len(self._records) else None
+            return at + 1 if isinstance(following, schema.Return) and following.f == self._frame else None
+        return at if target is not None and at > self._state.t else None
+
+    def _settled(self) -> int:
+        at = self._state.t
         while at + 1 < len(self._records) and isinstance(self._records[at + 1], _CHANGES):
             at += 1
-        if isinstance(self._target_of(node), ast.Return):
-            at += 1
-            following = self._records[at] if at < len(self._records) else None
-            return at if isinstance(following, schema.Return) and following.f == self._frame else None
-        return at if at > self._state.t else None
+        return at
+
+    def judged_later(self, claim: ClaimData, found: Judged) -> Judged:
+        """What the record that was applied last says to a claim of one before it; see `later`."""
+        if claim.kind is not Kind.MUTATION:
+            return self.given(claim)
+        step = claim.step or 0
+        return found if self._owns(claim, step) else _refuted(step, f"what changes at record {step} is something else")
+
+    def _owns(self, claim: ClaimData, step: int) -> bool:
+        """Whether the object that a change is told of is, now, the one that changes at a record."""
+        change, record = said_change(claim.subject), self._records[step]
+        owner = self._raw(change.owner) if change is not None else _NOWHERE
+        return owner is not _NOWHERE and isinstance(record, schema.Mutate) and ref_of(owner) == record.id
 
     def given(self, claim: ClaimData) -> Judged:
         """Code that cannot be worked out has the value that its line has given to its target."""
@@ -382,6 +408,9 @@ class _Walk:
             return self._fits_comparison(node, said)
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
             return self._fits(node, said.left)  # `7 % 2 == 1` for `n % 2`
+        is_display = isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and said.func.id in _DISPLAYS
+        if is_display and self._is_worth(node, said):
+            return True
         if type(node) is not type(said):
             return self._is_worth(node, said)
         if ast.dump(node) == ast.dump(said):
@@ -435,6 +464,16 @@ class _Walk:
         """Whether a name stands for the module `math`."""
         raw = self._raw(node) if isinstance(node, ast.Name) else None
         return isinstance(raw, dict) and raw.get("module") == "math"
+
+    def size_of(self, node: ast.expr) -> int | None:
+        """How many items an object has that is no plain value, as an array; None for others."""
+        raw = self._raw(node)
+        obj = None if raw is _NOWHERE or raw is None else self._state.heap.get(ref_of(raw) or 0)
+        if obj is None or obj.type not in ("array", "deque", "list") or "len" in self._assigned:
+            return None
+        if obj.type == "array":
+            return obj.shape[0] if obj.shape and len(obj.shape) == 1 else None
+        return len(obj.items) if obj.items is not None else None
 
     def result(self, node: ast.Call) -> Any:
         """What a call of the program's function gave that the current line has made. Raises Unknown."""
@@ -713,9 +752,6 @@ class _Walk:
         change = said_change(claim.subject)
         if change is None:
             return _not_found("its subject is no change")
-        owner = self._raw(change.owner)
-        if owner is _NOWHERE or ref_of(owner) != record.id:
-            return _refuted(step, f"`{_cut(ast.unparse(change.owner))}` is not what changes at record {step}")
         found = RecordedChange(self._state, record, before).items(change)
         if found is None:
             return _refuted(step, f"record {step} is another change", actual=record.op)
@@ -901,6 +937,10 @@ class _Results(ast.NodeTransformer):
             return self._named(self._walk.result(node))
         except Unknown:
             pass
+        match node:
+            case ast.Call(func=ast.Name(id="len"), args=[argument], keywords=[]):
+                if (size := self._walk.size_of(argument)) is not None:
+                    return self._named(size)
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MATH and self._walk.is_math(node.func.value):
             try:

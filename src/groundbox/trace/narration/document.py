@@ -63,20 +63,22 @@ class _Facts:
         """A sentence with its claims."""
         text, at = sentence.text, 0
         found: list[Fact] = []
-        used: dict[str, tuple[str, int]] = {}
-        taken: dict[tuple[str, str, str], list[int]] = {}
+        clauses: list[tuple[str, int]] = []
+        told: dict[tuple[str, str, str], list[int]] = {}
         for claim in sentence.claims:
             said: str = claim.said or text
-            known = used.get(said)  # claims of one clause share its words; another clause may have the same
-            place = _find(text, said, at if known is None else known[1] + (known[0] is not said))
-            before = taken.setdefault((claim.kind, claim.subject, said), [])
+            # claims of one clause share its words; another clause may have the same ones
+            place = next((start for each, start in reversed(clauses) if each is said), None)
+            if place is None:
+                place = _find(text, said, at, clauses)
+            before = told.setdefault((claim.kind, claim.subject, said), [])
             if place in before and (other := _other_place(text, said, before)) >= 0:
                 place = other
             if place < 0:
                 continue
             before.append(place)
+            clauses.append((said, place))
             at = place
-            used[said] = (said, place)
             found += self._moved(claim, said, place)
         found += self._spoken(sentence, found)
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
@@ -272,7 +274,7 @@ class _Facts:
         return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
 
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
-        """The call that gave a value: the last one that the claim's frame made before."""
+        """The call that gave a value, of those that the line made before; the last one where several may be meant."""
         code = text.strip("`")
         name = _function_of(code)
         found: list[int] = []
@@ -282,11 +284,20 @@ class _Facts:
                 break
             if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
                 found.append(ref)
-                if _has_arguments(record, code):
-                    break
         if found:
-            fits = [ref for ref in found if _has_arguments(self._records[ref], code)]
-            yield Fact("call", code, "", (fits or found)[0], at, at + len(text))
+            fits = [ref for ref in found if _has_arguments(self._records[ref], code)] or found
+            yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
+
+    def _place_of(self, claim: Claim, code: str, count: int) -> int:
+        """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
+        name = _function_of(code)
+        for statement in self._statements.get(self._line(claim.frame, claim.refs[-1]), ()):
+            calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+            rows = sorted(((node.end_lineno or 0, node.end_col_offset or 0), ast.unparse(node)) for node in calls)
+            row = [written for _, written in rows if _function_of(written) == name]
+            if len(row) == count and row.count(_unparsed(code)) == 1:
+                return count - 1 - row.index(_unparsed(code))
+        return 0
 
     def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
@@ -376,6 +387,11 @@ class _Facts:
         if len(holders) != 1:
             return
         holder, step = holders[0], self._decided(claim, claim.refs[0])
+        changed = {
+            record.name for record in self._records[step : self._settled(step) + 1] if isinstance(record, schema.Set)
+        }
+        if not changed & {part.id for part in ast.walk(holder) if isinstance(part, ast.Name)}:
+            step = self._settled(step)  # the change is told before the items
         source = ast.unparse(holder.generators[0].iter)
         kept = ast.ListComp(elt=holder.generators[0].target, generators=holder.generators)
         code = f"`{claim.subject}`"
@@ -398,15 +414,18 @@ class _Facts:
         if isinstance(said, Phrase) and said.kind == "call.made":
             call = self._records[claim.refs[0]]
             owner = next(iter(call.args), "") if isinstance(call, schema.Call) else ""
-            own = self._own(claim.frame)
-            before = own[bisect.bisect_left(own, claim.refs[-1]) - 1] if len(own) > 1 else claim.refs[0]
-            yield _slot("value", owner, claim.value, self._settled(before), said, "value")
+            yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
             return
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
         start = said.find(f"`{shown}`")
         if start >= 0:
             end = start + len(shown) + 2
             given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+            made = self._records[claim.refs[0]]
+            if isinstance(made, schema.Call) and len(given) < len(made.args) - (
+                next(iter(made.args), "") in ("self", "cls")
+            ):
+                given = []  # not all of them are told
             yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
     def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
@@ -640,14 +659,27 @@ def _other_place(text: str, said: str, places: Sequence[int]) -> int:
     return place
 
 
-def _find(text: str, said: str, at: int) -> int:
-    """Where a clause stands in its sentence, which may begin with it and so with a capital."""
-    place = text.find(said, at)
-    if (place < 0 or at == 0) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
+def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
+    """Where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
+
+    Args:
+        at: Where to look first.
+        clauses: The clauses before it, whose places it does not share, unless it is a part of one.
+    """
+    said_at = said.rstrip(",:") if text.find(said) < 0 else said
+    around = next((clause for clause in reversed(clauses) if isinstance(clause[0], Phrase)), None)
+    if around is not None and isinstance(around[0], Phrase) and said_at in around[0].slots.get("state", ("", 0))[0]:
+        return text.find(said_at, around[1] + around[0].slots["state"][1])
+    is_first = all(start for each, start in clauses if each != text)
+    if (is_first or said_at not in text) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
         return 0
-    if place < 0:
-        place = text.find(said.rstrip(",:"), at)
-    return place if place >= 0 else text.find(said)
+    places = [found.start() for found in re.finditer(f"(?={re.escape(said_at)})", text)]
+    taken = [(start, start + len(each)) for each, start in clauses if each != text]
+    free = [p for p in places if not any(start < p + len(said_at) and p < end for start, end in taken)]
+    for found in (free, places):
+        if found:
+            return next((place for place in found if place >= at), found[0])
+    return -1
 
 
 def _names_it(fact: Fact, code: str) -> bool:
