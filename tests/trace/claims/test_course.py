@@ -162,6 +162,14 @@ def test_arguments_that_are_no_code_are_compared_as_they_are_shown(recorded):
     assert judged(run, "call", f"take(4, {shown})", "", made) == "refuted"
 
 
+def test_workings_with_another_value_are_refuted_although_both_give_none(recorded):
+    run = recorded("def main(d, k):\n    return d.get(k)\n", "main", {1: 1}, 2)
+    (line,) = steps(run, "Line", n=2)
+
+    assert judged(run, "value", "d.get(k)", "d.get(2)", line) == "supported"
+    assert judged(run, "value", "d.get(k)", "d.get(3)", line) == "refuted"
+
+
 def test_of_a_file_without_records_of_iterations_nothing_is_said(loops):
     kinds = schema.Test | schema.Iteration | schema.Ended
     older = Trace(loops.header, [each for each in loops.records if not isinstance(each, kinds)])
