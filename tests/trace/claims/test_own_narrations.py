@@ -119,6 +119,18 @@ def main(xs, ys):
     state = (frozenset(xs), set(ys), 0)
     return [name(one), name(two), near(one, two), len(state)]
 """,
+    "scopes": """\
+def half(n):
+    return n // 2
+
+def main(rows):
+    kept = []
+    for row in rows:
+        kept.append(row)
+    least = min(len(row) for row in kept)
+    halves = [half(len(row)) for row in kept]
+    return least, halves
+""",
     "items": """\
 class Maze:
     def __init__(self, text):
@@ -153,6 +165,7 @@ GIVEN = {
     "named twice": ["AND", "OR"],
     "keys": [[1, 2], [0, 3], [1, 2]],
     "in one line": ([2, 3], [1, 1]),
+    "scopes": [[1, 2, 3, 4], [5, 6], [7]],
     "items": "011101/110001/101100/001101/111011/000001/100000/011000",
     "made": (3, 5),
 }

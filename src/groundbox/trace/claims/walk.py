@@ -346,6 +346,20 @@ class _Results(ast.NodeTransformer):
         self._walk = walk
         self._lookup = lookup
         self.values: dict[str, Any] = {}
+        self._bound: frozenset[str] = frozenset()
+
+    def visit(self, node: ast.AST) -> Any:
+        """What stands for a node; inside a comprehension or a lambda, names are not those of the frame."""
+        if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
+            return super().visit(node)
+        outside = self._bound
+        targets = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+        parameters = (each.arg for each in ast.walk(node) if isinstance(each, ast.arg))
+        self._bound = outside.union(targets, parameters)
+        try:
+            return super().visit(node)
+        finally:
+            self._bound = outside
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if node.attr in _CONSTANTS and self._walk.is_math(node.value):
@@ -354,6 +368,9 @@ class _Results(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        if self._bound and any(isinstance(each, ast.Name) and each.id in self._bound for each in ast.walk(node)):
+            self.generic_visit(node)
+            return node
         try:
             return self._named(self._walk.result(node))
         except Unknown:
