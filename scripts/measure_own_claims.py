@@ -57,7 +57,7 @@ def main() -> None:
             proof = prove(told.text, trace, claims=given)
             count(counts[told.whole and trace.complete and not trace.folded], proof)
             show(name, proof)
-            if not proof.passes:
+            if not proof.passes or not most:
                 continue
             for mutation in mutations(told.text, trace, seed=3, most=most):
                 changed = (
@@ -66,7 +66,7 @@ def main() -> None:
                 if changed is not None:
                     made[mutation.kind] += 1
                     noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed).passes
-            for changed in other_claims(given, random_) if most else ():
+            for changed in other_claims(given, random_):
                 made["a claim's value"] += 1
                 noticed["a claim's value"] += not prove(told.text, trace, claims=changed).passes
     for whole, found in counts.items():

@@ -131,6 +131,29 @@ def main(rows):
     halves = [half(len(row)) for row in kept]
     return least, halves
 """,
+    "same": """\
+class Tree_1:
+    class Node:
+        def __init__(self, value, left=None, right=None):
+            self.value = value
+            self.left = left
+            self.right = right
+
+    def join(self, one, other):
+        return self.Node([one.value, other.value, "a rather long text, so that objects are not told twice"], one, other)
+
+    def build(self, values):
+        nodes = [self.Node([value, "a rather long text, so that objects are not told twice"]) for value in values]
+        while len(nodes) > 1:
+            one, other = nodes.pop(0), nodes.pop(0)
+            joined = self.join(one, other)
+            nodes.append(joined)
+        return nodes[0]
+
+def main(values):
+    tree = Tree_1()
+    return len(tree.build(values).value)
+""",
     "items": """\
 class Maze:
     def __init__(self, text):
@@ -166,6 +189,7 @@ GIVEN = {
     "keys": [[1, 2], [0, 3], [1, 2]],
     "in one line": ([2, 3], [1, 1]),
     "scopes": [[1, 2, 3, 4], [5, 6], [7]],
+    "same": [1, 2, 3],
     "items": "011101/110001/101100/001101/111011/000001/100000/011000",
     "made": (3, 5),
 }

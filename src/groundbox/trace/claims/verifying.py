@@ -143,12 +143,12 @@ class _Judge(Walk):
         if claim.kind is not Kind.VALUE or found.status is not Status.NOT_FOUND or not claim.value:
             return None
         node = parsed_code(claim.subject)
-        target = self.target_of(node) if node is not None else None
+        targets = self.targets_of(node) if node is not None else ()
         at = self.settled()
-        if isinstance(target, ast.Return):
+        if targets and isinstance(targets[0], ast.Return):
             following = self.records[at + 1] if at + 1 < len(self.records) else None
             return at + 1 if isinstance(following, schema.Return) and following.f == self.frame else None
-        return at if target is not None and at > self.state.t else None
+        return at if targets and at > self.state.t else None
 
     def judged_later(self, claim: ClaimData, found: Judged) -> Judged:
         """What the record that was applied last says to a claim of one before it; see `later`."""
@@ -168,11 +168,12 @@ class _Judge(Walk):
         node, record = parsed_code(claim.subject), self.records[self.state.t]
         if isinstance(record, schema.Return):
             return self._is_literally(claim, record.v)
-        target = self.target_of(node) if node is not None else None
-        raw = self.raw(target) if isinstance(target, ast.expr) else NOWHERE
-        if raw is NOWHERE:
+        targets = self.targets_of(node) if node is not None else ()
+        held = [self.raw(target) for target in targets if isinstance(target, ast.expr)]
+        found = [self._is_literally(claim, raw) for raw in held if raw is not NOWHERE]
+        if not found or (len(found) > 1 and all(each.status is not Status.SUPPORTED for each in found)):
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out")
-        return self._is_literally(claim, raw)
+        return next((each for each in found if each.status is Status.SUPPORTED), found[0])
 
     def _is_literally(self, claim: ClaimData, raw: schema.V) -> Judged:
         """Like `_is_value`; what is no literal, as workings that cannot be worked out, refutes nothing."""
@@ -183,9 +184,9 @@ class _Judge(Walk):
     def spoken(self, claim: ClaimData) -> Judged:
         """Code of the program is named, and nothing said of it."""
         node = parsed_code(claim.subject)
-        if isinstance(node, ast.Name | ast.Tuple) and all(
-            each.id in self.names for each in ast.walk(node) if isinstance(each, ast.Name)
-        ):
+        names = [getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)] if node is not None else []
+        is_name = isinstance(node, ast.Name | ast.Tuple) or (node is not None and _is_dotted(node))
+        if is_name and all(name in self.names for name in names if name):
             return Judged(Status.SUPPORTED)
         if node is not None and ast.unparse(node) in self.code:
             return Judged(Status.SUPPORTED)
@@ -635,6 +636,11 @@ def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) 
     is_open = actual == run.count and not run.exact
     is_refuted = is_open and found.status is Status.REFUTED
     return _not_found("not all iterations of this loop are recorded") if is_refuted else found
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    """Whether an expression is names with dots between them, such as a class in a class."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
 
 
 def _has_object(call: schema.Call) -> bool:

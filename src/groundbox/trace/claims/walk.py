@@ -10,7 +10,7 @@ import ast
 import copy
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace import schema
@@ -131,20 +131,19 @@ class Walk:
             at += 1
         return at
 
-    def target_of(self, node: ast.expr) -> ast.expr | ast.Return | None:
+    def targets_of(self, node: ast.expr) -> Sequence[ast.expr | ast.Return]:
         """What the line that runs gives the value of an expression to; the statement itself where it returns it."""
-        line = self.lines.before(self.frame, self.state.t)
+        found: list[ast.expr | ast.Return] = []
+        line, code = self.lines.before(self.frame, self.state.t), ast.dump(node)
         for statement in self.course.statements.get(line or 0, ()):
             targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
             value = getattr(statement, "value", None)
-            if isinstance(statement, ast.Return) and value is not None and ast.dump(value) == ast.dump(node):
-                return statement
+            if isinstance(statement, ast.Return) and value is not None and ast.dump(value) == code:
+                found.append(statement)
             if isinstance(statement, ast.Assign | ast.AnnAssign) and value is not None:
-                for target in targets:
-                    for place, given in _pairs(target, value):
-                        if ast.dump(given) == ast.dump(node):
-                            return ast.parse(ast.unparse(place), mode="eval").body
-        return None
+                pairs = (pair for target in targets for pair in _pairs(target, value))
+                found += [ast.parse(ast.unparse(place), mode="eval").body for place, x in pairs if ast.dump(x) == code]
+        return found
 
     def outcome(self, node: ast.expr) -> bool | None:
         """How a condition, or a part of one, of the line that runs came out by its records; None if none tells it."""

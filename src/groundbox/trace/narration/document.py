@@ -24,7 +24,7 @@ from groundbox.trace.reading import Trace
 SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
 _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
-_SAME: Final = re.compile(r"(?:the same|is the) ([A-Z]\w*) (?:as|that)\b")
+_SAME: Final = re.compile(r"(?:the same|is the) ([A-Za-z_]\w*)(?:\.\w+)* (?:as|that)\b")
 _TIMES: Final = re.compile(r"\d+ times?$")
 _LINE: Final = re.compile(r"line \d+")
 _RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
@@ -116,6 +116,16 @@ class _Facts:
         at, last = ref, len(self._records) - 1
         while at < last and isinstance(self._records[at + 1], _CHANGES):
             at += 1
+        return at
+
+    def _settled_object(self, ref: int, path: str) -> int:
+        """The moment after the last change of an object in a line; names that get values then come after it."""
+        at = end = self._settled(ref)
+        root = re.match(r"\w+", path)
+        while at > ref and isinstance(found := self._records[at], schema.Set | schema.Out):
+            if isinstance(found, schema.Set) and root is not None and found.name == root[0]:
+                return end
+            at -= 1
         return at
 
     def _decided(self, claim: Claim, ref: int) -> int:
@@ -505,7 +515,7 @@ class _Facts:
             if said.startswith("the attribute "):
                 yield Fact("mutation", f"del {path}.{value}", "", ref, 0, len(said))
             else:
-                yield Fact("value", path, value, self._settled(ref), 0, len(said))
+                yield Fact("value", path, value, self._settled_object(ref, path), 0, len(said))
             return
         kind, slots = said.kind, said.slots
         if kind.startswith(("item.", "value.")):
@@ -578,6 +588,10 @@ class _Facts:
                 yield Fact("answer", name, value, claim.refs[-1], place, place + len(name))
 
     @functools.cached_property
+    def _classes(self) -> frozenset[str]:
+        return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, ast.ClassDef))
+
+    @functools.cached_property
     def _functions(self) -> frozenset[str]:
         kinds = ast.FunctionDef | ast.AsyncFunctionDef
         return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, kinds))
@@ -594,7 +608,8 @@ class _Facts:
             elif not code[1].startswith(("except", "return", "case ")):
                 yield Fact("value", code[1], "", None, start, end)
         for same in _SAME.finditer(text):
-            yield Fact("value", same[1], "", None, *same.span(1))
+            if same[1][0].isupper() or same[1] in self._classes:
+                yield Fact("value", same[1], "", None, *same.span(1))
         for name in re.findall(r"\b\w+\b", _CODE.sub(" ", text)) if not sentence.claims or "record" in text else ():
             if name in self._functions:
                 yield Fact("value", name, "", None, text.find(name), text.find(name) + len(name))
