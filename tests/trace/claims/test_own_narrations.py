@@ -129,7 +129,8 @@ def main(rows):
         kept.append(row)
     least = min(len(row) for row in kept)
     halves = [half(len(row)) for row in kept]
-    return least, halves
+    first = [kept[0]]
+    return least, halves, sum(row[0:1] == [2] for row in first)
 """,
     "same": """\
 class Tree_1:

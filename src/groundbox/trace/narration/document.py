@@ -313,7 +313,7 @@ class _Facts:
         subject, value = claim.subject.strip("`"), claim.value
         if not claim.refs:
             return
-        if value not in ("True", "False"):
+        if value not in ("True", "False") or said.startswith(f"`{claim.subject}` gives "):
             yield from self._counted(claim, said)
             return
         if subject.startswith("except"):
