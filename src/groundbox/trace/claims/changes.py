@@ -124,8 +124,11 @@ class RecordedChange:
             return bool(said == key)
         if isinstance(said, ast.Constant) and said.value is ...:
             return True
-        text = told(ast.unparse(said))
+        code = ast.unparse(said)
+        text = told(code)
+        if not text.known:
+            return code in (self._state.text(key, 60), self._state.text(key, len(code) + 8))
         try:
-            return text.known and same(self._state.python_value(key), text.value)
+            return same(self._state.python_value(key), text.value)
         except Unknown:
-            return self._state.text(key, 60) == ast.unparse(said)
+            return self._state.text(key, 60) == code

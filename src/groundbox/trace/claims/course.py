@@ -1,38 +1,41 @@
-"""Where control went: loops with the numbers of their iterations, worked out from line records and the syntax tree.
+"""Where control went: loops with the numbers of their iterations, and how conditions came out, as records tell them.
 
-This fold is small and of its own; nothing that a narrator works out of records is used. It follows one frame's lines:
-a line of a loop's header asks for the next item or tests the condition, a line of its body after that begins an
-iteration, and a line outside of both is where the loop has ended. Where lines cannot tell (a body on the line of its
-header, `while True` whose body begins with a loop) a run of a loop is `unsure`, and nothing is said of it.
+This fold is small and of its own; nothing that a narrator works out of records is used. `iteration` and `ended` say
+how often a loop ran and that it ended by itself, `test` says how the parts of a condition came out. Lines say only
+when a frame has left a loop in another way, and whether a `case` matched. A loop of which a body ran and no iteration
+was told (`async for`, files of an older schema) is `unsure`, and nothing is said of it.
 """
 
 from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from groundbox.trace import schema
 
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
+Range: TypeAlias = tuple[int, int, int, int]
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CODES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Loop(NamedTuple):
     """A loop of the program, by its lines.
 
     Attributes:
-        always: Its condition is a constant, so that its header has no line of its own from the second iteration on.
-        unsure: Lines do not tell its iterations.
+        inline: Its body begins on the line on which its header ends.
     """
 
     node: LoopNode
     header: range
     body: range
-    always: bool
-    unsure: bool
+    inline: bool
+
+    def has(self, line: int) -> bool:
+        """Whether a line is one of its header or its body."""
+        return line in self.header or line in self.body
 
 
 class LoopRun:
@@ -40,20 +43,19 @@ class LoopRun:
 
     Attributes:
         count: Iterations that have begun.
-        has_folds: Iterations of it were not recorded.
-        at_header: Its header ran last, and whether another iteration comes is open.
-        exit: `exhausted`, `false`, `break`, `return` or `raise` once it has ended, if lines tell.
+        exact: A record has told this number; after iterations that were not recorded, one more may have begun.
+        unsure: Its body ran, and no record tells of an iteration.
+        exit: `exhausted`, `false`, `break`, `return` or `raise` once it has ended, if that is known.
+        end: The record with which it has ended.
     """
 
-    def __init__(self, loop: Loop, step: int) -> None:
+    def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self.start = step
         self.count = 0
-        self.at_header = True
-        self.folded = False
-        self.has_folds = False
-        self.unsure = loop.unsure
+        self.exact = False
+        self.unsure = False
         self.exit: str | None = None
+        self.end = -1
 
 
 class _Frame:
@@ -62,15 +64,20 @@ class _Frame:
         self.open: list[LoopRun] = []
         self.ended: dict[LoopNode, LoopRun] = {}
         self.line = 0
-        self.step = -1
         self.raised = False
 
 
 class Course:
-    """The run up to a record, frame by frame."""
+    """The run up to a record, frame by frame.
+
+    Attributes:
+        statements: Statements, handlers and cases by the line on which they begin.
+        headers: The same by each line that stands in no block of theirs.
+    """
 
     def __init__(self, tree: ast.Module) -> None:
         self.statements: dict[int, list[ast.AST]] = {}
+        self.headers: dict[int, list[ast.AST]] = {}
         self._tree = tree
         self._codes: dict[tuple[int, str], ast.AST] = {}
         self._index(tree)
@@ -78,13 +85,14 @@ class Course:
         self._frames: dict[int, _Frame] = {}
 
     def _index(self, tree: ast.Module) -> None:
-        """Statements, handlers and cases by the line on which they begin; functions by line and name."""
+        """Where statements stand, and functions and classes by line and name."""
         for node in ast.walk(tree):
-            if isinstance(node, ast.stmt | ast.ExceptHandler):
-                self.statements.setdefault(node.lineno, []).append(node)
-            elif isinstance(node, ast.match_case):
-                self.statements.setdefault(node.pattern.lineno, []).append(node)
-            if isinstance(node, _FUNCTIONS):
+            if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+                header = header_of(node)
+                self.statements.setdefault(header.start, []).append(node)
+                for line in header:
+                    self.headers.setdefault(line, []).append(node)
+            if isinstance(node, _CODES):
                 self._codes[_first_line(node), node.name] = node
 
     def follow(self, step: int, record: schema.Record) -> None:
@@ -97,28 +105,25 @@ class Course:
             return
         if isinstance(record, schema.Line):
             self._line(frame, step, record.n)
-        elif isinstance(record, schema.Fold) and record.what == "loop":
-            self._fold(frame, record)
+        elif isinstance(record, schema.Iteration | schema.Ended) or (
+            isinstance(record, schema.Fold) and record.what == "loop"
+        ):
+            self._turn(frame, step, record)
         elif isinstance(record, schema.Raise):
             frame.raised = True
         elif isinstance(record, schema.Return | schema.Unwind):
             while frame.open:
-                self._end(frame, "return" if isinstance(record, schema.Return) else "raise")
+                self._leave(frame, step, "return" if isinstance(record, schema.Return) else "raise")
 
     def open_runs(self, frame: int) -> Sequence[LoopRun]:
         """The loops that a frame is in, the outermost first."""
         found = self._frames.get(frame)
         return found.open if found is not None else ()
 
-    def latest(self, frame: int, node: LoopNode) -> LoopRun | None:
-        """The run of a loop in a frame that ended last."""
+    def ended(self, frame: int) -> Sequence[LoopRun]:
+        """Of each loop that a frame has run, the run that ended last."""
         found = self._frames.get(frame)
-        return found.ended.get(node) if found is not None else None
-
-    def nodes(self, frame: int) -> Sequence[LoopNode]:
-        """The loops of the code that a frame runs."""
-        found = self._frames.get(frame)
-        return [loop.node for loop in found.loops] if found is not None else ()
+        return [*found.ended.values()] if found is not None else ()
 
     def spreads(self, call: schema.Call) -> bool:
         """Whether a function takes `*args` or `**options`."""
@@ -135,59 +140,53 @@ class Course:
         return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + keywords
 
     def _line(self, frame: _Frame, step: int, line: int) -> None:
-        while frame.open and line not in frame.open[-1].loop.header and line not in frame.open[-1].loop.body:
-            self._end(frame, None)
-        while frame.open and self._is_begun_again(frame.open[-1], line):
-            self._end(frame, None)
+        while frame.open and not frame.open[-1].loop.has(line):
+            self._leave(frame, step, None)
         for loop in frame.loops:
-            if (line in loop.header or line in loop.body) and all(run.loop is not loop for run in frame.open):
-                run = LoopRun(loop, step)
-                frame.open.append(run)
+            if loop.has(line) and all(run.loop is not loop for run in frame.open):
+                frame.open.append(LoopRun(loop))
         for run in frame.open:
-            self._visit(run, line)
-        frame.line, frame.step, frame.raised = line, step, False
+            run.unsure = run.unsure or (not run.count and line not in run.loop.header)
+        frame.line, frame.raised = line, False
 
-    def _is_begun_again(self, run: LoopRun, line: int) -> bool:
-        """Whether the header runs once more though no iteration came of the last time: it is another run."""
-        header = run.loop.header
-        return run.at_header and not run.folded and not run.loop.always and len(header) == 1 and line in header and (
-            run.loop.body.start > line
-        )  # fmt: skip
-
-    def _visit(self, run: LoopRun, line: int) -> None:
-        loop = run.loop
-        if line in loop.header and not (line in loop.body and loop.unsure):
-            run.at_header = True
-        elif run.at_header or (loop.always and line == loop.body.start):
-            run.count += 1
-            run.at_header = False
-        run.folded = False
-
-    def _fold(self, frame: _Frame, record: schema.Fold) -> None:
+    def _turn(self, frame: _Frame, step: int, record: schema.Iteration | schema.Ended | schema.Fold) -> None:
+        """An iteration of a loop begins, the loop is over, or iterations of it were not recorded."""
         run = next((run for run in reversed(frame.open) if run.loop.node.lineno == record.n), None)
+        while run is not None and frame.open[-1] is not run:
+            self._leave(frame, step, None)
+        if run is not None and run.count and isinstance(record, schema.Iteration) and record.number == 1:
+            self._leave(frame, step, None)  # it was left, and is entered anew
+            run = None
         if run is None:
+            loop = next((loop for loop in frame.loops if loop.node.lineno == record.n), None)
+            if loop is None:
+                return
+            run = LoopRun(loop)
+            frame.open.append(run)
+        if isinstance(record, schema.Fold):
+            run.count, run.exact = run.count + record.iterations, False
             return
-        while frame.open[-1] is not run:
-            self._end(frame, None)
-        run.count += record.iterations
-        run.at_header = run.folded = run.has_folds = True
-        run.unsure = run.unsure or run.loop.always
+        run.count, run.exact = record.number if isinstance(record, schema.Iteration) else record.iterations, True
+        if isinstance(record, schema.Ended):
+            run.exit = "false" if isinstance(run.loop.node, ast.While) else "exhausted"
+            self._leave(frame, step, None)
 
-    def _end(self, frame: _Frame, how: str | None) -> None:
+    def _leave(self, frame: _Frame, step: int, how: str | None) -> None:
         """The innermost loop has ended."""
         run = frame.open.pop()
+        run.end = step
+        frame.ended[run.loop.node] = run
+        if run.exit is not None:
+            return
         last = self.statements.get(frame.line, ())
         if frame.raised:
             run.exit = "raise"
-        elif run.at_header:
-            run.exit = "false" if isinstance(run.loop.node, ast.While) else "exhausted"
         elif how is not None:
             run.exit = how
         elif any(isinstance(each, ast.Break) for each in last):
             run.exit = "break"
         elif any(isinstance(each, ast.Return) for each in last):
             run.exit = "return"
-        frame.ended[run.loop.node] = run
 
     def _loops_of(self, call: schema.Call) -> Sequence[Loop]:
         code = self._tree if call.name == "<module>" else self._codes.get((call.n, call.name.rpartition(".")[2]))
@@ -199,34 +198,103 @@ class Course:
 
 
 class Lines:
-    """The line records of each frame, to look ahead in."""
+    """The records of each frame that say where it goes, to look ahead in: lines, tests and iterations."""
 
     def __init__(self, records: Sequence[schema.Record]) -> None:
         self._at: dict[int, list[int]] = {}
+        self._told: dict[int, list[int]] = {}
         self._records = records
         for step, record in enumerate(records):
             if isinstance(record, schema.Line):
                 self._at.setdefault(record.f, []).append(step)
+            elif isinstance(record, schema.Test | schema.Iteration):
+                self._told.setdefault(record.f, []).append(step)
 
     def after(self, frame: int, step: int) -> int | None:
         """The line that a frame went to next after a record; None if it went to none."""
         steps = self._at.get(frame, [])
         place = bisect.bisect_right(steps, step)
-        if place == len(steps):
-            return None
-        record = self._records[steps[place]]
-        assert isinstance(record, schema.Line)
-        return record.n
+        return self._line(steps[place]) if place < len(steps) else None
 
     def before(self, frame: int, step: int) -> int | None:
         """The line that a frame was on at a record; None if it was on none."""
         steps = self._at.get(frame, [])
         place = bisect.bisect_right(steps, step) - 1
-        if place < 0:
-            return None
-        record = self._records[steps[place]]
+        return self._line(steps[place]) if place >= 0 else None
+
+    def tests(self, frame: int, step: int, header: range) -> Mapping[Range, bool]:
+        """How the parts of conditions came out while a frame went through the lines of a header, around a record.
+
+        A part that came out in both ways is left out.
+        """
+        found: dict[Range, bool] = {}
+        both: set[Range] = set()
+        for record in self._told_within(frame, step, header):
+            if isinstance(record, schema.Test) and found.setdefault(record.at, record.v) is not record.v:
+                both.add(record.at)
+        return {at: outcome for at, outcome in found.items() if at not in both}
+
+    def begins(self, frame: int, step: int, loop: Loop) -> int | None:
+        """The number of the iteration that a header begins which a frame is on at a record; None if none begins."""
+        for record in self._told_within(frame, step, loop.header, only_after=True):
+            if isinstance(record, schema.Iteration) and record.n == loop.node.lineno:
+                return record.number
+        return None
+
+    def _told_within(
+        self, frame: int, step: int, header: range, *, only_after: bool = False
+    ) -> Iterator[schema.Record]:
+        """The records of a frame but lines, from its line at a record on as long as it stays in some lines."""
+        steps, told = self._at.get(frame, []), self._told.get(frame, [])
+        end = bisect.bisect_right(steps, step)
+        begin = max(end - 1, 0)
+        if len(header) > 1:
+            begin = next((at + 1 for at in range(begin, -1, -1) if self._line(steps[at]) not in header), 0)
+            while end < len(steps) and self._line(steps[end]) in header:
+                end += 1
+        first = step if only_after else steps[begin] if begin < len(steps) else -1
+        last = steps[end] if end < len(steps) else len(self._records)
+        for at in told[bisect.bisect_right(told, first) : bisect.bisect_left(told, last)]:
+            yield self._records[at]
+
+    def _line(self, step: int) -> int:
+        record = self._records[step]
         assert isinstance(record, schema.Line)
         return record.n
+
+
+def truth_of(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
+    """How a condition came out, by the outcomes of its parts; None if one that decides is not told."""
+    try:
+        return _truth(condition, told)
+    except RecursionError:
+        return None
+
+
+def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
+    if (outcome := told.get(range_of(condition))) is not None:
+        return outcome
+    match condition:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _truth(operand, told)
+            return None if inner is None else not inner
+        case ast.BoolOp(op=op, values=values):
+            for value in values[:-1]:
+                outcome = _truth(value, told)
+                if outcome is not isinstance(op, ast.And):
+                    return outcome
+            return _truth(values[-1], told)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            chosen = _truth(test, told)
+            return None if chosen is None else _truth(body if chosen else orelse, told)
+        case ast.Constant(value=value):
+            return bool(value)
+    return None
+
+
+def range_of(node: ast.expr) -> Range:
+    """Where an expression stands, as records of tests tell it."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
 def header_text(node: LoopNode) -> str:
@@ -234,6 +302,23 @@ def header_text(node: LoopNode) -> str:
     if isinstance(node, ast.While):
         return f"while {ast.unparse(node.test)}"
     return f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+
+
+def header_of(statement: ast.AST) -> range:
+    """The lines of a statement before its block; all of one without a block."""
+    first: int = statement.pattern.lineno if isinstance(statement, ast.match_case) else getattr(statement, "lineno", 0)
+    if not getattr(statement, "body", None):
+        return range(first, (getattr(statement, "end_lineno", None) or first) + 1)
+    return range(first, max([first, *(part.end_lineno or 0 for part in asked_by(statement))]) + 1)
+
+
+def asked_by(statement: ast.AST) -> Iterator[ast.expr]:
+    """The expressions of a statement that do not stand in a block of it."""
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.expr):
+            yield child
+        elif isinstance(child, ast.withitem | ast.pattern):
+            yield from asked_by(child)
 
 
 def lines_of(block: Sequence[ast.stmt]) -> range:
@@ -244,12 +329,8 @@ def lines_of(block: Sequence[ast.stmt]) -> range:
 def _loop(node: LoopNode) -> Loop:
     asked = node.test if isinstance(node, ast.While) else node.iter
     body = lines_of(node.body)
-    always = isinstance(asked, ast.Constant)
-    first = node.body[0]
-    is_several = isinstance(first, _LOOPS) or (not hasattr(first, "body") and first.end_lineno != first.lineno)
-    inline = body.start <= (asked.end_lineno or 0)
     header = range(node.lineno, (asked.end_lineno or node.lineno) + 1)
-    return Loop(node, header, body, always, unsure=inline or (always and is_several))
+    return Loop(node, header, body, inline=body.start < header.stop)
 
 
 def _first_line(node: ast.stmt) -> int:
@@ -258,13 +339,13 @@ def _first_line(node: ast.stmt) -> int:
 
 
 def _own_loops(code: ast.AST) -> list[LoopNode]:
-    """The loops of a function or module, without those of functions in it."""
+    """The loops of a function, class or module, without those of functions and classes in it."""
     found: list[LoopNode] = []
     waiting = list(getattr(code, "body", ()))
     while waiting:
         node = waiting.pop()
         if isinstance(node, _LOOPS):
             found.append(node)
-        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        if not isinstance(node, (*_CODES, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
     return found

@@ -19,6 +19,10 @@ from groundbox.trace.claims.told import parsed_code, told
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_MINUS: Final = re.compile(
+    r"(?:[)\]'\"]|\b(?!(?:return|yield|in|is|and|or|not|if|else|case|lambda)\b)\w+)\s+$",
+)
+"""Before the sign of a number in code that is taken away, and not negative: `len(xs) -1`."""
 _WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _CODE: Final = re.compile(r"`[^`\n]*`")
 _NEGATIVE: Final = frozenset(
@@ -38,6 +42,8 @@ _DENIAL: Final = re.compile(r"\bnot\b|!=")
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 _EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL, Kind.STATEMENT}
 """Kinds whose records go forward with a text that does."""
+_MOST_DIGITS: Final = 4_000
+"""Of a number that Python reads."""
 MOST_SENTENCES: Final = 20_000
 MOST_COMPARED: Final = 5_000_000
 """Words that are compared with claims, each time that one is."""
@@ -207,7 +213,9 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         yield Token(start, end, _quoted(text[start:end]), is_atom=True)
     for found in _NUMBER.finditer(text):
         if not inside(quoted, quoted_starts, found.start()) and not _is_list_marker(text, found.start(), found.end()):
-            yield Token(found.start(), found.end(), _number(found[0]), is_number=True, is_atom=True)
+            is_code = inside(code, starts, found.start())
+            form = _number_in_code(found) if is_code else _number(found[0])
+            yield Token(found.start(), found.end(), form, is_number=True, is_atom=True)
     for found in _WORD.finditer(text):
         word = found[0]
         if inside(quoted, quoted_starts, found.start()):
@@ -240,8 +248,18 @@ def _quoted(text: str) -> str:
 
 
 def _number(text: str) -> str:
-    sign, digits = text[: text.startswith("-")], text.lstrip("-").replace(",", "")
-    return sign + (digits.lstrip("0") if digits.strip("0").lstrip().isdigit() else digits) if digits.strip("0") else "0"
+    """A number in one form for each way to write it: `1e-07` and `0.0000001`, `1,000` and `1000`."""
+    digits = text.replace(",", "")
+    if "." in digits or "e" in digits.lower():
+        return repr(float(digits))
+    return str(int(digits)) if len(digits) < _MOST_DIGITS else digits
+
+
+def _number_in_code(found: re.Match[str]) -> str:
+    """The number, without the sign of a subtraction."""
+    text, start = found.string, found.start()
+    is_taken_away = found[0].startswith("-") and _MINUS.search(text[max(0, start - 40) : start])
+    return _number(found[0][1:] if is_taken_away else found[0])
 
 
 def _spoken_of(data: ClaimData) -> str:
@@ -269,7 +287,7 @@ def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
         quoted = [each.span() for each in _QUOTED.finditer(code)]
         places = [(start, _quoted(code[start:end])) for start, end in quoted]
         places += [
-            (each.start(), _number(each[0]))
+            (each.start(), _number_in_code(each))
             for each in _NUMBER.finditer(code)
             if not any(start <= each.start() < end for start, end in quoted)
         ]
@@ -279,6 +297,8 @@ def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
 
 def _is_worked(data: ClaimData) -> bool:
     """Whether the value of a claim says more than the subject: workings, or a reason."""
+    if data.kind not in (Kind.VALUE, Kind.TEST):
+        return False
     said = told(data.value)
     return said.worked or (said.node is not None and not said.known)
 

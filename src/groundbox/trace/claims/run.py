@@ -15,7 +15,7 @@ import functools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
@@ -33,7 +33,6 @@ MOST_EVALUATIONS: Final = 20_000
 """Of all claims of a text together, and again of the steps inside expressions."""
 OPERATIONS_OF_ONE: Final = 100
 """What takes more counts as so many more evaluations."""
-MOST_LOOPS: Final = 50
 MOST_SHOWN: Final = 120
 """Characters of a value in a message."""
 _LONGEST_OPERAND: Final = 100
@@ -73,7 +72,7 @@ class Rounds(NamedTuple):
     """One run of a loop: the records at which its iterations begin."""
 
     line: int
-    starts: Sequence[int]
+    starts: list[int]
 
 
 class Raised(NamedTuple):
@@ -110,12 +109,12 @@ class _Happened(NamedTuple):
     """What one walk over the records gives.
 
     Attributes:
-        lines: The lines that were about to run, with their records, by frame.
+        rounds: The runs of loops, in the order in which they begin.
         changes: Names whose value changed, in order.
     """
 
     moments: list[Moment]
-    lines: Mapping[int, Sequence[tuple[int, int]]]
+    rounds: Sequence[Rounds]
     changes: Sequence[tuple[str, Change]]
     returned: list[Returned]
     raised: list[Raised]
@@ -520,11 +519,10 @@ class Run:
                     yield Change(moment.step, before[0], now[0])
                 last[moment.frame] = now
 
-    @functools.cached_property
-    def rounds(self) -> list[Rounds]:
-        """The runs of the program's loops, as far as `loops_are_known`."""
-        loops, _ = self._loops
-        return [each for lines in self._happened.lines.values() for loop in loops for each in _rounds(loop, lines)]
+    @property
+    def rounds(self) -> Sequence[Rounds]:
+        """The runs of the program's loops, as far as they are recorded."""
+        return self._happened.rounds
 
     @property
     def loop_count(self) -> int:
@@ -534,14 +532,9 @@ class Run:
 
     @property
     def loops_are_known(self) -> bool:
-        """Whether each loop's iterations can be told apart by the lines that ran."""
-        return self._loops[1] and self.whole
-
-    @functools.cached_property
-    def _loops(self) -> tuple[list[ast.For | ast.While], bool]:
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.For | ast.While)]
-        known = [node for node in found[:MOST_LOOPS] if _has_lines_of_its_own(node)]
-        return known, len(known) == len(found)
+        """Whether each iteration of a loop is recorded."""
+        is_told = self._trace.header.schema == schema.SCHEMA
+        return is_told and self.whole and not any(isinstance(node, ast.AsyncFor) for node in ast.walk(self.tree))
 
     def call(self, node: ast.Call) -> list[Returned]:
         """The calls of one of the program's functions with the arguments that an expression writes out."""
@@ -578,7 +571,8 @@ class Run:
     def _happened(self) -> _Happened:
         """The fold, made when it is asked for: claims that name their records do without."""
         moments: list[Moment] = []
-        lines: dict[int, list[tuple[int, int]]] = {}
+        rounds: list[Rounds] = []
+        running: dict[tuple[int, int], Rounds] = {}
         changes: list[tuple[str, Change]] = []
         returned: list[Returned] = []
         raised: list[Raised] = []
@@ -593,8 +587,8 @@ class Run:
             if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(moments) < MOST_MOMENTS:
                 names = self._named(state, record.f, held, mutations, step, changes)
                 moments.append(Moment(step, record.n, names, record.f))
-                if isinstance(record, schema.Line):
-                    lines.setdefault(record.f, []).append((step, record.n))
+            elif isinstance(record, schema.Iteration | schema.Ended):
+                _go_round(step, record, rounds, running)
             state.apply(record)
             if isinstance(record, schema.Mutate):
                 mutations += 1
@@ -614,7 +608,7 @@ class Run:
                 printed.append(record.text)
                 self._whole = self._whole and not record.elided
         self._whole = self._whole and len(moments) < MOST_MOMENTS
-        return _Happened(moments, lines, changes, returned, raised, called, given, "".join(printed))
+        return _Happened(moments, rounds, changes, returned, raised, called, given, "".join(printed))
 
     def _named(
         self,
@@ -759,39 +753,23 @@ def _instances(node: ast.expr, lookup: Any) -> Iterator[str]:
         node = original
 
 
-def _has_lines_of_its_own(loop: ast.For | ast.While) -> bool:
-    """Whether header and body of a loop are told apart by line numbers."""
-    head = loop.iter if isinstance(loop, ast.For) else loop.test
-    return (
-        loop.body[0].lineno > (head.end_lineno or head.lineno)
-        and loop.lineno == head.end_lineno
-        and not (isinstance(head, ast.Constant) and isinstance(loop.body[0], ast.For | ast.While | ast.Try | ast.With))
-    )
+def _go_round(
+    step: int, record: schema.Iteration | schema.Ended, rounds: list[Rounds], running: dict[tuple[int, int], Rounds]
+) -> None:
+    """Note an iteration, or that a loop is over, which may have had none.
 
-
-def _rounds(loop: ast.For | ast.While, lines: Iterable[tuple[int, int]]) -> Iterator[Rounds]:
-    """The runs of a loop in one call, by the lines that were about to run: from its header into its body is a round."""
-    first, last = loop.body[0].lineno, loop.body[-1].end_lineno or loop.body[-1].lineno
-    endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)  # its header does not run again
-    starts: list[int] | None = None
-    at_header = False
-    for step, line in lines:
-        if line == loop.lineno:
-            if at_header and starts is not None:
-                yield Rounds(loop.lineno, starts)
-                starts = None
-            starts = [] if starts is None else starts
-            at_header = True
-        elif first <= line <= last:
-            if starts is not None and (at_header or (endless and line == first)):
-                starts.append(step)
-            at_header = False
-        else:
-            if starts is not None:
-                yield Rounds(loop.lineno, starts)
-            starts, at_header = None, False
-    if starts is not None:
-        yield Rounds(loop.lineno, starts)
+    Args:
+        running: The last run of a loop that is not over, by frame and line.
+    """
+    key = (record.f, record.n)
+    is_first = isinstance(record, schema.Iteration) and record.number == 1
+    if is_first or key not in running:
+        running[key] = Rounds(record.n, [])
+        rounds.append(running[key])
+    if isinstance(record, schema.Iteration):
+        running[key].starts.append(step)
+    else:
+        del running[key]
 
 
 def _plain(state: State, values: Mapping[str, Any]) -> dict[str, Any]:

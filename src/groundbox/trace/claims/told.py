@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE
@@ -39,6 +40,53 @@ def told(text: str) -> Told:
 def parsed_code(code: str) -> ast.expr | None:
     """The expression that a claim writes; None for none, and for one that is too long."""
     return parsed(code) if len(code) <= MOST_CODE else None
+
+
+@functools.lru_cache(maxsize=4096)
+def parsed_call(code: str) -> tuple[ast.expr | None, Mapping[str, str]]:
+    """The call that a claim writes, with names put in for arguments that are no code: `f(1, <Graph>)`.
+
+    Returns:
+        The call, and the texts that these names stand for; None for no call, and for one that is too long.
+    """
+    node = parsed_code(code)
+    name, bracket, row = code.partition("(")
+    if node is not None or len(code) > MOST_CODE or not bracket or not row.endswith(")"):
+        return node, {}
+    texts: dict[str, str] = {}
+    arguments = []
+    for text in _split(row[:-1]):
+        keyword, equals, rest = text.partition("=")
+        is_named = bool(equals) and keyword.isidentifier()
+        if parsed(f"f({text})") is None:
+            stand_in = f"_·{len(texts)}"
+            texts[stand_in] = rest if is_named else text
+            text = f"{keyword}={stand_in}" if is_named else stand_in
+        arguments.append(text)
+    call = parsed(f"{name}({', '.join(arguments)})")
+    return (call, texts) if isinstance(call, ast.Call) else (None, {})
+
+
+def _split(row: str) -> Iterator[str]:
+    """The parts of a text between commas that are neither quoted nor in brackets, `<` and `>` being some."""
+    depth, start, quote, at = 0, 0, "", 0
+    while at < len(row):
+        sign = row[at]
+        if quote:
+            at += sign == "\\"
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign in "([{<":
+            depth += 1
+        elif sign in ")]}>":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            yield row[start:at].strip()
+            start = at + 1
+        at += 1
+    if row[start:].strip():
+        yield row[start:].strip()
 
 
 @functools.lru_cache(maxsize=4096)

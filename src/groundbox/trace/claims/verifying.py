@@ -1,56 +1,41 @@
 """Claims as data held against the record: each at its step, or looked for where none is given.
 
 The records are gone through once, with the claims in the order of their steps. Nothing that a narrator works out of
-records is used here, and nothing of a claim is executed: subjects and values are parsed, bounded, and evaluated by the
-evaluator of traces. Where control went is `course.py`'s.
+records is used here. The run up to a record, in which subjects are worked out, is `walk.py`'s, and where control went
+`course.py`'s.
 """
 
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import heapq
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.claims.changes import RecordedChange, said_change
-from groundbox.trace.claims.course import Course, Lines, LoopRun, header_text, lines_of
+from groundbox.trace.claims.course import (
+    LoopRun,
+    header_of,
+    header_text,
+    lines_of,
+    range_of,
+    truth_of,
+)
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
-from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run, same, shown
-from groundbox.trace.claims.told import Told, parsed_code, told
+from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
+from groundbox.trace.claims.walk import NOWHERE, Walk, closed, is_of
 from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded
-from groundbox.trace.objects import Obj
-from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
-from groundbox.trace.state import State
-from groundbox.trace.values import kind_of, ref_of
+from groundbox.trace.values import ref_of
 
-MOST_WORK: Final = 2_000_000
-"""Records and values looked at, and operations of expressions, for all claims of a document, besides one walk."""
 _WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""
-_MATH: Final = frozenset(
-    (
-        *("ceil", "comb", "cos", "degrees", "exp", "fabs", "factorial", "floor", "gcd", "hypot", "isclose", "isqrt"),
-        *("lcm", "log", "log10", "log2", "perm", "pow", "radians", "sin", "sqrt", "tan", "trunc"),
-    )
-)
-"""Functions of `math` that are quick for numbers up to `_MOST`."""
-_CONSTANTS: Final = frozenset({"e", "inf", "nan", "pi", "tau"})
-_MOST: Final = 2_000
-_CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
-_OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
 
 
 class Judged(NamedTuple):
@@ -69,7 +54,7 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
         search: Judges a claim that names no step.
     """
     judged: list[Judged] = [_not_found("too many claims were made before it")] * len(claims)
-    walk = _Walk(trace, run)
+    walk = _Judge(trace, run)
     last = len(trace.records) - 1
     located: list[tuple[int, int]] = []
     for number, claim in enumerate(claims[:MOST_CLAIMS]):
@@ -94,88 +79,30 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
         if step < (claim.step or 0):
             begun[number] = walk.other_call(claim)
         elif step > (claim.step or 0):
-            judged[number] = walk.given(claim)
+            judged[number] = walk.judged_later(claim, judged[number])
         else:
             judged[number] = begun.get(number) or walk.judged(claim)
-            if claim.kind is Kind.VALUE and judged[number].status is Status.NOT_FOUND:
-                later = walk.settled(claim)
-                if later is not None:
-                    heapq.heappush(located, (later, number))
+            later = walk.later(claim, judged[number])
+            if later == step:
+                judged[number] = walk.judged_later(claim, judged[number])
+            elif later is not None:
+                heapq.heappush(located, (later, number))
     return judged
 
 
-class _Walk:
-    """The run up to a record."""
-
-    def __init__(self, trace: Trace, run: Run) -> None:
-        self._trace = trace
-        self._records = trace.records
-        self._names = run.words
-        self._assigned = run.assigned
-        self._functions = run.functions
-        self._state = State()
-        self._tree = run.tree
-        self._course = Course(run.tree)
-        self._frame = 0
-        self._parents: dict[int, int] = {}
-        self._made: dict[int, list[int]] = {}
-        self._given: dict[int, schema.V] = {}
-        self._before: Obj | None = None
-        self._left = MOST_WORK
-
-    @functools.cached_property
-    def _calls(self) -> dict[int, int]:
-        return {record.f: at for at, record in enumerate(self._records) if isinstance(record, schema.Call)}
-
-    @functools.cached_property
-    def _code(self) -> frozenset[str]:
-        """The expressions that the program is made of."""
-        return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
-
-    @functools.cached_property
-    def _lines(self) -> Lines:
-        return Lines(self._records)
-
-    def advance(self, step: int) -> None:
-        """Go on until record `step` has been applied."""
-        while self._state.t < step:
-            at = self._state.t + 1
-            record = self._records[at]
-            if at == step and isinstance(record, schema.Mutate):
-                self._before = self._state.heap[record.id].copy()
-            self._state.apply(record)
-            self._course.follow(at, record)
-            self._follow(at, record)
-
-    def _follow(self, at: int, record: schema.Record) -> None:
-        """Whose turn it is after a record, and which calls its line has made."""
-        if isinstance(record, schema.Call | schema.Resume):
-            self._parents[record.f] = record.p
-            self._frame = record.f
-            self._made.setdefault(record.p, []).append(at)
-        elif isinstance(record, schema.Return | schema.Unwind | schema.Yield):
-            self._frame = self._parents.get(record.f, 0) or record.f
-            if isinstance(record, schema.Return):
-                self._given[record.f] = record.v
-        elif frame := getattr(record, "f", 0):
-            self._frame = frame
-            if isinstance(record, schema.Line):
-                self._made.pop(frame, None)
-
-    def call_of(self, step: int) -> int | None:
-        """The record of the call that record `step` belongs to."""
-        return self._calls.get(getattr(self._records[step], "f", 0))
+class _Judge(Walk):
+    """Holds claims against the run up to a record."""
 
     def other_call(self, claim: ClaimData) -> Judged | None:
         """Why the call of the record that was applied last is not the one that a claim speaks of; None if it is."""
-        record = self._records[self._state.t]
+        record = self.records[self.state.t]
         return self._misfit(claim, record) if claim.subject and isinstance(record, schema.Call) else None
 
     def judged(self, claim: ClaimData) -> Judged:
         """What the record that was applied last says to a claim."""
-        if self._left <= 0:
+        if self.left <= 0:
             return _not_found("too much had to be looked at for the claims before it")
-        self._left -= 1
+        self.left -= 1
         return _JUDGES[claim.kind](self, claim)
 
     # values and conditions
@@ -185,47 +112,68 @@ class _Walk:
         node = parsed_code(claim.subject)
         if node is None:
             return _not_found("its subject is no expression")
-        step = self._state.t
+        step = self.state.t
         if not claim.value:
             return self.spoken(claim)
         said = told(claim.value)
-        raw = self._raw(node)
-        if raw is not None and not said.known:
+        is_code = said.node is not None and (said.worked or not said.known)
+        fits = self.fits(node, said.node) if is_code and said.node is not None else None
+        if fits:
+            return Judged(Status.SUPPORTED, step)
+        raw = self.raw(node)
+        if raw is not NOWHERE and not said.known:
             return self._as_shown(claim, raw)
         try:
-            actual = self._evaluated(node)
+            actual = self.evaluated(node)
         except Unknown:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
-        is_code = said.node is not None and (said.worked or not said.known)
-        if is_code and said.node is not None and (fits := self._fits(node, said.node)) is not None:
-            return Judged(Status.SUPPORTED, step) if fits else _compared(claim, actual, None, step)
+        if fits is False:
+            return _refuted(step, f"`{_cut(claim.subject)}` is {shown(actual)} at record {step}", actual=shown(actual))
         if not _is_plain(actual):
-            return self._as_shown(claim, raw) if raw is not None else _not_found("it is no plain value")
+            return self._as_shown(claim, raw) if raw is not NOWHERE else _not_found("it is no plain value")
         return _compared(claim, actual, said.value, step) if said.known else self._as_text(claim, actual)
 
-    def settled(self, claim: ClaimData) -> int | None:
-        """The record at which a line has changed all that it changes, for code whose value it gives to a target."""
-        node, at = parsed_code(claim.subject), self._state.t
-        if node is None or not claim.value or self._target_of(node) is None:
+    def later(self, claim: ClaimData, found: Judged) -> int | None:
+        """The record at which a line has changed all that it changes, if a claim is judged once more then.
+
+        Code that cannot be worked out may be given to a target; what changes may get its place only afterwards.
+        """
+        if claim.kind is Kind.MUTATION and found.status is Status.SUPPORTED and not self._owns(claim, self.state.t):
+            return self.settled()
+        if claim.kind is not Kind.VALUE or found.status is not Status.NOT_FOUND or not claim.value:
             return None
-        while at + 1 < len(self._records) and isinstance(self._records[at + 1], _CHANGES):
-            at += 1
-        if isinstance(self._target_of(node), ast.Return):
-            at += 1
-            following = self._records[at] if at < len(self._records) else None
-            return at if isinstance(following, schema.Return) and following.f == self._frame else None
-        return at if at > self._state.t else None
+        node = parsed_code(claim.subject)
+        targets = self.targets_of(node) if node is not None else ()
+        at = self.settled()
+        if targets and isinstance(targets[0], ast.Return):
+            following = self.records[at + 1] if at + 1 < len(self.records) else None
+            return at + 1 if isinstance(following, schema.Return) and following.f == self.frame else None
+        return at if targets and at > self.state.t else None
+
+    def judged_later(self, claim: ClaimData, found: Judged) -> Judged:
+        """What the record that was applied last says to a claim of one before it; see `later`."""
+        if claim.kind is not Kind.MUTATION:
+            return self.given(claim)
+        step = claim.step or 0
+        return found if self._owns(claim, step) else _refuted(step, f"what changes at record {step} is something else")
+
+    def _owns(self, claim: ClaimData, step: int) -> bool:
+        """Whether the object that a change is told of is, now, the one that changes at a record."""
+        change, record = said_change(claim.subject), self.records[step]
+        owner = self.raw(change.owner) if change is not None else NOWHERE
+        return owner is not NOWHERE and isinstance(record, schema.Mutate) and ref_of(owner) == record.id
 
     def given(self, claim: ClaimData) -> Judged:
         """Code that cannot be worked out has the value that its line has given to its target."""
-        node, record = parsed_code(claim.subject), self._records[self._state.t]
+        node, record = parsed_code(claim.subject), self.records[self.state.t]
         if isinstance(record, schema.Return):
             return self._is_literally(claim, record.v)
-        target = self._target_of(node) if node is not None else None
-        raw = self._raw(target) if isinstance(target, ast.expr) else None
-        if raw is None:
+        targets = self.targets_of(node) if node is not None else ()
+        held = [self.raw(target) for target in targets if isinstance(target, ast.expr)]
+        found = [self._is_literally(claim, raw) for raw in held if raw is not NOWHERE]
+        if not found or (len(found) > 1 and all(each.status is not Status.SUPPORTED for each in found)):
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out")
-        return self._is_literally(claim, raw)
+        return next((each for each in found if each.status is Status.SUPPORTED), found[0])
 
     def _is_literally(self, claim: ClaimData, raw: schema.V) -> Judged:
         """Like `_is_value`; what is no literal, as workings that cannot be worked out, refutes nothing."""
@@ -233,35 +181,20 @@ class _Walk:
         is_code = found.status is Status.REFUTED and not told(claim.value).known
         return _not_found(f"`{_cut(claim.subject)}` cannot be worked out") if is_code else found
 
-    def _target_of(self, node: ast.expr) -> ast.expr | ast.Return | None:
-        """What the line that runs gives the value of an expression to; the statement itself where it returns it."""
-        line = self._lines.before(self._frame, self._state.t)
-        for statement in self._course.statements.get(line or 0, ()):
-            targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-            value = getattr(statement, "value", None)
-            if isinstance(statement, ast.Return) and value is not None and ast.dump(value) == ast.dump(node):
-                return statement
-            if isinstance(statement, ast.Assign | ast.AnnAssign) and value is not None:
-                for target in targets:
-                    for place, given in _pairs(target, value):
-                        if ast.dump(given) == ast.dump(node):
-                            return ast.parse(ast.unparse(place), mode="eval").body
-        return None
-
     def spoken(self, claim: ClaimData) -> Judged:
         """Code of the program is named, and nothing said of it."""
         node = parsed_code(claim.subject)
-        if isinstance(node, ast.Name | ast.Tuple) and all(
-            each.id in self._names for each in ast.walk(node) if isinstance(each, ast.Name)
-        ):
+        names = [getattr(each, "id", getattr(each, "attr", "")) for each in ast.walk(node)] if node is not None else []
+        is_name = isinstance(node, ast.Name | ast.Tuple) or (node is not None and _is_dotted(node))
+        if is_name and all(name in self.names for name in names if name):
             return Judged(Status.SUPPORTED)
-        if node is not None and ast.unparse(node) in self._code:
+        if node is not None and ast.unparse(node) in self.code:
             return Judged(Status.SUPPORTED)
         return _not_found(f"the program has no `{_cut(claim.subject)}`")
 
     def _test(self, claim: ClaimData) -> Judged:
         """A condition comes out true, or false; or why, as a comparison with values in place of names."""
-        step = self._state.t
+        step = self.state.t
         said = told(claim.value)
         node = parsed_code(claim.subject)
         if node is None or said.node is None:
@@ -270,43 +203,27 @@ class _Walk:
             return self._reason(claim, node, said.node)
         if not isinstance(said.value, bool):
             return _not_found("the value of a test is True or False")
-        if (identical := self._identity(node)) is not None:
+        if (outcome := self.outcome(node)) is not None:
+            return _compared(claim, outcome, said.value, step)
+        if (identical := self.identity(node)) is not None:
             return _compared(claim, identical, said.value, step)
         try:
-            actual = bool(self._evaluated(node))
+            return _compared(claim, bool(self.evaluated(node)), said.value, step)
         except Unknown:
-            return self._outcome(claim, node, said.value)
-        return _compared(claim, actual, said.value, step)
-
-    def _identity(self, node: ast.expr) -> bool | None:
-        """Whether two names or places hold one object; None if the expression asks for something else."""
-        if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)):
-            return None
-        held = (self._raw(side) for side in (node.left, node.comparators[0]))
-        labels = [None if raw is None else ref_of(raw) for raw in held]
-        return None if None in labels else (labels[0] == labels[1]) is isinstance(node.ops[0], ast.Is)
-
-    def _outcome(self, claim: ClaimData, node: ast.expr, said: bool) -> Judged:
-        """A condition that cannot be worked out: where control went tells."""
-        where = f"`{_cut(claim.subject)}` cannot be worked out at record {self._state.t}"
-        line = self._lines.before(self._frame, self._state.t)
-        for statement in self._course.statements.get(line or 0, ()):
-            if isinstance(statement, ast.If | ast.While) and ast.dump(statement.test) == ast.dump(node):
-                return self._goes_into(claim, lines_of(statement.body), statement.test.end_lineno or 0, said)
-        return _not_found(where)
+            return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
 
     def _goes_into(self, claim: ClaimData, body: range, header_end: int, said: bool) -> Judged:
         """Whether control went into a block next."""
-        step = self._state.t
+        step = self.state.t
         if body.start <= header_end:
             return _not_found("its block stands on its own line")
-        following = self._lines.after(self._frame, step)
+        following = self.lines.after(self.frame, step)
         return _compared(claim, following is not None and following in body, said, step)
 
     def _case(self, claim: ClaimData, said: Told) -> Judged:
         """`case P` matches, or does not."""
-        record = self._records[self._state.t]
-        statements = self._course.statements.get(record.n, ()) if isinstance(record, schema.Line) else ()
+        record = self.records[self.state.t]
+        statements = self.course.statements.get(record.n, ()) if isinstance(record, schema.Line) else ()
         for each in statements:
             if isinstance(each, ast.match_case) and claim.subject == f"case {ast.unparse(each.pattern)}":
                 return self._goes_into(claim, lines_of(each.body), each.pattern.end_lineno or 0, said.value is True)
@@ -314,159 +231,47 @@ class _Walk:
 
     def _reason(self, claim: ClaimData, node: ast.expr, said: ast.expr) -> Judged:
         """`3 > 1` for `xs[j] > xs[j + 1]`: true, and a part of the condition with its values."""
-        step = self._state.t
+        step = self.state.t
         value = told(claim.value)
         try:
-            holds = value.value if value.known else self._evaluated(said)
+            holds = value.value if value.known else self.evaluated(said)
         except Unknown:
             return _not_found("what it gives as its reason cannot be worked out")
         if holds is not True:
             return _refuted(step, "what it gives as its reason is not so")
         is_known = True
         for part in ast.walk(node):
-            self._left -= 1
-            if isinstance(part, ast.Compare | ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp) and self._left > 0:
-                fits = self._fits(part, said)
+            self.left -= 1
+            if isinstance(part, ast.Compare | ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp) and self.left > 0:
+                fits = self.fits(part, said)
                 if fits:
                     return Judged(Status.SUPPORTED, step)
-                is_known = is_known and self._is_known(part)
+                is_known = is_known and self.is_known(part)
         if not is_known:
             return _not_found(f"`{_cut(claim.subject)}` cannot be worked out at record {step}")
         return _refuted(step, f"`{_cut(claim.subject)}` has no such part with these values at record {step}")
-
-    def _is_known(self, node: ast.expr) -> bool:
-        try:
-            self._evaluated(node)
-        except Unknown:
-            return False
-        return True
-
-    def _fits(self, node: ast.expr, said: ast.expr) -> bool | None:
-        """Whether an expression with values in place of names is this one; None if it is another expression.
-
-        A comparison may be turned into its opposite.
-        """
-        self._left -= 1
-        if (
-            isinstance(said, ast.Constant | ast.List | ast.Dict | ast.Set | ast.Tuple | ast.UnaryOp)
-            and (literal := _closed(said))[0]
-        ):
-            try:
-                return same(self._evaluated(node), literal[1])
-            except Unknown:
-                return None
-        if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(node, ast.Compare):
-            return self._fits_comparison(node, said)
-        if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
-            return self._fits(node, said.left)  # `7 % 2 == 1` for `n % 2`
-        if type(node) is not type(said):
-            return self._is_worth(node, said)
-        if ast.dump(node) == ast.dump(said):
-            return True
-        parts = list(zip(_parts(node), _parts(said), strict=False))
-        if not parts or len(list(_parts(node))) != len(list(_parts(said))) or _form(node) != _form(said):
-            return None
-        fits = [self._fits(one, other) for one, other in parts]
-        return None if None in fits else all(fits)
-
-    def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
-        """Whether an expression has the value of `set()` or the like; None if that is not known."""
-        value = told(ast.unparse(said)) if isinstance(said, ast.Call) else None
-        if value is None or not value.known:
-            return None
-        try:
-            return same(self._evaluated(node), value.value)
-        except Unknown:
-            return None
-
-    def _fits_comparison(self, node: ast.Compare, said: ast.Compare) -> bool | None:
-        sides = [node.left, *node.comparators]
-        found: bool | None = None
-        for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
-            if type(said.ops[0]) not in (type(op), _OPPOSITE[type(op)]):
-                continue
-            one, other = self._fits(left, said.left), self._fits(right, said.comparators[0])
-            if one and other:
-                return True
-            found = False if one is False or other is False else found
-        return found
-
-    def _evaluated(self, node: ast.expr) -> Any:
-        """The value of an expression in the frame that goes on after the record."""
-        lookup = recorded(self._state, self._frame, self._assigned)
-        if not _calls_something(node):
-            return self.worked_out(node, lookup)
-        results = _Results(self, lookup)
-        prepared = results.visit(copy.deepcopy(node))
-        return self.worked_out(prepared, results.value_of)
-
-    def worked_out(self, node: ast.expr, lookup: Lookup) -> Any:
-        """The value of an expression, whose operations count as work. Raises Unknown."""
-        meter = Meter()
-        try:
-            return evaluate(node, lookup, meter)
-        finally:
-            self._left -= 1 + meter.used
-
-    def is_math(self, node: ast.expr) -> bool:
-        """Whether a name stands for the module `math`."""
-        raw = self._raw(node) if isinstance(node, ast.Name) else None
-        return isinstance(raw, dict) and raw.get("module") == "math"
-
-    def result(self, node: ast.Call) -> Any:
-        """What a call of the program's function gave that the current line has made. Raises Unknown."""
-        return handled_value(self._state, self._returned(node))
-
-    def _returned(self, node: ast.Call) -> schema.V:
-        """What a call of the program's function gave that the current line has made; for a class, what it made."""
-        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        lookup = recorded(self._state, self._frame, self._assigned)
-        found: list[schema.V] = []
-        for at in self._made.get(self._frame, ()):
-            call = self._records[at]
-            self._left -= 1
-            if not isinstance(call, schema.Call) or not _is_of(call, name) or call.f not in self._given:
-                continue
-            given = list(call.args.values())[-len(node.args) :] if node.args else []
-            values = [self._plain(value) for value in given]
-            try:
-                asked = [self.worked_out(argument, lookup) for argument in node.args]
-            except Unknown:
-                asked = values
-            if node.keywords or (len(given) == len(asked) and all(map(same, values, asked))):
-                makes = call.name.endswith(".__init__") and name != "__init__"
-                found.append(next(iter(call.args.values()), None) if makes else self._given[call.f])
-        if not found or any(each != found[0] for each in found):
-            raise Unknown("which of its calls is meant is not known")
-        return found[0]
-
-    def _plain(self, raw: schema.V) -> Any:
-        try:
-            return self._state.python_value(raw)
-        except Unknown:
-            return ref_of(raw)
 
     # calls
 
     def _call(self, claim: ClaimData) -> Judged:
         """A function is called with arguments."""
-        record = self._records[self._state.t]
+        record = self.records[self.state.t]
         if not isinstance(record, schema.Call):
-            return _refuted(self._state.t, "no call is made at this record")
-        return self._misfit(claim, record) or Judged(Status.SUPPORTED, self._state.t)
+            return _refuted(self.state.t, "no call is made at this record")
+        return self._misfit(claim, record) or Judged(Status.SUPPORTED, self.state.t)
 
     def _return(self, claim: ClaimData) -> Judged:
         """A call gives a value; which call it is was looked at when it was made."""
-        record = self._records[self._state.t]
+        record = self.records[self.state.t]
         if not isinstance(record, schema.Return | schema.Yield):
-            return _refuted(self._state.t, "nothing is returned at this record")
-        return self._is_value(claim.value, record.v) if claim.value else Judged(Status.SUPPORTED, self._state.t)
+            return _refuted(self.state.t, "nothing is returned at this record")
+        return self._is_value(claim.value, record.v) if claim.value else Judged(Status.SUPPORTED, self.state.t)
 
     def _input(self, claim: ClaimData) -> Judged:
         """The run was given a value."""
-        record = self._records[self._state.t]
+        record = self.records[self.state.t]
         if not isinstance(record, schema.Call) or record.p:
-            return _refuted(self._state.t, "the run is given nothing at this record")
+            return _refuted(self.state.t, "the run is given nothing at this record")
         if claim.subject and claim.subject not in record.args:
             return _not_found(f"`{record.name}` has no parameter of this name")
         values = [record.args[claim.subject]] if claim.subject else list(record.args.values())
@@ -475,145 +280,130 @@ class _Walk:
 
     def _answer(self, claim: ClaimData) -> Judged:
         """The whole run gives a value: what the asked call returns, what was printed, or the exception it ends with."""
-        record, entry = self._records[self._state.t], self._trace.header.entry
+        record, entry = self.records[self.state.t], self.trace.header.entry
         if isinstance(record, schema.Raise):
-            is_last = not any(isinstance(each, schema.Raise | schema.Return) and self._parents.get(each.f, 0) == 0
-                              for each in self._records[self._state.t + 1 :])  # fmt: skip
+            is_last = not any(isinstance(each, schema.Raise | schema.Return) and self.parents.get(each.f, 0) == 0
+                              for each in self.records[self.state.t + 1 :])  # fmt: skip
             said = self._raise(ClaimData(kind=Kind.RAISE, subject=claim.value))
-            return said if is_last else _refuted(self._state.t, "the run does not end with this exception")
+            return said if is_last else _refuted(self.state.t, "the run does not end with this exception")
         if entry is None:
             return self._printed(claim)
-        if isinstance(record, schema.Return) and record.f in self._calls:
-            call = self._records[self._calls[record.f]]
+        if isinstance(record, schema.Return) and record.f in self.calls:
+            call = self.records[self.calls[record.f]]
             if isinstance(call, schema.Call) and call.p == 0 and call.name.split(".")[-1] == entry.call.split(".")[-1]:
                 return self._return(claim)
-        return _refuted(self._state.t, "this record is not the end of the run")
+        return _refuted(self.state.t, "this record is not the end of the run")
 
     def _misfit(self, claim: ClaimData, call: schema.Call) -> Judged | None:
         """Why a call that was made just now is not the one that a claim speaks of; None if it is."""
-        node, step = parsed_code(claim.subject), self._state.t
+        (node, texts), step = parsed_call(claim.subject), self.state.t
         function = node.func if isinstance(node, ast.Call) else node
         if not isinstance(function, ast.Name | ast.Attribute):
             return _not_found("its subject is no call")
         said = function.id if isinstance(function, ast.Name) else function.attr
         owner = call.name.split(".")[:-1]
-        if not _is_of(call, said):
+        if not is_of(call, said):
             return _refuted(step, f"record {step} is a call of `{_cut(call.name)}`")
         if not isinstance(node, ast.Call):
             return None
         given = dict(call.args)
-        if len(node.args) + len(node.keywords) < self._course.required(call) - _has_object(call):
+        if len(node.args) + len(node.keywords) < self.course.required(call) - _has_object(call):
             return _refuted(step, f"`{_cut(call.name)}` was given more arguments")
         if owner and owner[-1] != "<locals>" and len(node.args) + len(node.keywords) < len(given):
             given.pop(next(iter(given)))  # self
-        is_spread = self._course.spreads(call) or len(node.args) > len(given)
+        is_spread = self.course.spreads(call) or len(node.args) > len(given)
         if is_spread or any(keyword.arg not in given for keyword in node.keywords):
-            return self._spread(node, given, call)
+            return self._spread(node, given, call, texts)
         places = [*zip(given, node.args, strict=False), *((str(each.arg), each.value) for each in node.keywords)]
-        found = (self._misfitting(argument, given[parameter], call) for parameter, argument in places)
+        found = (self._misfitting(argument, given[parameter], call, texts) for parameter, argument in places)
         return next((each for each in found if each is not None), None)
 
-    def _spread(self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call) -> Judged | None:
+    def _spread(
+        self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call, texts: Mapping[str, str]
+    ) -> Judged | None:
         """Arguments that `*args` and `**options` took: each has to be among what they hold."""
         held: list[schema.V] = []
         keys = set(given)
         for value in given.values():
-            obj = self._state.heap.get(ref_of(value) or 0)
+            obj = self.state.heap.get(ref_of(value) or 0)
             held += value["tuple"] if isinstance(value, dict) and "tuple" in value else [value]
             held += [pair[1] for pair in obj.pairs.values()] if obj is not None and obj.pairs is not None else []
             keys |= (
                 {str(pair[0]) for pair in obj.pairs.values()} if obj is not None and obj.pairs is not None else set()
             )
         if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
-            return _refuted(self._state.t, f"`{_cut(call.name)}` was given no argument of this name")
+            return _refuted(self.state.t, f"`{_cut(call.name)}` was given no argument of this name")
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-            if all(self._misfitting(argument, value, call) is not None for value in held):
-                return _refuted(self._state.t, f"`{_cut(call.name)}` was not given one of these arguments")
+            if all(self._misfitting(argument, value, call, texts) is not None for value in held):
+                return _refuted(self.state.t, f"`{_cut(call.name)}` was not given one of these arguments")
         return None
 
-    def _misfitting(self, argument: ast.expr, given: schema.V, call: schema.Call) -> Judged | None:
+    def _misfitting(
+        self, argument: ast.expr, given: schema.V, call: schema.Call, texts: Mapping[str, str]
+    ) -> Judged | None:
         """Why an argument is not what a call was given; `...` may be anything, a name is one of the caller's."""
         if isinstance(argument, ast.Constant) and argument.value is ...:
             return None
+        if isinstance(argument, ast.Name) and argument.id in texts:
+            found = self._as_shown(ClaimData(kind=Kind.VALUE, value=texts[argument.id]), given)
+            return None if found.status is Status.SUPPORTED else found
         if isinstance(argument, ast.Name):
             try:
-                held = self._state.lookup(call.p, argument.id)
+                held = self.state.lookup(call.p, argument.id)
             except (KeyError, Unknown):
+                if closed(argument)[0]:  # `inf`
+                    found = self._is_value(argument.id, given)
+                    return None if found.status is Status.SUPPORTED else found
                 return None if argument.id in call.args else _not_found(f"the caller has no `{argument.id}`")
             fits = held == given or argument.id in call.args
-            return None if fits else _refuted(self._state.t, f"`{argument.id}` is not what was given")
+            return None if fits else _refuted(self.state.t, f"`{argument.id}` is not what was given")
         text = ast.unparse(argument)
-        if not told(text).known and (fits := self._is_given(argument, given, call.p)) is not None:
-            return None if fits else _refuted(self._state.t, f"`{_cut(text)}` is not what was given")
-        if not told(text).known and text in self._code:
+        if not told(text).known and (fits := self.is_given(argument, given, call.p)) is not None:
+            return None if fits else _refuted(self.state.t, f"`{_cut(text)}` is not what was given")
+        if not told(text).known and text in self.code:
             return None  # the program's own code, of which the value is not known
         found = self._is_value(text, given)
         return None if found.status is Status.SUPPORTED else found
 
-    def _is_given(self, argument: ast.expr, given: schema.V, caller: int) -> bool | None:
-        """Whether an expression of the caller is the value that a call was given; None if that is not known."""
-        frame, self._frame = self._frame, caller
-        try:
-            raw = self._raw(argument)
-            if raw is not None:
-                return bool(raw == given)
-            obj = self._state.heap.get(ref_of(given) or 0)
-            if isinstance(argument, ast.List) and obj is not None and obj.items is not None:
-                held = obj.items.all()
-                return None if held is None else [self._raw(each) for each in argument.elts] == list(held)
-            return same(self._evaluated(argument), self._state.python_value(given))
-        except Unknown:
-            return None
-        finally:
-            self._frame = frame
-
     # loops
-
-    @property
-    def _own(self) -> int:
-        """The frame that the record is of, also where that has ended with it."""
-        return getattr(self._records[self._state.t], "f", 0) or self._frame
 
     def _iteration(self, claim: ClaimData) -> Judged:
         """An iteration of a loop begins, or is under way, with this number."""
-        step, said = self._state.t, told(claim.value)
-        runs = [run for run in self._course.open_runs(self._own) if self._is_loop(run, claim.subject)]
+        step, said = self.state.t, told(claim.value)
+        runs = [run for run in self.course.open_runs(self.own) if self._is_loop(run, claim.subject)]
         if not runs:
             return _not_found(f"record {step} is in no such loop")
-        run = runs[-1]
+        run, record = runs[-1], self.records[step]
         if run.unsure:
-            return _not_found("lines do not tell the iterations of this loop")
-        record = self._records[step]
+            return _not_found("the iterations of this loop are not recorded")
         if isinstance(record, schema.Fold) and said.value == run.count - record.iterations + 1:
             return Judged(Status.SUPPORTED, step)  # the first of those that were folded
         if isinstance(record, schema.Fold):
-            return _of_run(run, claim, run.count, said, step)
-        following = self._lines.after(self._own, step) if run.at_header else None
-        begins = run.at_header and following is not None and following in run.loop.body
-        return _of_run(run, claim, run.count + begins, said, step)
+            return _compared(claim, run.count, said.value, step)
+        line = self.lines.before(self.own, step)
+        # The test of a `while` on one line is made before its line event, but for the first.
+        has_begun = run.loop.inline and run.count > 0 and isinstance(run.loop.node, ast.While)
+        is_header = line in run.loop.header and not has_begun
+        begins = self.lines.begins(self.own, step, run.loop) if is_header else None
+        return _of_run(run, claim, run.count if begins is None else begins, said, step)
 
     def _count(self, claim: ClaimData) -> Judged:
         """How often the loop ran whose run ended last; how often a function was called; how many calls were made."""
-        step, said = self._state.t, told(claim.value)
+        step, said = self.state.t, told(claim.value)
         if claim.subject.startswith("calls since "):
             return self._calls_since(claim, said)
         if tests := _TESTS.fullmatch(claim.subject):
             return self._tests_since(claim, said, int(tests[2]), tests[3], only_true=bool(tests[1]))
-        found = [
-            run
-            for node in self._course.nodes(self._own)
-            if (run := self._course.latest(self._own, node)) is not None and self._is_loop(run, claim.subject)
-        ]
-        if found:
-            run = max(found, key=lambda run: run.start)
-            if run.unsure:
-                return _not_found("lines do not tell the iterations of this loop")
+        run = self._ended(claim.subject)
+        if run is not None:
+            if run.unsure or not (run.count or run.exact):
+                return _not_found("the iterations of this loop are not recorded")
             return _of_run(run, claim, run.count, said, step)
-        if claim.subject in self._functions:
-            self._left -= step
-            calls = [each for each in self._records[: step + 1] if isinstance(each, schema.Call)]
+        if claim.subject in self.functions:
+            self.left -= step
+            calls = [each for each in self.records[: step + 1] if isinstance(each, schema.Call)]
             return _compared(claim, sum(each.name.split(".")[-1] == claim.subject for each in calls), said.value, step)
-        fold = self._records[step]
+        fold = self.records[step]
         if isinstance(fold, schema.Fold) and claim.subject == "folded iterations":
             return _compared(claim, fold.iterations, said.value, step)
         return _not_found("no such loop has ended, and no function is of this name")
@@ -621,56 +411,58 @@ class _Walk:
     def _calls_since(self, claim: ClaimData, said: Told) -> Judged:
         """How many calls a frame has made after one record, up to this one."""
         first = claim.subject.removeprefix("calls since ")
-        if not first.isdecimal() or len(first) > 12 or int(first) >= self._state.t:
+        if not first.isdecimal() or len(first) > 12 or int(first) >= self.state.t:
             return _not_found("it names no record to count from")
-        records = [self._records[at] for at in range(int(first) + 1, self._state.t + 1)]
-        self._left -= len(records)
-        begun = self._records[self._state.t]
+        records = [self.records[at] for at in range(int(first) + 1, self.state.t + 1)]
+        self.left -= len(records)
+        begun = self.records[self.state.t]
         parent = getattr(begun, "p", None)
         made = [r for r in records if isinstance(r, schema.Call | schema.Resume) and r.p == parent]
         named = [r for r in made if not (isinstance(r, schema.Call) and r.name.endswith(">"))]
-        return _compared(claim, len(named), said.value, self._state.t)
+        return _compared(claim, len(named), said.value, self.state.t)
 
     def _tests_since(self, claim: ClaimData, said: Told, since: int, code: str, *, only_true: bool) -> Judged:
         """How often a frame has come to a test after a record, up to this one; or to one that came out true."""
         node = parsed_code(code)
-        bodies = {
-            statement.lineno: lines_of(statement.body)
-            for row in self._course.statements.values()
+        if since >= self.state.t:
+            return _not_found("it names no record to count from")
+        asked = {
+            statement.lineno: statement
+            for row in self.course.statements.values()
             for statement in row
             if node is not None and isinstance(statement, ast.If) and ast.dump(statement.test) == ast.dump(node)
-            and statement.body[0].lineno > (statement.test.end_lineno or 0)
-        }  # fmt: skip
-        if since >= self._state.t:
-            return _not_found("it names no record to count from")
-        if not bodies:
-            return _not_found("the program has no such test whose block has its own lines")
-        first = self._records[max(0, since + 1)]
-        if isinstance(first, schema.Line) and first.n in bodies:  # another statement may ask for the same
-            bodies = {first.n: bodies[first.n]}
+        }
+        if not asked:
+            return _not_found("the program has no such test")
+        first = self.records[max(0, since + 1)]
+        if isinstance(first, schema.Line) and first.n in asked:  # another statement may ask for the same
+            asked = {first.n: asked[first.n]}
         count = 0
-        for at in range(max(0, since + 1), self._state.t + 1):
-            record = self._records[at]
-            self._left -= 1
-            if isinstance(record, schema.Line) and record.f == self._own and record.n in bodies:
-                following = self._lines.after(self._own, at)
-                count += not only_true or (following is not None and following in bodies[record.n])
-        return _compared(claim, count, said.value, self._state.t)
+        for at in range(max(0, since + 1), self.state.t + 1):
+            record = self.records[at]
+            self.left -= 1
+            if isinstance(record, schema.Line) and record.f == self.own and record.n in asked:
+                statement = asked[record.n]
+                outcome = truth_of(statement.test, self.lines.tests(self.own, at, header_of(statement)))
+                if outcome is None and only_true:
+                    return _not_found("not all of these tests are recorded")
+                count += outcome is True or not only_true
+        return _compared(claim, count, said.value, self.state.t)
 
     def _exit(self, claim: ClaimData) -> Judged:
         """How a loop has ended."""
-        step, said = self._state.t, told(claim.value)
-        found = [
-            run
-            for node in self._course.nodes(self._own)
-            if (run := self._course.latest(self._own, node)) is not None and self._is_loop(run, claim.subject)
-        ]
-        if not found:
+        step, said = self.state.t, told(claim.value)
+        run = self._ended(claim.subject)
+        if run is None:
             return _not_found("no such loop has ended")
-        run = max(found, key=lambda run: run.start)
         if run.exit is None or run.unsure:
-            return _not_found("lines do not tell how this loop ended")
+            return _not_found("no record tells how this loop ended")
         return _compared(claim, run.exit, said.value, step)
+
+    def _ended(self, subject: str) -> LoopRun | None:
+        """The run of a loop that ended last, of those that the record's frame has run."""
+        runs = [run for run in self.course.ended(self.own) if self._is_loop(run, subject)]
+        return max(runs, key=lambda run: run.end, default=None)
 
     def _is_loop(self, run: LoopRun, subject: str) -> bool:
         node = run.loop.node
@@ -680,21 +472,19 @@ class _Walk:
 
     def _mutation(self, claim: ClaimData) -> Judged:
         """An object is changed as a statement says; `...` in it stands for the value."""
-        step, record, before = self._state.t, self._records[self._state.t], self._before
+        step, record, before = self.state.t, self.records[self.state.t], self.before
         if not isinstance(record, schema.Mutate) or before is None:
             return _refuted(step, "nothing is changed at this record")
         change = said_change(claim.subject)
         if change is None:
             return _not_found("its subject is no change")
-        if ref_of(self._raw(change.owner)) != record.id:
-            return _refuted(step, f"`{_cut(ast.unparse(change.owner))}` is not what changes at record {step}")
-        found = RecordedChange(self._state, record, before).items(change)
+        found = RecordedChange(self.state, record, before).items(change)
         if found is None:
             return _refuted(step, f"record {step} is another change", actual=record.op)
         if len(found) != 1:
             return self._are_items(claim, found)
         value = claim.value or (ast.unparse(change.item) if change.item is not None else "")
-        if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL)):
+        if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL, {})):
             return other
         return self._is_value(value, found[0]) if value else Judged(Status.SUPPORTED, step)
 
@@ -702,19 +492,19 @@ class _Walk:
         """Several items came in, or went out, in whatever order."""
         said = told(claim.value)
         if said.known and isinstance(said.value, list | tuple):
-            values = [self._plain(raw) for raw in found]
+            values = [self.plain(raw) for raw in found]
             if len(values) == len(said.value) and all(any(same(one, other) for other in said.value) for one in values):
-                return Judged(Status.SUPPORTED, self._state.t)
-        texts = [self._state.text(raw, 60) for raw in found]
+                return Judged(Status.SUPPORTED, self.state.t)
+        texts = [self.state.text(raw, 60) for raw in found]
         if sorted(texts) == sorted(claim.value.removeprefix("[").removesuffix("]").split(", ")) or claim.value == (
             f"[{', '.join(texts)}]"
         ):
-            return Judged(Status.SUPPORTED, self._state.t)
-        return _refuted(self._state.t, f"it is {_cut(', '.join(texts))} at record {self._state.t}")
+            return Judged(Status.SUPPORTED, self.state.t)
+        return _refuted(self.state.t, f"it is {_cut(', '.join(texts))} at record {self.state.t}")
 
     def _output(self, claim: ClaimData) -> Judged:
         """A text is printed."""
-        step, record = self._state.t, self._records[self._state.t]
+        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Out):
             return _refuted(step, "nothing is printed at this record")
         if claim.subject and claim.subject != {1: "stdout", 2: "stderr"}[record.s]:
@@ -724,7 +514,7 @@ class _Walk:
         return self._is_value(claim.value, record.text) if not record.elided else _not_found("not known whole")
 
     def _printed(self, claim: ClaimData) -> Judged:
-        outs = [r for r in self._records if isinstance(r, schema.Out) and r.s == 1]
+        outs = [r for r in self.records if isinstance(r, schema.Out) and r.s == 1]
         if any(out.elided for out in outs):
             return _not_found("the text is not known whole")
         return self._is_value(claim.value, "".join(out.text for out in outs))
@@ -733,7 +523,7 @@ class _Walk:
 
     def _raise(self, claim: ClaimData) -> Judged:
         """An exception comes up."""
-        step, record = self._state.t, self._records[self._state.t]
+        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Raise):
             return _refuted(step, "no exception comes up at this record")
         name, bracket, _ = claim.subject.partition("(")
@@ -742,35 +532,35 @@ class _Walk:
         if not bracket:
             return Judged(Status.SUPPORTED, step)
         for width in (80, 100_000, *_WIDTHS):
-            if claim.subject == f"{name}({', '.join(self._state.text(each, width) for each in record.args)})":
+            if claim.subject == f"{name}({', '.join(self.state.text(each, width) for each in record.args)})":
                 return Judged(Status.SUPPORTED, step)
         return _refuted(step, "the exception of this record has other arguments")
 
     def _catch(self, claim: ClaimData) -> Judged:
         """A handler takes over: control goes into it; False says that it does not."""
-        step, record = self._state.t, self._records[self._state.t]
+        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Line):
             return _refuted(step, "no handler is at this record")
-        for each in self._course.statements.get(record.n, ()):
+        for each in self.course.statements.get(record.n, ()):
             if isinstance(each, ast.ExceptHandler):
                 kind = f"except {ast.unparse(each.type)}" if each.type is not None else "except"
                 if claim.subject != kind:
                     return _refuted(step, f"the handler of record {step} is another one")
-                body = lines_of(each.body)
-                if body.start == each.lineno:
-                    return _not_found("its block stands on its own line")
-                goes = self._lines.after(self._frame, step) in body
+                told = self.lines.tests(self.own, step, header_of(each))
+                goes = True if each.type is None else told.get(range_of(each.type))
+                if goes is None:
+                    return _not_found("no record tells of this handler")
                 return _compared(claim, goes, claim.value != "False", step)
         return _refuted(step, f"no handler is at record {step}")
 
     def _leave(self, claim: ClaimData) -> Judged:
         """An exception leaves a function."""
-        step, record = self._state.t, self._records[self._state.t]
+        step, record = self.state.t, self.records[self.state.t]
         if not isinstance(record, schema.Unwind):
             return _refuted(step, "no function is left by an exception at this record")
-        call = self._records[self._calls[record.f]]
+        call = self.records[self.calls[record.f]]
         assert isinstance(call, schema.Call)
-        node = parsed_code(claim.subject)
+        node, _ = parsed_call(claim.subject)
         function = ast.unparse(node.func if isinstance(node, ast.Call) else node) if node is not None else ""
         if not function or call.name.split(".")[-1] != function.split(".")[-1]:
             return _refuted(step, f"`{_cut(call.name)}` is left at record {step}")
@@ -778,7 +568,7 @@ class _Walk:
 
     def _statement(self, claim: ClaimData) -> Judged:
         """A statement is reached: `break`, `continue`, `return`, `del x`."""
-        step, record = self._state.t, self._records[self._state.t]
+        step, record = self.state.t, self.records[self.state.t]
         word, _, rest = claim.subject.partition(" ")
         if isinstance(record, schema.Del):
             fits = word == "del" and rest == record.name
@@ -789,7 +579,7 @@ class _Walk:
         if kind is None:
             return _not_found("no such statement is looked for")
         line = record.n if isinstance(record, schema.Line | schema.Return) else None
-        if any(isinstance(each, kind) for each in self._course.statements.get(line or 0, ())):
+        if any(isinstance(each, kind) for each in self.course.statements.get(line or 0, ())):
             return Judged(Status.SUPPORTED, step)
         return _refuted(step, f"record {step} is at no `{word}`")
 
@@ -799,18 +589,18 @@ class _Walk:
         said = told(text)
         claim = ClaimData(kind=Kind.VALUE, value=text)
         try:
-            actual = self._state.python_value(raw)
+            actual = self.state.python_value(raw)
         except Unknown:
             return self._as_shown(claim, raw)
-        return _compared(claim, actual, said.value, self._state.t) if said.known else self._as_shown(claim, raw)
+        return _compared(claim, actual, said.value, self.state.t) if said.known else self._as_shown(claim, raw)
 
     def _as_shown(self, claim: ClaimData, raw: schema.V) -> Judged:
         """A value that is no literal, by its text: `Account(owner='Ada')`, `[1, … 9 more …, 4]`."""
-        step = self._state.t
+        step = self.state.t
         shown = ""
         for width in dict.fromkeys((*_WIDTHS, len(claim.value) + 8, len(claim.value), 100_000)):
-            self._left -= 1 + width // 1000
-            text = self._state.text(raw, width)
+            self.left -= 1 + width // 1000
+            text = self.state.text(raw, width)
             shown = shown or text
             if claim.value == text:
                 return Judged(Status.SUPPORTED, step)
@@ -818,79 +608,7 @@ class _Walk:
 
     def _as_text(self, claim: ClaimData, actual: Any) -> Judged:
         """A plain value of an expression that is told cut."""
-        return _not_found(f"its value is no literal; it is {shown(actual)} at record {self._state.t}")
-
-    def _raw(self, node: ast.expr) -> schema.V | None:
-        """The recorded value that a name, an attribute or an item is; None if it is not that plain."""
-        try:
-            return self._found(node)
-        except (KeyError, Unknown, TypeError, IndexError):
-            return None
-
-    def _found(self, node: ast.expr) -> schema.V | None:
-        if isinstance(node, ast.Name):
-            return self._state.lookup(self._frame, node.id)
-        if isinstance(node, ast.Call):
-            return self._returned(node)
-        if not isinstance(node, ast.Attribute | ast.Subscript):
-            return None
-        owner = self._found(node.value)
-        if owner is None:
-            return None
-        if isinstance(node, ast.Attribute):
-            return self._state.heap[owner["ref"]].attrs[node.attr] if kind_of(owner) == "ref" else None
-        index = self.worked_out(node.slice, recorded(self._state, self._frame, self._assigned))
-        if kind_of(owner) == "tuple" and type(index) is int and not owner.get("elided"):
-            return owner["tuple"][index]
-        obj = self._state.heap.get(ref_of(owner) or 0)
-        if obj is None:
-            return None
-        if obj.pairs is not None:
-            pairs = ((self._plain(key), value) for key, value in obj.pairs.values())
-            return next((value for key, value in pairs if same(key, index)), None)
-        if obj.items is None or type(index) is not int:
-            return None
-        item = obj.items.get(index if index >= 0 else len(obj.items) + index)
-        return item[0] if item is not None else None
-
-
-class _Results(ast.NodeTransformer):
-    """Puts names where calls of the program's functions stand whose results are recorded; they are no Python names."""
-
-    def __init__(self, walk: _Walk, lookup: Lookup) -> None:
-        self._walk = walk
-        self._lookup = lookup
-        self.values: dict[str, Any] = {}
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        if node.attr in _CONSTANTS and self._walk.is_math(node.value):
-            return self._named(getattr(math, node.attr))
-        self.generic_visit(node)
-        return node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        try:
-            return self._named(self._walk.result(node))
-        except Unknown:
-            pass
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _MATH and self._walk.is_math(node.func.value):
-            try:
-                given = [self._walk.worked_out(each, self.value_of) for each in node.args]
-                if not node.keywords and all(isinstance(each, int | float) and abs(each) <= _MOST for each in given):
-                    return self._named(getattr(math, node.func.attr)(*given))
-            except (Unknown, KeyError, ArithmeticError, TypeError, ValueError):
-                return node
-        return node
-
-    def value_of(self, name: str) -> Any:
-        """The value of a name, or of one that stands for a result."""
-        return self.values[name] if name in self.values else self._lookup(name)
-
-    def _named(self, value: Any) -> ast.expr:
-        name = f"·{len(self.values)}"
-        self.values[name] = value
-        return ast.Name(id=name, ctx=ast.Load())
+        return _not_found(f"its value is no literal; it is {shown(actual)} at record {self.state.t}")
 
 
 _NO_CALL: Final = schema.Call(f=0, p=0, name="", n=0)
@@ -912,61 +630,22 @@ def _header(code: str) -> ast.stmt | None:
         return None
 
 
-def _parts(node: ast.AST) -> Iterator[ast.expr]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.keyword):
-            yield child.value
-        elif isinstance(child, ast.expr):
-            yield child
-
-
-def _form(node: ast.expr) -> list[str]:
-    """What an expression is besides its parts: its operators, and the names of its attributes."""
-    kinds = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
-    found = [type(child).__name__ for child in ast.iter_child_nodes(node) if isinstance(child, kinds)]
-    return [*found, getattr(node, "attr", "")]
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets with what they get, also within `a, b = b, a`."""
-    if isinstance(target, ast.Tuple | ast.List):
-        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
-            for one, other in zip(target.elts, value.elts, strict=True):
-                yield from _pairs(one, other)
-    else:
-        yield target, value
-
-
 def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) -> Judged:
-    """The number of an iteration; where some were not recorded, another number than ours refutes nothing."""
+    """The number of an iteration; right after some that were not recorded, another number than ours refutes nothing."""
     found = _compared(claim, actual, said.value, step)
-    is_refuted = run.has_folds and found.status is Status.REFUTED
+    is_open = actual == run.count and not run.exact
+    is_refuted = is_open and found.status is Status.REFUTED
     return _not_found("not all iterations of this loop are recorded") if is_refuted else found
 
 
-@functools.lru_cache(maxsize=4096)
-def _calls_something(node: ast.expr) -> bool:
-    return any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node))
-
-
-def _closed(node: ast.expr) -> tuple[bool, Any]:
-    """Whether an expression is a literal, or one of floats such as `-inf`, and its value."""
-    literal = literal_of(node)
-    if literal[0] or not isinstance(node, ast.UnaryOp):
-        return literal
-    value = told(ast.unparse(node))
-    return value.known, value.value
+def _is_dotted(node: ast.expr) -> bool:
+    """Whether an expression is names with dots between them, such as a class in a class."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
 
 
 def _has_object(call: schema.Call) -> bool:
     """Whether the first argument is the object or class that a method belongs to."""
     return next(iter(call.args), "") in ("self", "cls")
-
-
-def _is_of(call: schema.Call, name: str) -> bool:
-    """Whether a call is of a function of this name, or makes an object of a class of this name."""
-    *owner, last = call.name.split(".")
-    return name == last or (last == "__init__" and bool(owner) and name == owner[-1])
 
 
 def _is_plain(value: Any) -> bool:
@@ -997,20 +676,20 @@ def _cut(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
-_JUDGES: Final[Mapping[Kind, Callable[[_Walk, ClaimData], Judged]]] = {
-    Kind.VALUE: _Walk._value,
-    Kind.TEST: _Walk._test,
-    Kind.CALL: _Walk._call,
-    Kind.RETURN: _Walk._return,
-    Kind.INPUT: _Walk._input,
-    Kind.MUTATION: _Walk._mutation,
-    Kind.ITERATION: _Walk._iteration,
-    Kind.COUNT: _Walk._count,
-    Kind.OUTPUT: _Walk._output,
-    Kind.RAISE: _Walk._raise,
-    Kind.CATCH: _Walk._catch,
-    Kind.LEAVE: _Walk._leave,
-    Kind.EXIT: _Walk._exit,
-    Kind.STATEMENT: _Walk._statement,
-    Kind.ANSWER: _Walk._answer,
+_JUDGES: Final[Mapping[Kind, Callable[[_Judge, ClaimData], Judged]]] = {
+    Kind.VALUE: _Judge._value,
+    Kind.TEST: _Judge._test,
+    Kind.CALL: _Judge._call,
+    Kind.RETURN: _Judge._return,
+    Kind.INPUT: _Judge._input,
+    Kind.MUTATION: _Judge._mutation,
+    Kind.ITERATION: _Judge._iteration,
+    Kind.COUNT: _Judge._count,
+    Kind.OUTPUT: _Judge._output,
+    Kind.RAISE: _Judge._raise,
+    Kind.CATCH: _Judge._catch,
+    Kind.LEAVE: _Judge._leave,
+    Kind.EXIT: _Judge._exit,
+    Kind.STATEMENT: _Judge._statement,
+    Kind.ANSWER: _Judge._answer,
 }

@@ -24,7 +24,8 @@ from groundbox.trace.reading import Trace
 SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
 _ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
-_SAME: Final = re.compile(r"(?:the same|is the) ([A-Z]\w*) (?:as|that)\b")
+_SAME: Final = re.compile(r"(?:the same|is the) ([A-Za-z_]\w*)(?:\.\w+)* (?:as|that)\b")
+_TIMES: Final = re.compile(r"\d+ times?$")
 _LINE: Final = re.compile(r"line \d+")
 _RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
 _CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
@@ -62,15 +63,22 @@ class _Facts:
         """A sentence with its claims."""
         text, at = sentence.text, 0
         found: list[Fact] = []
-        used: dict[str, tuple[str, int]] = {}
+        clauses: list[tuple[str, int]] = []
+        told: dict[tuple[str, str, str], list[int]] = {}
         for claim in sentence.claims:
             said: str = claim.said or text
-            known = used.get(said)  # claims of one clause share its words; another clause may have the same
-            place = _find(text, said, at if known is None else known[1] + (known[0] is not said))
+            # claims of one clause share its words; another clause may have the same ones
+            place = next((start for each, start in reversed(clauses) if each is said), None)
+            if place is None:
+                place = _find(text, said, at, clauses)
+            before = told.setdefault((claim.kind, claim.subject, said), [])
+            if place in before and (other := _other_place(text, said, before)) >= 0:
+                place = other
             if place < 0:
                 continue
+            before.append(place)
+            clauses.append((said, place))
             at = place
-            used[said] = (said, place)
             found += self._moved(claim, said, place)
         found += self._spoken(sentence, found)
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
@@ -108,6 +116,16 @@ class _Facts:
         at, last = ref, len(self._records) - 1
         while at < last and isinstance(self._records[at + 1], _CHANGES):
             at += 1
+        return at
+
+    def _settled_object(self, ref: int, path: str) -> int:
+        """The moment after the last change of an object in a line; names that get values then come after it."""
+        at = end = self._settled(ref)
+        root = re.match(r"\w+", path)
+        while at > ref and isinstance(found := self._records[at], schema.Set | schema.Out):
+            if isinstance(found, schema.Set) and root is not None and found.name == root[0]:
+                return end
+            at -= 1
         return at
 
     def _decided(self, claim: Claim, ref: int) -> int:
@@ -240,18 +258,33 @@ class _Facts:
     ) -> Iterator[Fact]:
         """`` `a + b` = 1 + 2``: code that gives a value, and the same with values in place of names."""
         code = _CODE.match(text)
-        source = code[1] if code else source
         rest = text[code.end() :].removeprefix(" = ") if code else text
-        if code:
-            yield Fact("value", code[1], value, step, at, at + code.end())
+        if code is not None:
+            written = source or self._source_of(claim, target)
+            source = code[1]
+            if written is not None and not self._is_written(code[1]):  # with values in place of names
+                source = written
+                yield Fact("value", source, code[1], step, at, at + code.end())
+            if value.startswith("the same "):
+                yield Fact("value", source, "", None, at, at + code.end())
+            else:
+                yield Fact("value", source, value, step, at, at + code.end())
         if rest and source is None:
             source = self._source_of(claim, target)
         if rest and source is not None:
             start = at + len(text) - len(rest)
             yield Fact("value", source, rest, step, start, start + len(rest))
 
+    def _is_written(self, code: str) -> bool:
+        """Whether an expression stands in the program."""
+        return _unparsed(code) in self._expressions
+
+    @functools.cached_property
+    def _expressions(self) -> frozenset[str]:
+        return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
+
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
-        """The call that gave a value: the last one that the claim's frame made before."""
+        """The call that gave a value, of those that the line made before; the last one where several may be meant."""
         code = text.strip("`")
         name = _function_of(code)
         found: list[int] = []
@@ -261,17 +294,26 @@ class _Facts:
                 break
             if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
                 found.append(ref)
-                if _has_arguments(record, code):
-                    break
         if found:
-            fits = [ref for ref in found if _has_arguments(self._records[ref], code)]
-            yield Fact("call", code, "", (fits or found)[0], at, at + len(text))
+            fits = [ref for ref in found if _has_arguments(self._records[ref], code)] or found
+            yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
+
+    def _place_of(self, claim: Claim, code: str, count: int) -> int:
+        """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
+        name = _function_of(code)
+        for statement in self._statements.get(self._line(claim.frame, claim.refs[-1]), ()):
+            calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+            rows = sorted(((node.end_lineno or 0, node.end_col_offset or 0), ast.unparse(node)) for node in calls)
+            row = [written for _, written in rows if _function_of(written) == name]
+            if len(row) == count and row.count(_unparsed(code)) == 1:
+                return count - 1 - row.index(_unparsed(code))
+        return 0
 
     def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
         subject, value = claim.subject.strip("`"), claim.value
         if not claim.refs:
             return
-        if value not in ("True", "False"):
+        if value not in ("True", "False") or said.startswith(f"`{claim.subject}` gives "):
             yield from self._counted(claim, said)
             return
         if subject.startswith("except"):
@@ -355,15 +397,19 @@ class _Facts:
         if len(holders) != 1:
             return
         holder, step = holders[0], self._decided(claim, claim.refs[0])
+        changed = {
+            record.name for record in self._records[step : self._settled(step) + 1] if isinstance(record, schema.Set)
+        }
+        if not changed & {part.id for part in ast.walk(holder) if isinstance(part, ast.Name)}:
+            step = self._settled(step)  # the change is told before the items
         source = ast.unparse(holder.generators[0].iter)
         kept = ast.ListComp(elt=holder.generators[0].target, generators=holder.generators)
         code = f"`{claim.subject}`"
         if said.endswith(f" pass {code}"):
-            row, _, items = said.removesuffix(f" pass {code}").partition(" of [")
-            items = f"[{items}"
-            start = said.index(items)
+            (row, _), (items, start), *_ = _split(said.removesuffix(f" pass {code}"), " of ")
+            shown = items if items.startswith("[") else f"list({items})"
             yield Fact("value", source, items, step, start, start + len(items))
-            value = items if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
+            value = shown if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
             yield Fact("value", ast.unparse(kept), value, step, 0, start)
             yield Fact("value", ast.unparse(kept), value, step, len(said) - len(code), len(said))
         elif said.startswith(f"{code} gives "):
@@ -378,15 +424,18 @@ class _Facts:
         if isinstance(said, Phrase) and said.kind == "call.made":
             call = self._records[claim.refs[0]]
             owner = next(iter(call.args), "") if isinstance(call, schema.Call) else ""
-            own = self._own(claim.frame)
-            before = own[bisect.bisect_left(own, claim.refs[-1]) - 1] if len(own) > 1 else claim.refs[0]
-            yield _slot("value", owner, claim.value, self._settled(before), said, "value")
+            yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
             return
         shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
         start = said.find(f"`{shown}`")
         if start >= 0:
             end = start + len(shown) + 2
             given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+            made = self._records[claim.refs[0]]
+            if isinstance(made, schema.Call) and len(given) < len(made.args) - (
+                next(iter(made.args), "") in ("self", "cls")
+            ):
+                given = []  # not all of them are told
             yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
 
     def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
@@ -438,6 +487,8 @@ class _Facts:
                 return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
+            if "gap" in slots and (times := _TIMES.search(slots["gap"][0])):
+                span = (slots["gap"][1] + times.start(), slots["gap"][1] + times.end())
             yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
             if kind in ("loop.exhausted", "loop.false"):
                 yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
@@ -464,7 +515,7 @@ class _Facts:
             if said.startswith("the attribute "):
                 yield Fact("mutation", f"del {path}.{value}", "", ref, 0, len(said))
             else:
-                yield Fact("value", path, value, self._settled(ref), 0, len(said))
+                yield Fact("value", path, value, self._settled_object(ref, path), 0, len(said))
             return
         kind, slots = said.kind, said.slots
         if kind.startswith(("item.", "value.")):
@@ -537,6 +588,10 @@ class _Facts:
                 yield Fact("answer", name, value, claim.refs[-1], place, place + len(name))
 
     @functools.cached_property
+    def _classes(self) -> frozenset[str]:
+        return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, ast.ClassDef))
+
+    @functools.cached_property
     def _functions(self) -> frozenset[str]:
         kinds = ast.FunctionDef | ast.AsyncFunctionDef
         return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, kinds))
@@ -553,7 +608,8 @@ class _Facts:
             elif not code[1].startswith(("except", "return", "case ")):
                 yield Fact("value", code[1], "", None, start, end)
         for same in _SAME.finditer(text):
-            yield Fact("value", same[1], "", None, *same.span(1))
+            if same[1][0].isupper() or same[1] in self._classes:
+                yield Fact("value", same[1], "", None, *same.span(1))
         for name in re.findall(r"\b\w+\b", _CODE.sub(" ", text)) if not sentence.claims or "record" in text else ():
             if name in self._functions:
                 yield Fact("value", name, "", None, text.find(name), text.find(name) + len(name))
@@ -610,14 +666,35 @@ def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) 
     return Fact(kind, subject, value, step, at, at + len(text))
 
 
-def _find(text: str, said: str, at: int) -> int:
-    """Where a clause stands in its sentence, which may begin with it and so with a capital."""
-    place = text.find(said, at)
-    if place < 0 and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
+def _other_place(text: str, said: str, places: Sequence[int]) -> int:
+    """Where a clause stands besides some places; -1 for nowhere."""
+    place = text.find(said)
+    while place in places:
+        place = text.find(said, place + 1)
+    return place
+
+
+def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
+    """Where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
+
+    Args:
+        at: Where to look first.
+        clauses: The clauses before it, whose places it does not share, unless it is a part of one.
+    """
+    said_at = said.rstrip(",:") if text.find(said) < 0 else said
+    around = next((clause for clause in reversed(clauses) if isinstance(clause[0], Phrase)), None)
+    if around is not None and isinstance(around[0], Phrase) and said_at in around[0].slots.get("state", ("", 0))[0]:
+        return text.find(said_at, around[1] + around[0].slots["state"][1])
+    is_first = all(start for each, start in clauses if each != text)
+    if (is_first or said_at not in text) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
         return 0
-    if place < 0:
-        place = text.find(said.rstrip(",:"), at)
-    return place if place >= 0 else text.find(said)
+    places = [found.start() for found in re.finditer(f"(?={re.escape(said_at)})", text)]
+    taken = [(start, start + len(each)) for each, start in clauses if each != text]
+    free = [p for p in places if not any(start < p + len(said_at) and p < end for start, end in taken)]
+    for found in (free, places):
+        if found:
+            return next((place for place in found if place >= at), found[0])
+    return -1
 
 
 def _names_it(fact: Fact, code: str) -> bool:
@@ -678,10 +755,15 @@ def _number_in(said: str) -> tuple[int, int]:
 
 def _unparsed(code: str) -> str:
     """Code as it is written by Python."""
+    node = _parsed(code)
+    return code if node is None else ast.unparse(node)
+
+
+def _parsed(code: str) -> ast.expr | None:
     try:
-        return ast.unparse(ast.parse(code, mode="eval"))
+        return ast.parse(code, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        return code
+        return None
 
 
 def _bracketed(code: str) -> str:

@@ -189,7 +189,7 @@ class Gaps:
     def _size(self, label: int | None) -> int | None:
         """How many items a list, set or dict has."""
         held = None if label is None else self._telling.state.heap[label]
-        if held is None or held.type in ("object", "class"):
+        if held is None or held.type in ("object", "class") or len(held.shape or ()) > 1:
             return None
         return len(held.items) if held.items is not None else len(held.pairs or ()) + held.unknown_pairs
 
