@@ -41,7 +41,7 @@ def main() -> None:
         for detail in ("brief", "normal", "full"):
             told = narrate(trace, detail=detail, seed=1, max_chars=12_000)
             given = document(told, trace)
-            proof = prove(told.text, trace, claims=given)
+            proof = prove(told.text, trace, claims=given, strict=True)
             counts.update(str(verdict.status) for verdict in proof.verdicts)
             counts["narrations"] += 1
             counts["narrations that do not pass"] += not proof.passes
@@ -55,10 +55,10 @@ def main() -> None:
                 )
                 if changed is not None:
                     made[mutation.kind] += 1
-                    noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed).passes
+                    noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed, strict=True).passes
             for changed in other_claims(given, random_):
                 made["a claim's value"] += 1
-                noticed["a claim's value"] += not prove(told.text, trace, claims=changed).passes
+                noticed["a claim's value"] += not prove(told.text, trace, claims=changed, strict=True).passes
     print(", ".join(f"{name}: {count}" for name, count in counts.items()))
     print(", ".join(f"{kind} {noticed[kind]}/{made[kind]}" for kind in sorted(made)))
     dropped = made["drop"]
