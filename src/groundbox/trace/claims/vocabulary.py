@@ -77,6 +77,16 @@ _UNTOLD: Final = re.compile(
     re.IGNORECASE,
 )
 """Says that something is passed over, and nothing of it."""
+_BACKWARD: Final = re.compile(
+    r"\b(?:the (?:result|exception) to reach is|earlier still|going back, earlier|earlier|"
+    r"this rests on an earlier test|"
+    r"an earlier test decided on that|it was required earlier that|so the input must make|hence|for the input|"
+    r"the input is one for which|an input that meets this is|is such an input|one such input is|no input is needed|"
+    r"we look for an input that leads to the (?:result|exception)|given is the result|"
+    r"wanted is an input that leads to it)\b",
+    re.IGNORECASE,
+)
+"""Between the sentences of a telling from the result to the input."""
 
 
 def _need(words: str, *kinds: Kind, of: str = "", value: str | None = None) -> Need:
@@ -203,8 +213,9 @@ class _Held:
 
     def words(self) -> Iterator[Number]:
         """Words that say something which is not claimed, and words that are unknown."""
-        for _ in self._found(_UNTOLD):
-            pass
+        for frame in (_UNTOLD, _BACKWARD):
+            for _ in self._found(frame):
+                pass
         for need in _NEEDS:
             yield from self._beyond(self._fitting(need), self._found(need.words))
         for words, is_so in ((_QUIET, self._is_quiet), (_GOES_ON, self._has_claims), (_STAYS, self._stays)):
