@@ -82,7 +82,7 @@ def falsified() -> None:
     caught: Counter[str] = Counter()
     for path in sorted((CORPUS / "falsified").glob("*.json")):
         row = json.loads(path.read_text())
-        trace = Trace.loads((path.parent / "traces" / f"{path.stem}.jsonl").read_bytes())
+        trace = Trace.loads((path.parents[2] / "claims" / "falsified" / "traces" / f"{path.stem}.jsonl").read_bytes())
         for error in row["errors"]:
             text = row["texts"][error["detail"]]
             for before, after in error["changes"]:

@@ -54,7 +54,7 @@ def main() -> None:
         for style, detail in itertools.product(STYLES, DETAILS):
             told = narrate(trace, style=style, detail=detail, seed=zlib.crc32(name.encode()), max_chars=12_000)
             given = document(told, trace)
-            proof = prove(told.text, trace, claims=given)
+            proof = prove(told.text, trace, claims=given, strict=True)
             count(counts[told.whole and trace.complete and not trace.folded], proof)
             show(name, proof)
             if not proof.passes or not most:
@@ -65,10 +65,10 @@ def main() -> None:
                 )
                 if changed is not None:
                     made[mutation.kind] += 1
-                    noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed).passes
+                    noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed, strict=True).passes
             for changed in other_claims(given, random_):
                 made["a claim's value"] += 1
-                noticed["a claim's value"] += not prove(told.text, trace, claims=changed).passes
+                noticed["a claim's value"] += not prove(told.text, trace, claims=changed, strict=True).passes
     for whole, found in counts.items():
         print("told whole:" if whole else "told in part:", ", ".join(f"{key}: {value}" for key, value in found.items()))
     print(", ".join(f"{kind} {noticed[kind]}/{made[kind]}" for kind in sorted(made)))

@@ -45,7 +45,7 @@ def main(path: str) -> None:
 
 def taken_by(text: str, result: str, trace: Trace) -> list[str]:
     """The columns that a text counts in."""
-    old = narrating.prove(text, trace)
+    old = narrating.read_as_narration(text, trace)
     now = foreign.prove(Telling(text=text), trace, Expected(value=written(result)))
     taken = {
         "texts": True,

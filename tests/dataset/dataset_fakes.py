@@ -187,8 +187,13 @@ def tell(trace, *, style, seed, max_chars):
     return Told(text=text, sentences=sentences, claims=len(sentences), style=style, detail="full")
 
 
-def prove(text, trace):
+def prove(told, trace):
     """Whether the sentences are what `tell` would say."""
+    return prove_text(told.text, trace)
+
+
+def prove_text(text, trace):
+    """The same of a text."""
     true = tell(trace, style="prose", seed=0, max_chars=0)
     total = max(1, text.count("becomes"))
     if text == true.text:
@@ -198,7 +203,7 @@ def prove(text, trace):
 
 def prove_foreign(telling, trace, expected):
     """As `prove`; a sentence that it does not know fails, and one left out may be anything."""
-    proved = prove(telling.text.replace(f"{LEFT_OUT} ", ""), trace)
+    proved = prove_text(telling.text.replace(f"{LEFT_OUT} ", ""), trace)
     spans = [match.span() for match in re.finditer(r"[^ ].*?\.(?= |$)", telling.text)]
     known = {*tell(trace, style="prose", seed=0, max_chars=0).text.split(". "), LEFT_OUT[:-1]}
     wrong = tuple(start for start, end in spans if telling.text[start : end - 1] not in known and start)

@@ -39,10 +39,13 @@ _path = click.Path(path_type=Path, dir_okay=False)
     help="Print the JSON Schema of --claims.",
 )
 @click.option("--answer", metavar="VALUE", help="The result that the text has to tell; by default that of the run.")
+@click.option("--strict", is_flag=True, help="With --claims: word by word, as our narrator's tellings are held.")
 @click.option("--html", "page", type=_path, metavar="F", help="Write a page with each sentence and its records.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @ends_tidily
-def prove(textfile: str, made: str, claimed: str | None, answer: str | None, page: Path | None, as_json: bool) -> int:
+def prove(
+    textfile: str, made: str, claimed: str | None, answer: str | None, strict: bool, page: Path | None, as_json: bool
+) -> int:
     """Holds a text about a run against its record.
 
     TEXTFILE is English in UTF-8, by whomever; - for stdin.
@@ -56,11 +59,13 @@ def prove(textfile: str, made: str, claimed: str | None, answer: str | None, pag
     """
     if page is not None and not page.absolute().parent.is_dir():
         raise programs.bad("--html", f"there is no folder '{page.absolute().parent}'; make it first")
+    if strict and claimed is None:
+        raise programs.bad("--strict", "it needs --claims")
     trace = read_made(made, "--trace")
     text = _read(textfile)
     wanted = {} if answer is None else {"answer": _value(answer)}
     try:
-        proof = proven(text, trace, claims=None if claimed is None else _document(claimed), **wanted)
+        proof = proven(text, trace, claims=None if claimed is None else _document(claimed), strict=strict, **wanted)
     except BadClaims as error:
         raise programs.bad("--claims", f"{claimed!r} is {error}; see --claims-schema") from None
     if page is not None:
@@ -127,6 +132,8 @@ def _tell(proof: Proof) -> None:
     uncovered = [proof.text[part.start : part.end] for part in parts if not part.covered]
     if uncovered:
         stdout.say(f"borne out by nothing: {', '.join(uncovered[:20])}{' …' if len(uncovered) > 20 else ''}")
+    for place in proof.gaps:
+        stdout.say(f"before sentence {place + 1}: an update is left out")
     told = {True: "tells the result", False: "tells another result than the run's", None: "tells no result"}
     counts = ", ".join(f"{proof.count(status)} {str(status).replace('_', ' ')}" for status in Status)
     stdout.say(f"{'passes' if proof.passes else 'does not pass'}: {told[proof.answer]}; claims: {counts}")

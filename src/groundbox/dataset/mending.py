@@ -32,7 +32,7 @@ def mended(told: Told, trace: Trace, prover: Prover) -> Mended:
 
     The last sentence, which is the answer, always stays.
     """
-    first = proved = prover(told.text, trace)
+    first = proved = prover(told, trace)
     left_out: set[int] = set()
     current = told
     while not proved.whole:
@@ -42,6 +42,6 @@ def mended(told: Told, trace: Trace, prover: Prover) -> Mended:
         if not more or last in left_out or len(left_out) * _LEAST_FOR_ONE > len(told.sentences):
             return Mended(told=told, proved=first, first=first)
         current = told.without(left_out)
-        proved = prover(current.text, trace)
+        proved = prover(current, trace)
     gone = tuple(told.sentences[place].text for place in sorted(left_out))
     return Mended(told=current, proved=proved, first=first, left_out=gone)

@@ -1,4 +1,4 @@
-"""Narration and proof: the one place that meets `groundbox.trace.narration` and `groundbox.trace.proof`."""
+"""Narration and proof: tells runs by `groundbox.trace.narration`, and holds tellings to their claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from groundbox.trace.reading import Trace
 STYLES: Final = ("prose", "steps")
 CLAIMS: Final = "groundbox.claims/1"
 LEFT_OUT: Final = "A step is left out here."
-"""Stands for a sentence that is not told. The prover reads it as what it says: updates may be passed over there."""
+"""Stands for a sentence that is not told. It is taken as what it says: updates may be passed over there."""
+_MOST_QUOTED: Final = 80
+"""Characters of a telling in a message."""
 _WITH_VALUES: Final = frozenset({"value", "return"})
 """Kinds of claims whose value can be replaced by another, to make a false sentence."""
 
@@ -137,10 +139,9 @@ class Proved:
     """What a proof found.
 
     Attributes:
-        total: Claims found in the text.
+        total: Claims of the text, and words of it that stand in none.
         proven: Those that the trace supports.
-        coverage: Share of the text's sentences that were understood.
-        events: Share of what happened in the run that a proven claim tells.
+        coverage: Share of the text's sentences with a claim that holds.
         failed: What is wrong, a sentence each.
         unproven: Where claims begin in the text that the trace does not support, be they wrong or beyond checking;
             of a telling by others, where sentences begin that fail.
@@ -156,7 +157,6 @@ class Proved:
     proven: int
     coverage: float
     failed: tuple[str, ...]
-    events: float = 0.0
     unproven: tuple[int, ...] = ()
     sentences: tuple[tuple[int, int], ...] = ()
     answer: bool | None = None
@@ -188,9 +188,9 @@ class Untold(Protocol):
 
 
 class Prover(Protocol):
-    """Checks a text against a trace, knowing nothing of who wrote it."""
+    """Holds a telling, with the claims that its sentences come with, against a trace."""
 
-    def __call__(self, text: str, trace: Trace) -> Proved: ...
+    def __call__(self, told: Told, trace: Trace) -> Proved: ...
 
 
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
@@ -252,8 +252,46 @@ def foreign(text: str, *, style: str, detail: str) -> Told:
     return Told(text=text, sentences=(), claims=0, style=style, detail=detail)
 
 
-def prove(text: str, trace: Trace) -> Proved:
-    """The prover of `groundbox.trace.proof`."""
+def prove(told: Told, trace: Trace) -> Proved:
+    """Hold a telling of our narrator to its claims word by word: `Prover` as it is."""
+    from groundbox.trace.claims.model import Status
+    from groundbox.trace.claims.proving import prove as hold
+
+    sentences = [{"text": each.text, "claims": list(each.claims)} for each in told.sentences]
+    order = {} if told.style == "backward" else {"order": "forward"}
+    proof = hold(told.text, trace, claims={**order, "schema": CLAIMS, "sentences": sentences}, strict=True)
+    starts = [start for start, _ in proof.sentences]
+    loose = [part for part in (*proof.numbers, *proof.words) if not part.covered]
+    failed = [
+        f"{told.text[verdict.claim.start : verdict.claim.end][:_MOST_QUOTED]!r}: {verdict.message}"
+        for verdict in proof.verdicts
+        if verdict.status is Status.REFUTED
+    ]
+    failed += [f"no claim says {told.text[part.start : part.end][:_MOST_QUOTED]!r}" for part in loose]
+    failed += [f"sentence {place + 1} goes back, or tells something twice" for place in proof.misplaced]
+    failed += [f"before sentence {place + 1} an update is left out" for place in proof.gaps]
+    if proof.answer is False:
+        failed.append("it tells another result than the run's")
+    unproven = [each.claim.start for each in proof.verdicts if each.status is not Status.SUPPORTED]
+    unproven += [part.start for part in loose]
+    unproven += [starts[place] for place in (*proof.misplaced, *proof.gaps)]
+    proven = proof.count(Status.SUPPORTED)
+    counted = sum(each.text != LEFT_OUT for each in told.sentences)
+    holding = {verdict.claim.sentence for verdict in proof.verdicts if verdict.holds and verdict.claim.sentence >= 0}
+    return Proved(
+        faithful=not failed and proven > 0,
+        total=len(proof.verdicts) + len(loose),
+        proven=proven,
+        coverage=round(len(holding) / counted, 4) if counted else 0.0,
+        failed=tuple(dict.fromkeys(failed)),
+        unproven=tuple(sorted(set(unproven))),
+        answer=proof.answer,
+        refuted=proof.count(Status.REFUTED),
+    )
+
+
+def read_as_narration(text: str, trace: Trace) -> Proved:
+    """Read prose in our narrator's wordings by `groundbox.trace.proof`; only tellings by others need it."""
     from groundbox.trace.proof.prover import prove as check
     from groundbox.trace.proof.verdicts import Status
 
@@ -264,10 +302,39 @@ def prove(text: str, trace: Trace) -> Proved:
         proven=proof.count(Status.SUPPORTED),
         coverage=round(proof.sentence_coverage, 4),
         failed=tuple(proof.failed),
-        events=round(proof.event_coverage, 4),
         unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
         answer=proof.answer,
     )
+
+
+def attached(text: str, sources: Iterable[Sequence[Said]], *, style: str, detail: str) -> Told:
+    """A text with the claims of sentences that are found in it, each source's in their order; earlier sources first."""
+    placed: list[tuple[int, int, Said]] = []
+    for source in sources:
+        at = 0
+        for each in source:
+            start = text.find(each.text, at)
+            end = start + len(each.text)
+            if start < 0 or any(start < other_end and begin < end for begin, other_end, _ in placed):
+                continue
+            placed.append((start, end, each))
+            at = end
+    sentences = tuple(each for _, _, each in sorted(placed, key=lambda row: row[:2]))
+    return Told(text=text, sentences=sentences, claims=0, style=style, detail=detail)
+
+
+def said_in(document: str) -> list[Said]:
+    """The sentences of a document of claims, as JSON; none where it is no such document."""
+    from groundbox.trace.claims.data import BadClaims, decode
+
+    try:
+        sentences = decode(document).sentences if document else ()
+    except BadClaims:
+        return []
+    return [
+        Said(text=each.text, until=-1, values=(), claims=tuple(claim.to_dict() for claim in each.claims))
+        for each in sentences
+    ]
 
 
 def claims_in(text: str, told: Told, trace: Trace) -> str:

@@ -18,7 +18,7 @@ from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
 from groundbox.trace.options import TraceOptions
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of what a build writes; parts of another version are not mixed in."""
 
 

@@ -40,7 +40,7 @@ _RATES: Final = {
     "agree_with_recorded": "answers that agree with the recorded ones",
     "proven_claims": "claims of the dataset that a trace proves",
     "proven_claims_before_dropping": "the same of tellings as the narrator made them",
-    "understood_sentences": "sentences that the prover understood",
+    "understood_sentences": "sentences with a claim that holds",
     "folded_traces": "traces with folded loops or calls",
     "traces_with_opaque_values": "traces with values of which only the type is known",
     "traces_with_elided_values": "traces with values that are not shown whole",

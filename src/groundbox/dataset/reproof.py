@@ -13,7 +13,17 @@ from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
 from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import STYLES, Narrator, Proved, Prover, foreign, unproven_claims
+from groundbox.dataset.narrating import (
+    STYLES,
+    Narrator,
+    Proved,
+    Prover,
+    Told,
+    attached,
+    foreign,
+    said_in,
+    unproven_claims,
+)
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import seed_of
@@ -54,19 +64,20 @@ class Reproof:
         answer = answer_from_json(shard.payload["answer"])
         guesses = [Trace.loads(zlib.decompress(each)) for each in shard.payload["guesses"]]
         view = self._view(rows, trace, answer, guesses)
-        proved = self._proof(rows[0], trace, answer)
+        proved = self._proof(rows, view, answer)
         found = [*run_differences(rows[0], trace, answer), *_claims(rows, proved)]
         for row in rows:
             found.extend(self._row(row, telling_of(rows[0]), view))
         data = {"claims": proved.total, "differences": [dataclasses.asdict(each) for each in found]}
         return {"json": json.dumps(data).encode()}
 
-    def _proof(self, row: Sample, trace: Trace, answer: Answer) -> Proved:
+    def _proof(self, rows: Sequence[Sample], view: View, answer: Answer) -> Proved:
+        row = rows[0]
         if row.style in STYLES:
-            return self.prover(telling_of(row), trace)
+            return self.prover(_told(telling_of(row), rows, view), view.trace)
         # Its last line may have been nothing but the answer, which every reply ends with.
         telling = Telling(text=telling_of(row), claims=row.claims_data, answered=True)
-        return self.foreign_prover(telling, trace, expected_of(answer, row.entry))
+        return self.foreign_prover(telling, view.trace, expected_of(answer, row.entry))
 
     def _row(self, row: Sample, telling: str, view: View) -> Iterator[Difference]:
         if telling_of(row) != telling:
@@ -81,13 +92,13 @@ class Reproof:
             if row.tried:
                 yield Difference(where=row.id, what="reply", detail="the search would be told otherwise now")
             else:
-                yield from self._reply(row, view.trace)
+                yield from self._reply(row, view)
         if row.claims_data:
             yield from _claims_data(row, view.trace)
 
-    def _reply(self, row: Sample, trace: Trace) -> Iterator[Difference]:
+    def _reply(self, row: Sample, view: View) -> Iterator[Difference]:
         """A reply in other words than we would use now; they may be true all the same."""
-        proved = self.prover(reasoning_of(row), trace)
+        proved = self.prover(_told(reasoning_of(row), [row], view), view.trace)
         for failed in () if proved.faithful else proved.failed[:5] or ("the reply is not proven",):
             yield Difference(where=row.id, what="claim", detail=failed)
 
@@ -115,6 +126,14 @@ class Reproof:
             seed=self.seed,
             max_chars=self.max_chars,
         )
+
+
+def _told(text: str, rows: Sequence[Sample], view: View) -> Told:
+    """A text of rows with the claims that they have for its sentences, or that the narrator gives them now."""
+    if text == view.told.text:
+        return view.told
+    sources = [*(said_in(row.claims_data) for row in rows), view.told.sentences]
+    return attached(text, sources, style=rows[0].style, detail=rows[0].detail)
 
 
 def tried_of(rows: Sequence[Sample]) -> list[Tried]:

@@ -24,7 +24,7 @@ class Sample:
             the same in its reply.
         claims, proven: Statements found in the telling, and those that the trace supports.
         claims_data: Claims of the reply's sentences as JSON (docs/claims.md), all borne out by the trace; "" for none.
-        coverage: Share of the telling's sentences that the prover understood.
+        coverage: Share of the telling's sentences with a claim that holds.
         left_out: Sentences that are not told because a claim in them could not be proven.
         derivable: Share of the values stated in the reply's reasoning that follow by one step from what was told
             before them.

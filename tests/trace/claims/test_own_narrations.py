@@ -208,7 +208,7 @@ def test_all_claims_are_supported_and_hold_every_word(program):
 
     for style, detail in (("prose", "brief"), ("prose", "normal"), ("prose", "full"), ("steps", "normal")):
         narration = narrate(trace, style=style, detail=detail, seed=2)
-        found = prove(narration.text, trace, claims=document(narration, trace))
+        found = prove(narration.text, trace, claims=document(narration, trace), strict=True)
 
         assert [verdict for verdict in found.verdicts if verdict.status is not Status.SUPPORTED] == []
         words = [found.text[word.start : word.end] for word in (*found.numbers, *found.words) if not word.covered]

@@ -18,7 +18,7 @@ PROGRAMS = sorted(path.stem for path in HERE.glob("*.json"))
 @pytest.fixture(params=PROGRAMS)
 def program(request):
     """The trace of a program, and its row of the corpus."""
-    trace = Trace.loads((HERE / "traces" / f"{request.param}.jsonl").read_bytes())
+    trace = Trace.loads((HERE.parents[1] / "claims" / "falsified" / "traces" / f"{request.param}.jsonl").read_bytes())
     return trace, json.loads((HERE / f"{request.param}.json").read_text())
 
 

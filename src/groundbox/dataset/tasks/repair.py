@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -66,5 +67,8 @@ def _another(value: str, by: int) -> str | None:
 
 
 def _is_wrong(view: View, sentences: list[str], number: int, wrong: str) -> bool:
+    """Whether the telling with the wrong sentence, which keeps its claims, is not proven."""
+    told = list(view.told.sentences)
+    told[number] = dataclasses.replace(told[number], text=wrong)
     text = view.told.text.replace(sentences[number], wrong, 1)
-    return not view.prove(text, view.trace).faithful
+    return not view.prove(dataclasses.replace(view.told, text=text, sentences=tuple(told)), view.trace).faithful

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import ast
 import bisect
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from groundbox.trace.claims import vocabulary
 from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
-from groundbox.trace.claims.told import parsed_code, told
+from groundbox.trace.claims.told import parsed_code, spoken_of, told
+from groundbox.trace.claims.untold import Untold
+from groundbox.trace.reading import Trace
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
@@ -39,7 +43,6 @@ _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", 
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
 _DENIAL: Final = re.compile(r"\bnot\b|!=")
-_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 _EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL, Kind.STATEMENT}
 """Kinds whose records go forward with a text that does."""
 _MOST_DIGITS: Final = 4_000
@@ -159,17 +162,82 @@ def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[i
             yield place
 
 
+def held_closely(
+    text: str, sentences: Sequence[tuple[int, int]], claims: Sequence[Placed], verdicts: Sequence[Verdict], trace: Trace
+) -> tuple[list[Number], list[int]]:
+    """A telling in the wordings of our narrator, word by word: what no claim of its sentence bears out, and claims that
+    their sentence does not say; and sentences before which an update is left out."""
+    rows: dict[int, list[tuple[ClaimData, Claim]]] = {}
+    unsaid: list[Number] = []
+    work = vocabulary.Work(MOST_COMPARED)
+    for each, verdict in zip(claims, verdicts, strict=True):
+        if verdict.holds:
+            rows.setdefault(each.claim.sentence, []).append((each.data, each.claim))
+        if not work.allows(each.claim.end - each.claim.start) or not _is_said(each, text):
+            unsaid.append(Number(start=each.claim.start, end=each.claim.end, covered=False))
+    spans = [vocabulary.Sentence(start, end, rows.get(number, [])) for number, (start, end) in enumerate(sentences)]
+    untold = Untold(trace)
+    gaps = untold.gaps(text, [claim for row in rows.values() for claim in row])
+    return [*vocabulary.loose(text, spans, untold, work), *unsaid], gaps
+
+
+_SAID: Final = PUBLISHED - {Kind.CALL, Kind.STATEMENT, Kind.EXIT, Kind.CATCH, Kind.LEAVE}
+"""Kinds of claims whose value their words have to say."""
+
+
+def _is_said(each: Placed, text: str) -> bool:
+    """Whether the words that a claim has as its own are in its sentence, and have all of its value."""
+    data = each.data
+    quote = text[each.claim.start : each.claim.end]
+    if each.claim.sentence < 0 or not quote:
+        return False
+    if not data.quote or not data.value or data.kind not in _SAID or _CODE.fullmatch(quote):
+        return True
+    atoms = [token.form for token in sorted(tokens(quote, (), ())) if token.is_atom]
+    wanted = _atoms(data, with_subject=False)
+    if quote.lower() == "all of ":
+        return text.startswith(data.value, each.claim.end)
+    if _denies(data) and not _DENIED_THERE.search(quote):
+        return False
+    if quote in data.subject or (_says_subject(data, quote, atoms) and not {*atoms} & {*wanted}):
+        return True
+    found = iter(atoms)
+    is_row = data.kind is Kind.MUTATION or " for " in data.subject  # "4 and 9 are appended"
+    is_whole = is_row or data.value[:1] not in "[({" or data.value[:1] in quote
+    return is_whole and all(form in found for form in wanted)
+
+
+def _says_subject(data: ClaimData, quote: str, atoms: Sequence[str]) -> bool:
+    """Whether the words of a claim are those for what it is said of; the value stands in those of another one."""
+    if not atoms:
+        return data.kind is Kind.COUNT and "`" in quote
+    return {*atoms} <= {*_atoms(data, with_subject=True)}
+
+
+_DENIED_THERE: Final = re.compile(r"\bnot\b|!=|<>")
+
+
+def _denies(data: ClaimData) -> bool:
+    """Whether a test says by `not in`, `is not` or `!=` that something is not so."""
+    if data.kind is not Kind.TEST or data.value == "False":
+        return False
+    node = parsed_code(data.subject if data.value == "True" else data.value)
+    kinds = (ast.NotIn, ast.IsNot, ast.NotEq)
+    return isinstance(node, ast.Compare) and any(isinstance(each, kinds) for each in node.ops)
+
+
 def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
     """Sentences of a text that says it goes forward which go back, or are told twice."""
     if document.order != "forward":
         return []
-    last = -1
+    last: float = -1
     texts: dict[int, set[str]] = {}
-    steps: dict[int, int] = {}
+    steps: dict[int, float] = {}
     for each in claims:
         if each.data.step is not None and each.data.kind in _EVENTS:
             number = each.claim.sentence
-            steps[number] = max(steps.get(number, -1), each.data.step)
+            step = math.inf if each.data.kind is Kind.ANSWER else each.data.step  # nothing comes after it
+            steps[number] = max(steps.get(number, -1), step)
             texts.setdefault(number, set()).add(
                 f"{each.data.kind} {each.data.subject} {each.data.value} {each.data.step}"
             )
@@ -262,17 +330,10 @@ def _number_in_code(found: re.Match[str]) -> str:
     return _number(found[0][1:] if is_taken_away else found[0])
 
 
-def _spoken_of(data: ClaimData) -> str:
-    """The subject without what only says which records and lines are meant."""
-    if data.kind is not Kind.STATEMENT and (address := _ADDRESS.match(data.subject)):
-        return data.subject[address.end() :]
-    return data.subject
-
-
 def _words(data: ClaimData) -> set[str]:
     """The names in a claim, and the words of truth that are parts of a longer value."""
     found: set[str] = set()
-    for code in (_spoken_of(data), data.value):
+    for code in (spoken_of(data), data.value):
         words = [each[0] for each in _WORD.finditer(_QUOTED.sub(" ", code))]
         found.update(f"name {word}" for word in words)
         if code not in ("True", "False"):
@@ -283,7 +344,7 @@ def _words(data: ClaimData) -> set[str]:
 def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
     """The numbers and quoted values of a claim, in its order."""
     found: list[str] = []
-    for code in (_spoken_of(data), data.value) if with_subject else (data.value,):
+    for code in (spoken_of(data), data.value) if with_subject else (data.value,):
         quoted = [each.span() for each in _QUOTED.finditer(code)]
         places = [(start, _quoted(code[start:end])) for start, end in quoted]
         places += [

@@ -133,6 +133,7 @@ class Proof:
         sentences: Where each begins and ends, in characters of the text.
         answer: Whether the text gives the result of the run: True, False (it gives another), or None (it gives none).
         misplaced: Sentences that go back, or are told twice, in a text whose claims say that it goes forward.
+        gaps: Sentences before which an update is left out, of a text that is held to its claims word by word.
         words: Names, quoted values and truth words, of a text that came with its claims; else none.
     """
 
@@ -143,6 +144,7 @@ class Proof:
     answer: bool | None
     words: Sequence[Number] = ()
     misplaced: Sequence[int] = ()
+    gaps: Sequence[int] = ()
 
     @property
     def passes(self) -> bool:
@@ -154,6 +156,7 @@ class Proof:
             self.answer is True
             and not refuted
             and not self.misplaced
+            and not self.gaps
             and all(part.covered for part in (*self.numbers, *self.words))
         )
 
@@ -170,6 +173,7 @@ class Proof:
             "numbers": {"covered": sum(number.covered for number in self.numbers), "total": len(self.numbers)},
             "words": {"covered": sum(word.covered for word in self.words), "total": len(self.words)},
             "misplaced": list(self.misplaced),
+            "gaps": list(self.gaps),
             "sentences": [self._sentence(number) for number in range(len(self.sentences))],
         }
 

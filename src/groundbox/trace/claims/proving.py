@@ -42,7 +42,12 @@ _SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
 
 
 def prove(
-    text: str, trace: Trace, *, answer: Any = _GIVEN, claims: ClaimsData | Mapping[str, Any] | bytes | None = None
+    text: str,
+    trace: Trace,
+    *,
+    answer: Any = _GIVEN,
+    claims: ClaimsData | Mapping[str, Any] | bytes | None = None,
+    strict: bool = False,
 ) -> Proof:
     """Hold a text against the record of a run.
 
@@ -51,13 +56,14 @@ def prove(
         answer: The result that the text has to tell, as a plain value; by default that of the recorded run.
         claims: What the text claims, by its writer: see `data.py`. Then nothing is read from words: the claims are held
             against the record, and the text against its claims. A sentence that has none must tell nothing.
+        strict: Hold a text with claims to them word by word, as one that our narrator made (`vocabulary.py`).
 
     Raises:
         BadClaims: `claims` is no document of claims.
     """
     run = Run(trace)
     if claims is not None:
-        return _held(text, trace, run, decode(claims), answer)
+        return _held(text, trace, run, decode(claims), answer, strict=strict)
     read = english.read(text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
     judge = _Judge(run, read.claims, text)
     verdicts = [judge.verdict(claim) for claim in read.claims]
@@ -67,7 +73,7 @@ def prove(
     return Proof(text=text, sentences=read.sentences, verdicts=verdicts, numbers=numbers, answer=right)
 
 
-def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) -> Proof:
+def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any, *, strict: bool) -> Proof:
     """A text with its claims."""
     placed, sentences = holding.placed(text, document)
     judge = _Judge(run)
@@ -83,9 +89,14 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any) 
         for each, found in zip(placed, judged, strict=True)
     ]
     numbers, words = holding.held(text, placed, verdicts, run.words, run.functions)
+    gaps: list[int] = []
+    if strict:
+        loose, gaps = holding.held_closely(text, sentences, placed, verdicts, trace)
+        words = [*words, *loose]
+        gaps = gaps if document.order == "forward" else []
     return Proof(
         text=text, sentences=sentences, verdicts=verdicts, numbers=numbers, words=words,
-        misplaced=holding.misplaced(document, placed), answer=_answer(verdicts, run, answer),
+        misplaced=holding.misplaced(document, placed), gaps=gaps, answer=_answer(verdicts, run, answer),
     )  # fmt: skip
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import functools
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.claims.data import MOST_CODE
+from groundbox.trace.claims.data import MOST_CODE, ClaimData
 from groundbox.trace.claims.items import literal_of, parsed
+from groundbox.trace.claims.model import Kind
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
+
+_ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 
 
 class Told(NamedTuple):
@@ -34,6 +38,13 @@ def told(text: str) -> Told:
     if len(text) > MOST_CODE:
         return Told(None, known=False, value=None)
     return _told(text)
+
+
+def spoken_of(data: ClaimData) -> str:
+    """The subject of a claim without what only says which records and lines are meant."""
+    if data.kind is not Kind.STATEMENT and (address := _ADDRESS.match(data.subject)):
+        return data.subject[address.end() :]
+    return data.subject
 
 
 @functools.lru_cache(maxsize=4096)

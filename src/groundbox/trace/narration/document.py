@@ -443,8 +443,7 @@ class _Facts:
         kind = said.kind if isinstance(said, Phrase) else ""
         ref = claim.refs[-1]
         if kind == "return.reached":
-            if "`return`" in said:
-                yield Fact("statement", "return", "", ref, 0, len(said))
+            yield Fact("statement", "return", "", ref, 0, len(said))
             return
         for slot in ("function", "call"):
             if slot in slots:

@@ -1,0 +1,163 @@
+"""Statements by silence: an update that is passed over, an iteration in which nothing changes, a value that stays.
+
+`x becomes 3. x becomes 5.` is false of a run in which `x` became 4 between the two, although both sentences hold. An
+update counts as left out where the one before it and the one after it are told, of the same name in the same frame or
+of the same object, and no words between the two say that something is passed over.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, NamedTuple, TypeGuard
+
+from groundbox.trace import schema
+from groundbox.trace.claims.data import ClaimData
+from groundbox.trace.claims.model import Claim, Kind
+from groundbox.trace.reading import Trace
+from groundbox.trace.values import ref_of
+
+_PASSES_OVER: Final = re.compile(
+    r"\b(?:left out|iterations \d+ to \d+|ran without|not told|runs \d+ times?|goes round|down to|after which|"
+    r"after that|after it|and then)\b|\b[Aa]fter `",
+)
+_QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_EFFECTS: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out, schema.Call, schema.Raise)
+_ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
+_STEPS: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.MUTATION, Kind.ITERATION})
+"""Kinds of claims by which a text goes into a call, rather than telling what came of it."""
+MOST_LOOKED: Final = 5_000_000
+"""Records that are looked at for all sentences together; beyond it nothing is said to stay as it was."""
+_Key = tuple[object, ...]
+
+
+class _Update(NamedTuple):
+    """A record that gives a name or an object another value, by its place among those of the same."""
+
+    key: _Key
+    number: int
+
+
+class Untold:
+    """What happened in a run that a telling says, or denies, without words for it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._records = trace.records
+        self._left = MOST_LOOKED
+
+    def is_quiet(self, step: int) -> bool:
+        """Whether the iteration under way at a record goes on to its end without any effect."""
+        at = min(step, len(self._records) - 1)
+        while at >= 0 and not isinstance(self._records[at], schema.Line):
+            at -= 1
+        header = self._records[at] if at >= 0 else None
+        if not isinstance(header, schema.Line):
+            return False
+        for record in itertools.islice(self._records, step + 1, None):
+            self._left -= 1
+            if self._left < 0 or isinstance(record, _EFFECTS):
+                return False
+            if getattr(record, "f", 0) == header.f and (
+                isinstance(record, _ENDS) or getattr(record, "n", 0) == header.n
+            ):
+                return not isinstance(record, schema.Unwind)
+        return False
+
+    def stays(self, data: ClaimData) -> bool:
+        """Whether a name that is said to have a value had it before its last update, too; True where none is known."""
+        update = self._update(data)
+        if update is None or update.key[0] != "name":
+            return True
+        places = self._updates[update.key]
+        if not update.number:
+            return False
+        values = []
+        for at in places[update.number - 1 : update.number + 1]:
+            record = self._records[at]
+            assert isinstance(record, schema.Set)
+            values.append(record.v)
+        old, new = values
+        if ref_of(old) is None or ref_of(old) == ref_of(new):
+            return bool(old == new)
+        now = places[update.number]
+        self._left -= len(self._records)
+        return self._left >= 0 and self._trace.state_at(now - 1).text(old) == self._trace.state_at(now).text(new)
+
+    def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
+        """Sentences before which an update is left out, of a text that goes forward."""
+        said = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+        over = [each.start() for each in _PASSES_OVER.finditer(said)]
+        told: dict[_Key, tuple[int, int]] = {}
+        found: set[int] = set()
+        inside = {self._frames[data.step] for data, _ in claims if data.kind in _STEPS and self._is_step(data.step)}
+        for data, claim in sorted(claims, key=lambda each: (each[1].sentence, each[1].start)):
+            update = self._update(data)
+            if update is None or claim.sentence < 0:
+                continue
+            number, end = told.get(update.key, (update.number, claim.end))
+            passed = self._updates[update.key][number + 1 : update.number]
+            if any(self._frames[at] in inside for at in passed) and not _is_between(over, end, claim.start):
+                found.add(claim.sentence)
+            if update.number >= number:
+                told[update.key] = (update.number, max(end, claim.end))
+        return sorted(found)
+
+    def _is_step(self, step: int | None) -> TypeGuard[int]:
+        return step is not None and 0 <= step < len(self._records)
+
+    def _update(self, data: ClaimData) -> _Update | None:
+        """The update that a claim tells, or that gave the value which it tells."""
+        if not self._is_step(data.step):
+            return None
+        if data.kind is Kind.VALUE and data.value and data.subject.isidentifier():
+            key: _Key = ("name", self._frames[data.step], data.subject)
+        elif data.kind is Kind.MUTATION and isinstance(record := self._records[data.step], schema.Mutate):
+            key = ("object", record.id)
+        elif data.kind is Kind.OUTPUT and isinstance(record := self._records[data.step], schema.Out):
+            key = ("output", record.s)
+        else:
+            return None
+        places = self._updates.get(key, [])
+        number = bisect.bisect_right(places, data.step) - 1
+        return _Update(key, number) if number >= 0 else None
+
+    @cached_property
+    def _updates(self) -> dict[_Key, list[int]]:
+        found: dict[_Key, list[int]] = {}
+        for at, record in enumerate(self._records):
+            key: _Key | None = None
+            if isinstance(record, schema.Set) and record.scope is None:
+                key = ("name", record.f, record.name)
+            elif isinstance(record, schema.Mutate):
+                key = ("object", record.id)
+            elif isinstance(record, schema.Out):
+                key = ("output", record.s)
+            if key is not None:
+                found.setdefault(key, []).append(at)
+        return found
+
+    @cached_property
+    def _frames(self) -> list[int]:
+        """The frame that goes on after each record."""
+        frames: list[int] = []
+        parents: dict[int, int] = {}
+        current = 0
+        for record in self._records:
+            if isinstance(record, schema.Call | schema.Resume):
+                parents[record.f] = record.p
+                current = record.f
+            elif isinstance(record, _ENDS):
+                current = parents.get(record.f, 0) or record.f
+            else:
+                current = getattr(record, "f", 0) or current
+            frames.append(current)
+        return frames
+
+
+def _is_between(places: Sequence[int], start: int, end: int) -> bool:
+    at = bisect.bisect_left(places, start)
+    return at < len(places) and places[at] < end

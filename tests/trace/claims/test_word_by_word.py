@@ -1,0 +1,106 @@
+"""Tellings that are held to their claims word by word."""
+
+import time
+
+import pytest
+
+from groundbox.trace.claims import prove
+from groundbox.trace.claims.vocabulary import Work, loose
+from groundbox.trace.narration.document import document
+from groundbox.trace.narration.narrator import narrate
+
+LOOP = """\
+def main(items):
+    total = 0
+    last = None
+    for item in items:
+        if item > 2:
+            total += item
+            last = item
+    return total, last
+"""
+
+
+@pytest.fixture(scope="module")
+def loop(recorded):
+    return recorded(LOOP, "main", [4, 1, 3])
+
+
+def with_sentence(loop, place, change):
+    """The narration of the loop with another sentence in the place of one, which keeps its claims as far as it can."""
+    narration = narrate(loop, seed=1)
+    claims = document(narration, loop)
+    sentences = [dict(sentence) for sentence in claims["sentences"]]
+    old = sentences[place]["text"]
+    new = change(old)
+    assert new != old
+    kept = [claim for claim in sentences[place]["claims"] if claim.get("quote", "") in new]
+    sentences[place] = {"text": new, "claims": [{k: v for k, v in each.items() if k != "at"} for each in kept]}
+    return narration.text.replace(old, new, 1), claims | {"sentences": sentences}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        " at last", " twice", ", which nobody expected", " and the loop stops early", ", perhaps",
+        " and nothing changes",
+        " and a break ends the loop", ", after which the handler takes over", " and it is printed", " at its front",
+    ],
+)  # fmt: skip
+def test_words_that_no_claim_of_their_sentence_bears_out_do_not_pass(loop, words):
+    text, claims = with_sentence(loop, 3, lambda sentence: sentence.removesuffix(".") + words + ".")
+
+    assert prove(text, loop, claims=claims).passes
+    proof = prove(text, loop, claims=claims, strict=True)
+    assert not proof.passes
+    assert any(text[word.start : word.end].strip(" ,.") in words for word in proof.words if not word.covered)
+
+
+def test_a_sentence_that_is_left_out_between_two_is_missed(loop):
+    narration = narrate(loop, seed=1)
+    claims = document(narration, loop)
+    told = [place for place, each in enumerate(claims["sentences"]) if "`item` = 1" in each["text"]]
+    sentence = claims["sentences"].pop(told[0])["text"]
+    text = narration.text.replace(f"{sentence} ", "", 1)
+
+    assert prove(text, loop, claims=claims).passes
+    proof = prove(text, loop, claims=claims, strict=True)
+    assert (proof.passes, proof.gaps) == (False, [told[0]])
+    assert proof.to_dict()["gaps"] == [told[0]]
+
+
+def test_it_may_be_left_out_where_the_text_says_so(loop):
+    narration = narrate(loop, seed=1)
+    claims = document(narration, loop)
+    told = [place for place, each in enumerate(claims["sentences"]) if "`item` = 1" in each["text"]]
+    sentence = claims["sentences"].pop(told[0])["text"]
+
+    text = narration.text.replace(sentence, "A step is left out here.", 1)
+
+    assert prove(text, loop, claims=claims, strict=True).passes
+
+
+@pytest.mark.parametrize(
+    "piece", ["all of ", "`s` ", "nothing changes ", "'a ", "one ", "a + ", "the same list as before "]
+)
+def test_hostile_sentences_take_time_that_grows_with_their_length(loop, piece):
+    def cost(n):
+        text = piece * n
+        claims = {"schema": "groundbox.claims/1", "sentences": [{"text": text.strip(), "claims": CLAIMS}]}
+        begun = time.process_time()
+        prove(text, loop, claims=claims, strict=True)
+        return time.process_time() - begun
+
+    assert cost(8000) < 28 * max(cost(1000), 0.02)
+
+
+CLAIMS = [{"kind": "value", "subject": "total", "value": "0", "step": 3}] * 50
+
+
+def test_what_is_beyond_the_work_that_is_allowed_is_not_borne_out(loop):
+    from groundbox.trace.claims.untold import Untold
+    from groundbox.trace.claims.vocabulary import Sentence
+
+    found = list(loose("so it is", [Sentence(0, 8, [])], Untold(loop), Work(5)))
+
+    assert [(each.start, each.end, each.covered) for each in found] == [(0, 8, False)]
