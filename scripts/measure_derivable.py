@@ -77,7 +77,7 @@ async def recorded(runner: SandboxRunner, problem: Problem, case: Case) -> tuple
     return ran.answer, ran.trace if ran.outcome in ("ok", "error") else None
 
 
-def _no_proof(text: str, trace: Trace) -> Proved:
+def _no_proof(told: Told, trace: Trace) -> Proved:
     return Proved(faithful=True, total=0, proven=0, coverage=1.0, failed=())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import collections
 import contextlib
 import dataclasses
 import gc
@@ -157,17 +158,38 @@ class Recorder:
 
 
 def tested(records, source):
-    """The records with a test for each `if` and `while` of one operand, which was true if its block ran next."""
-    asked = {node.lineno: node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.If | ast.While)}
-    lines = {}
+    """The records with tests, iterations and ends of loops, of programs whose bodies begin on a line of their own.
+
+    An `if` or `while` of one operand was true if its block ran next.
+    """
+    nodes = list(ast.walk(ast.parse(source)))
+    asked = {node.lineno: node for node in nodes if isinstance(node, ast.If | ast.While)}
+    loops = {node.lineno: node for node in nodes if isinstance(node, ast.For | ast.While)}
+    lines, values, rounds = {}, {}, collections.Counter()
     for record in records:
-        node = asked.get(lines.pop(record["f"], 0)) if record["k"] in ("line", "return") else None
+        frame = record["f"]
+        came_from = lines.pop(frame, 0) if record["k"] in ("line", "return") else 0
+        node, loop = asked.get(came_from), loops.get(came_from)
         if node is not None and isinstance(node.test, ast.Compare | ast.Name | ast.BinOp | ast.Call):
             test = node.test
             at = [test.lineno, test.col_offset, test.end_lineno, test.end_col_offset]
-            yield {"k": "test", "f": record["f"], "at": at, "v": record["n"] == node.body[0].lineno}
+            yield {"k": "test", "f": frame, "at": at, "v": record["n"] == node.body[0].lineno}
+        if loop is not None and record["n"] == loop.body[0].lineno:
+            rounds[frame, came_from] += 1
+            told = {"k": "iteration", "f": frame, "n": came_from, "number": rounds[frame, came_from]}
+            target = getattr(loop, "target", None)
+            names = target.elts if isinstance(target, ast.Tuple) else [target] if target else []
+            items = [values.get((frame, each.id)) for each in names if isinstance(each, ast.Name)]
+            yield {**told, "items": items} if items else told
+        elif loop is not None:
+            yield {"k": "ended", "f": frame, "n": came_from, "iterations": rounds[frame, came_from]}
         if record["k"] == "line":
-            lines[record["f"]] = record["n"]
+            lines[frame] = record["n"]
+            loop = loops.get(record["n"])
+            if loop is not None and not loop.body[0].lineno <= came_from <= loop.end_lineno:
+                rounds[frame, loop.lineno] = 0
+        elif record["k"] == "set":
+            values[frame, record["name"]] = record["v"]
         yield record
 
 
