@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from groundbox.cli import dataset as commands
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "problems"
 
@@ -161,3 +163,11 @@ def test_the_part_of_a_reply_that_the_readme_shows_is_of_the_first_of_the_exampl
     assert ran.returncode == 0
     assert len(shown[1]) > 100
     assert shown[1] in first["messages"][1]["content"]
+
+
+def test_the_number_of_inputs_to_make_is_taken(tmp_path):
+    given = commands.build.make_context(
+        "build", ["--problems", "x", "--out", str(tmp_path), "--made-inputs", "3"]
+    ).params
+
+    assert commands._options((), given).made_inputs == 3

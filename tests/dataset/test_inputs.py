@@ -8,6 +8,7 @@ from dataset_fakes import FakeRunner
 
 from groundbox.dataset import inputs, literals
 from groundbox.dataset.problem import Case, Problem, Provenance
+from groundbox.dataset.running import SandboxRunner
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
 BRANCHES = """def f(n: int, word: str = "ab"):
@@ -112,3 +113,56 @@ def test_a_changed_case_is_still_data(seed):
         dict(case.kwargs),
     ]
     assert case.kwargs.keys() == {"s", "n", "e"}
+
+
+GENERATED = "import math\n\ndef f(n, word):\n    if n > 5:\n        return word * 2\n    return math.floor(n)\n"
+SEEDED = "def generate_inputs(rng: Random) -> dict:\n    return {'n': rng.randint(0, 9), 'word': rng.choice('ab')}\n"
+
+
+def generated(generator, most=4, seed=0):
+    problem = Problem(
+        id="p", source=GENERATED, statement="", entry="f", cases=(), provenance=PLACE, generator=generator
+    )
+    return asyncio.run(inputs.make(problem, FakeRunner(), most=most, seed=seed, cpu_s=1.0))
+
+
+def test_a_generator_gives_the_inputs_and_none_is_changed():
+    cases, drops = generated(SEEDED)
+
+    assert drops == []
+    assert len(cases) == 4
+    assert {case.origin for case in cases} == {"generated"}
+    assert all(0 <= case.kwargs["n"] <= 9 and case.kwargs["word"] in "ab" for case in cases)
+    assert generated(SEEDED) == (cases, [])
+    assert generated(SEEDED, seed=1)[0] != cases
+
+
+def test_a_generator_runs_in_a_sandbox_after_its_program():
+    problem = Problem(
+        id="p", source=GENERATED, statement="", entry="f", cases=(), provenance=PLACE,
+        generator=SEEDED.replace("'word'", "math.pi and 'word'"),
+    )  # fmt: skip
+
+    cases, drops = asyncio.run(inputs.make(problem, SandboxRunner(at_once=1), most=2, seed=0, cpu_s=2.0))
+
+    assert (len(cases), drops) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("generator", "why"),
+    [
+        ("def generate_inputs(rng):\n    return 1 / 0\n", "its generator raises ZeroDivisionError"),
+        ("def other(rng):\n    return {}\n", "its generator raises NameError"),
+        ("def generate_inputs(rng):\n    return object()\n", "its generator gives no arguments that are data"),
+        ("def generate_inputs(rng):\n    return [1, 2]\n", "its generator gives no arguments that are data"),
+        (
+            "import itertools\ncount = __import__('os').__dict__.setdefault('count', itertools.count())\n"
+            "def generate_inputs(rng):\n    return {'n': next(count), 'word': ''}\n",
+            "its generator gives other inputs from the same seed",
+        ),
+    ],
+)
+def test_a_generator_of_no_use_is_told(generator, why):
+    cases, (drop,) = generated(generator)
+
+    assert (cases, drop.reason, drop.detail) == ([], "no-inputs", why)

@@ -229,3 +229,17 @@ def test_real_files_are_read_to_the_last_case(name, problems, cases, dropped):
     found, drops = parts(Path(DATA or "") / name)
 
     assert (len(found), sum(len(each.cases) for each in found), len(drops)) == (problems, cases, dropped)
+
+
+def test_a_line_with_a_generator_of_inputs_has_none_yet(tmp_path):
+    row = {
+        "task_description": "Doubles.", "input_output_spec": "n (int)", "difficulty": 3, "unique_inputs": 9,
+        "code_sample": "def main_solution(n):\n    return 2 * n\n", "input_generator": "def generate_inputs(rng): ...",
+    }  # fmt: skip
+    (tmp_path / "codeio.jsonl").write_text(json.dumps(row) + "\n")
+
+    (problem,), drops = parts(tmp_path / "codeio.jsonl")
+
+    assert (problem.entry, problem.cases, problem.generator, drops) == ("main_solution", (), row["input_generator"], [])
+    assert (problem.statement, problem.provenance.format) == ("Doubles.\n\nn (int)", "codeio")
+    assert from_json(json.loads(json.dumps(to_json(problem)))) == problem

@@ -257,6 +257,7 @@ def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:
         licences=dict(map(_licence, given["licences"])),
         benchmarks=given["benchmarks"],
         cases=given["cases"],
+        made_inputs=given["made_inputs"],
         smaller_runs=given["smaller_runs"],
         tasks=given["tasks"] or TASKS,
         styles=given["styles"] or narrating.STYLES,

@@ -1,8 +1,11 @@
-"""Inputs for problems that have none: from examples, defaults and annotations, and by changing what showed something.
+"""Inputs for problems that have none: from their generator, or from examples, defaults and annotations, and by changing
+what showed something.
 
 Theory of operation. Candidates are run one after another; one is kept if its run goes from a line to a line
 that no kept one went, or gives an answer that no kept one gave. Kept ones are changed a little to make
-further candidates. All choices come from one seed, so the same problem gets the same inputs.
+further candidates. All choices come from one seed, so the same problem gets the same inputs. A generator is foreign
+code, and is asked in a sandbox, twice: what it does not give again from the same seeds is no use to a build that is to
+be repeated. Its inputs are not changed, as only it knows which fit the program.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import literals, signature
+from groundbox.dataset.answers import literal_of
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.running import Request, Runner
+from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.tracing import arcs_of
 
 STAGE: Final = "inputs"
@@ -32,6 +36,15 @@ _NAMES: Final = {
     dict: ("d", "mapping", "table", "counts", "graph"),
     float: ("price", "rate", "ratio", "weight", "height", "amount"),
 }
+_GENERATE: Final = "groundbox_inputs"
+_SEEDED: Final = """{source}
+
+from random import Random
+{generator}
+
+def groundbox_inputs(seed):
+    return generate_inputs(Random(seed))
+"""
 _WORDS: Final = ("", "a", "abba", "hello world", "Groundbox 42", "racecar", "x=1;y=2", "The quick brown fox")
 
 
@@ -43,11 +56,22 @@ async def make(
     kept: list[Case] = []
     seen: set[str] = set()
     shown: set[Any] = set()
-    waiting = list(_candidates(problem, rng))
+    if problem.generator is not None:
+        generated = _Generator(problem.source, problem.generator, runner, cpu_s)
+        if fault := await generated.fault(rng.getrandbits(32)):
+            return [], [_none(problem, fault)]
+    waiting = list(_candidates(problem, rng)) if problem.generator is None else []
     for _ in range(_TRIES_EACH * most):
-        if len(kept) >= most or not (waiting or kept):
+        if len(kept) >= most:
             break
-        case = waiting.pop(0) if waiting else mutated(rng.choice(kept), rng)
+        if problem.generator is not None:
+            case = await generated.case(rng.getrandbits(32))
+            if case is None:
+                continue
+        elif waiting or kept:
+            case = waiting.pop(0) if waiting else mutated(rng.choice(kept), rng)
+        else:
+            break
         if case.key() in seen or signature.misfit(problem, case):
             continue
         seen.add(case.key())
@@ -57,8 +81,47 @@ async def make(
             kept.append(dataclasses.replace(case, number=len(kept)))
     if kept:
         return kept, []
-    detail = f"{len(seen)} inputs were tried" if seen else f"nothing is known of the parameters of {problem.entry}"
-    return [], [Drop(item=problem.id, problem=problem.id, stage=STAGE, reason="no-inputs", detail=detail)]
+    unknown = "its generator gives no arguments that are data" if problem.generator is not None else ""
+    unknown = unknown or f"nothing is known of the parameters of {problem.entry}"
+    detail = f"{len(seen)} inputs were tried" if seen else unknown
+    return [], [_none(problem, detail)]
+
+
+def _none(problem: Problem, detail: str) -> Drop:
+    return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason="no-inputs", detail=detail)
+
+
+class _Generator:
+    """The function of a problem that makes inputs."""
+
+    def __init__(self, source: str, generator: str, runner: Runner, cpu_s: float) -> None:
+        self._source = _SEEDED.format(source=source, generator=generator)
+        self._runner, self._cpu_s = runner, cpu_s
+
+    async def fault(self, seed: int) -> str:
+        """Why it cannot be used, or ""."""
+        first, second = [(await self._run(seed, hash_seed)).answer for hash_seed in (0, 1)]
+        if first.fault is not None:
+            return f"its generator raises {first.fault.type}"
+        return "" if same(first, second) else "its generator gives other inputs from the same seed"
+
+    async def case(self, seed: int) -> Case | None:
+        """The input of a seed, if it is arguments by name, all of them data."""
+        ran = await self._run(seed, 0)
+        try:
+            given = literal_of(ran.answer.value)
+        except literals.NotALiteral:
+            return None
+        if ran.outcome != "ok" or not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            return None
+        return Case(number=0, kwargs=given, origin="generated")
+
+    async def _run(self, seed: int, hash_seed: int) -> Ran:
+        case = Case(number=0, args=(seed,))
+        wanted = Request(
+            source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
+        )
+        return await self._runner.run(wanted)
 
 
 def mutated(case: Case, rng: random.Random) -> Case:
@@ -80,7 +143,9 @@ async def _shown(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> 
     request = Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=cpu_s)
     ran = await runner.run(request)
     fault = ran.answer.fault
-    if ran.trace is None or not ran.trace.complete or ran.outcome not in ("ok", "error"):
+    if ran.trace is None or ran.outcome not in ("ok", "error"):
+        return set()
+    if not ran.trace.complete and case.origin != "generated":  # of these a smaller one may be found
         return set()
     if fault is not None:
         return {("raises", fault.type, fault.line)} if fault.type not in ("TypeError", "AttributeError") else set()

@@ -66,7 +66,8 @@ class Case:
         args: Positional arguments, as values that can be written as literals.
         stdin: Standard input of a script, or None.
         expected: The output that the source recorded, or ABSENT.
-        origin: `given` by the source, or how it was made: `annotation`, `default`, `mutation`, `shrunk`.
+        origin: `given` by the source, or how it was made: `generated` by the problem's generator, `annotation`,
+            `default`, `example`, `mutation`, `shrunk`.
         shrunk_from: For one that stands for a larger input, that one.
     """
 
@@ -98,6 +99,8 @@ class Problem:
         id: Unique within one build, and the same in every build of the same file.
         entry: Function that is called, or None for a program that is run as a script.
         cases: May be empty; then inputs are made.
+        generator: Source of a function `generate_inputs(rng)` that gives arguments by name; it may use what `source`
+            imports.
     """
 
     id: str
@@ -106,6 +109,7 @@ class Problem:
     entry: str | None
     cases: tuple[Case, ...]
     provenance: Provenance
+    generator: str | None = None
 
     def source_digest(self) -> str:
         """SHA-256 of the source."""
@@ -148,6 +152,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 def to_json(problem: Problem) -> dict[str, Any]:
     """The JSON form of a problem; also a line of the plain format."""
+    generator = {} if problem.generator is None else {"generator": problem.generator}
     return {
         "id": problem.id,
         "source": problem.source,
@@ -155,6 +160,7 @@ def to_json(problem: Problem) -> dict[str, Any]:
         "entry": problem.entry,
         "cases": [case_to_json(case) for case in problem.cases],
         "provenance": dataclasses.asdict(problem.provenance),
+        **generator,
     }
 
 
@@ -167,4 +173,5 @@ def from_json(data: Mapping[str, Any]) -> Problem:
         entry=data["entry"],
         cases=tuple(map(case_from_json, data["cases"])),
         provenance=Provenance(**data["provenance"]),
+        generator=data.get("generator"),
     )

@@ -10,7 +10,7 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Problem
-from groundbox.dataset.problems import cruxeval, folder, humaneval, mbpp, plain, pyedu
+from groundbox.dataset.problems import codeio, cruxeval, folder, humaneval, mbpp, plain, pyedu
 from groundbox.dataset.problems.place import BadRow, Place
 from groundbox.errors import InvalidArgument
 
@@ -23,7 +23,8 @@ class _Format(NamedTuple):
 
 
 # The first whose keys a row has is its format, so the ones with more keys come first.
-_FORMATS: Final = {each.NAME: _Format(each.KEYS, each.parse) for each in (pyedu, humaneval, cruxeval, mbpp, plain)}
+_MODULES: Final = (pyedu, codeio, humaneval, cruxeval, mbpp, plain)
+_FORMATS: Final = {each.NAME: _Format(each.KEYS, each.parse) for each in _MODULES}
 FORMATS: Final = (*_FORMATS, folder.NAME)
 
 
