@@ -236,6 +236,22 @@ def test_no_arguments_for_tools_hold_the_loop(calm, prelude, item):
     assert calm(attack).tool_calls.total >= 1
 
 
+SAID = {"paths of the kernel": "/proc/", "one path": "/sys/a", "hosts": "Could not resolve host: a.b", "blanks": " "}
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_nothing_that_a_command_seems_to_say_holds_the_loop(calm, prelude, kind):
+    """The host looks for words of commands in what a run wrote to standard error."""
+    source = f"import sys\nsys.stderr.write({SAID[kind]!r} * 200_000 + 'x' * 9000)"
+
+    def attack():
+        with Sandbox(profile="bare", limits=Limits(wall_s=60)) as box:
+            return box.run(prelude + source, mode="script"), box.run(prelude + source + "; sys.exit(1)", mode="script")
+
+    fine, failed = calm(attack)
+    assert (fine.outcome, failed.outcome) == (Outcome.OK, Outcome.ERROR)
+
+
 LEFT = {
     "twenty thousand files": "for i in range(20000): open(str(i), 'w').close()",
     "a deep tree of files": """

@@ -312,7 +312,9 @@ def test_a_command_that_needs_what_no_sandbox_has_is_explained(command):
     assert repr(alone.stderr.strip().rpartition("\n")[2])[1:20] in warning.message
 
 
-@pytest.mark.parametrize("said", ["could not resolve the conflict", "/proc/meminfo was read", "network is fine"])
+@pytest.mark.parametrize(
+    "said", ["could not resolve the conflict", "/proc/meminfo was read", "network is fine", "/srv/proc/a: No such file"]
+)
 def test_what_only_sounds_like_it_is_not_explained(said):
     execution = gb.run(f"echo {said!r} >&2; false", language="shell")
 

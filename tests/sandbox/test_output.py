@@ -46,6 +46,14 @@ def test_the_text_is_head_a_word_and_tail(limit, pieces):
         assert text == head.decode("utf-8", "replace") + said + tail.decode("utf-8", "replace")
 
 
+@given(LIMITS | st.none(), PIECES, st.integers(1, 200))
+def test_its_last_bytes_are_the_end_of_the_text(limit, pieces, size):
+    output = _output(limit, [bytes(97 + byte % 26 for byte in piece) for piece in pieces])
+
+    assert output.text().endswith(output.last(size))
+    assert len(output.last(size)) == min(size, output.total_bytes if output.dropped_bytes == 0 else limit - limit // 2)
+
+
 @given(LIMITS, PIECES, st.integers(0, 500), st.integers(0, 500))
 def test_any_page_can_be_read(limit, pieces, offset, size):
     whole = b"".join(pieces)

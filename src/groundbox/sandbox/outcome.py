@@ -112,7 +112,7 @@ def _lost_state(report: Report) -> Sequence[Warning]:
 
 
 def _told_by_commands(report: Report, outcome: Outcome, limits: Limits, *, offline: bool) -> Sequence[Warning]:
-    """What commands that a program called could not do here, while the program itself ended well."""
+    """Warnings of commands that could do nothing here, called by a program that itself ended well."""
     if outcome is not Outcome.OK:
         return ()
     return [
@@ -128,19 +128,26 @@ def _told_by_commands(report: Report, outcome: Outcome, limits: Limits, *, offli
 
 
 def _complaints(report: Report, limits: Limits, *, offline: bool) -> Iterator[tuple[str, str]]:
-    """Lines of commands about what a sandbox has not, each with what is so instead; one of each kind."""
-    said = report.stderr.text()[-_MOST_SAID:]
-    if offline and (found := _UNRESOLVED.search(said)):
-        host = found["host"] or "HOST"
-        yield _line_at(said, found), f'The network is off in this sandbox. To allow it: Network(allow=["{host}"]).'
-    if found := _KERNELS_FILE.search(said):
+    """Lines of commands about what a sandbox has not, each with what is so instead; one of each kind.
+
+    Lines are a guest's, and any pattern that may begin anywhere in them could be made to take seconds: what a line has
+    to hold is looked for as it is.
+    """
+    if not report.stderr.total_bytes:
+        return
+    said = [line[:_MOST_LINE] for line in report.stderr.last(_MOST_SAID).splitlines()]
+    if offline and (line := next((line for line in said if any(each in line for each in _UNREACHED)), None)):
+        host = _HOST.search(line)
+        named = "HOST" if host is None else host[1]
+        yield line, f'The network is off in this sandbox. To allow it: Network(allow=["{named}"]).'
+    if line := next((line for line in said if _is_of_the_kernel(line)), None):
         may_use = "" if limits.memory_bytes is None else f" It may use {limits.memory_bytes >> 20} MiB of memory."
-        yield _line_at(said, found), f"/proc shows this sandbox's processes only, and there is no /sys.{may_use}"
+        yield line, f"/proc shows this sandbox's processes only, and there is no /sys.{may_use}"
 
 
-def _line_at(text: str, found: re.Match[str]) -> str:
-    begin = text.rfind("\n", 0, found.start()) + 1
-    return text[begin : begin + _MOST_PATH].partition("\n")[0]
+def _is_of_the_kernel(line: str) -> bool:
+    """Whether a line says of a file below /proc or /sys that it is not there."""
+    return _KERNELS.search(line) is not None and any(each in line for each in _NOT_THERE)
 
 
 def _left_outside(report: Report) -> Sequence[Warning]:
@@ -199,12 +206,16 @@ def _killed_processes(report: Report, outcome: Outcome, limits: Limits) -> Seque
 
 
 _MOST_SAID: Final = 16 * 1024
-_UNRESOLVED: Final = re.compile(
-    r"[Cc]ould not resolve (?:host|proxy)(?:name)?:? *(?P<host>[\w-]+(?:\.[\w-]+)+)?"
-    r"|unable to resolve host address|[Tt]emporary failure (?:in name resolution|resolving)|Network is unreachable"
+"""Bytes, the last ones of a stream."""
+_MOST_LINE: Final = 200
+_UNREACHED: Final = (
+    *("ould not resolve host", "ould not resolve proxy", "unable to resolve host address"),
+    *("emporary failure in name resolution", "emporary failure resolving", "Network is unreachable"),
 )
-_KERNELS_FILE: Final = re.compile(r"/(?:proc|sys)/[\w/.-]*[^\n]{0,20}?(?:No such file|does not exist)")
-"""What curl, git, wget, apt and ssh say without a network, and free, cat and the like of files that are not there."""
+"""Parts of what curl, git, wget, apt and ssh say without a network."""
+_HOST: Final = re.compile(r"ould not resolve host(?:name)?:? ([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8})")
+_KERNELS: Final = re.compile(r"(?<![\w.-])/(?:proc|sys)/")
+_NOT_THERE: Final = ("No such file", "does not exist")
 _WHAT_COUNTS: Final = "Files in the workdir, /tmp and /dev/shm lie in memory and count, too: delete what is done with."
 
 

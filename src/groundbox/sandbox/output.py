@@ -127,6 +127,11 @@ class Output:
         tail = self._tail.decode("utf-8", "replace")
         return f"{head}\n… {dropped} bytes left out …\n{tail}"
 
+    def last(self, size: int) -> str:
+        """The last `size` bytes of `text()`, or fewer, as text."""
+        kept = self._kept if self._spill is None else self._tail
+        return kept[-size:].decode("utf-8", "replace")
+
     def read(self, offset: int = 0, size: int = _PAGE) -> bytes:
         """`size` bytes from `offset` of all that was written."""
         if self._spill is None:
