@@ -137,6 +137,13 @@ def test_a_generator_gives_the_inputs_and_none_is_changed():
     assert generated(SEEDED, seed=1)[0] != cases
 
 
+def test_a_generator_that_fails_for_some_seeds_is_used_with_others():
+    cases, drops = generated(SEEDED.replace("rng.randint(0, 9)", "10 // rng.randint(0, 2)"))
+
+    assert drops == []
+    assert {case.kwargs["n"] for case in cases} == {5, 10}
+
+
 def test_a_generator_runs_in_a_sandbox_after_its_program():
     problem = Problem(
         id="p", source=GENERATED, statement="", entry="f", cases=(), provenance=PLACE,

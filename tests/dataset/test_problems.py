@@ -243,3 +243,5 @@ def test_a_line_with_a_generator_of_inputs_has_none_yet(tmp_path):
     assert (problem.entry, problem.cases, problem.generator, drops) == ("main_solution", (), row["input_generator"], [])
     assert (problem.statement, problem.provenance.format) == ("Doubles.\n\nn (int)", "codeio")
     assert from_json(json.loads(json.dumps(to_json(problem)))) == problem
+    (tmp_path / "plain.jsonl").write_text(json.dumps(to_json(problem)) + "\n")
+    assert parts(tmp_path / "plain.jsonl")[0][0].generator == problem.generator

@@ -36,6 +36,7 @@ _NAMES: Final = {
     dict: ("d", "mapping", "table", "counts", "graph"),
     float: ("price", "rate", "ratio", "weight", "height", "amount"),
 }
+_SEEDS_TRIED: Final = 4
 _GENERATE: Final = "groundbox_inputs"
 _SEEDED: Final = """{source}
 
@@ -58,7 +59,7 @@ async def make(
     shown: set[Any] = set()
     if problem.generator is not None:
         generated = _Generator(problem.source, problem.generator, runner, cpu_s)
-        if fault := await generated.fault(rng.getrandbits(32)):
+        if fault := await generated.fault([rng.getrandbits(32) for _ in range(_SEEDS_TRIED)]):
             return [], [_none(problem, fault)]
     waiting = list(_candidates(problem, rng)) if problem.generator is None else []
     for _ in range(_TRIES_EACH * most):
@@ -98,12 +99,16 @@ class _Generator:
         self._source = _SEEDED.format(source=source, generator=generator)
         self._runner, self._cpu_s = runner, cpu_s
 
-    async def fault(self, seed: int) -> str:
-        """Why it cannot be used, or ""."""
-        first, second = [(await self._run(seed, hash_seed)).answer for hash_seed in (0, 1)]
-        if first.fault is not None:
-            return f"its generator raises {first.fault.type}"
-        return "" if same(first, second) else "its generator gives other inputs from the same seed"
+    async def fault(self, seeds: Sequence[int]) -> str:
+        """Why it cannot be used, or ""; judged by the first of the seeds with which it does not raise."""
+        why = ""
+        for seed in seeds:
+            first = (await self._run(seed, 0)).answer
+            if first.fault is None:
+                again = (await self._run(seed, 1)).answer
+                return "" if same(first, again) else "its generator gives other inputs from the same seed"
+            why = f"its generator raises {first.fault.type}"
+        return why
 
     async def case(self, seed: int) -> Case | None:
         """The input of a seed, if it is arguments by name, all of them data."""

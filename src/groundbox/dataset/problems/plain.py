@@ -1,4 +1,7 @@
-"""Our own lines: `source`, `entry` (none: a script), `statement`, `cases` of `args`, `kwargs`, `stdin`, `expected`."""
+"""Our own lines: `source`, `entry` (none: a script), `statement`, `cases` of `args`, `kwargs`, `stdin`, `expected`.
+
+A line without cases may have a `generator` (dataset/problem.py).
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,7 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
         entry=entry,
         cases=tuple(cases),
         provenance=place.provenance(details),
+        generator=None if row.get("generator") is None else text_of(row, "generator", least=1),
     )
 
 

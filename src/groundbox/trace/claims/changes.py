@@ -69,7 +69,7 @@ class RecordedChange:
         self._size = len(before.items) if before.items is not None else len(before.pairs or ()) + before.unknown_pairs
 
     def items(self, said: SaidChange) -> list[V] | None:
-        """What came in or went out by such a change; None if the record is of another one."""
+        """Return items that came in or went out by such a change; None if the record is of another one."""
         record = self._record
         if record.op == "splice" and self._before.items is not None:
             return self._spliced(said, record.start or 0, record.removed or 0, list(record.items or ()))

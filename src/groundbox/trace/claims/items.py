@@ -249,7 +249,7 @@ def parsed(source: str) -> ast.expr | None:
             node = ast.parse(source.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             return None
-    return node if _is_shallow(node) else None
+    return node if is_shallow(node) else None
 
 
 def assignments(source: str) -> list[tuple[ast.expr, ast.expr]]:
@@ -269,7 +269,7 @@ def assignments(source: str) -> list[tuple[ast.expr, ast.expr]]:
         pairs = [(target, statement.value)]
         if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
             pairs = list(zip(target.elts, statement.value.elts, strict=False))
-        found += [(_loaded(left), right) for left, right in pairs if _is_shallow(left) and _is_shallow(right)]
+        found += [(_loaded(left), right) for left, right in pairs if is_shallow(left) and is_shallow(right)]
     return found
 
 
@@ -278,7 +278,7 @@ def _loaded(target: ast.expr) -> ast.expr:
     return parsed(ast.unparse(target)) or target
 
 
-def _is_shallow(node: ast.expr) -> bool:
+def is_shallow(node: ast.AST) -> bool:
     """Whether whoever goes through it by recursion stays far from Python's limit."""
     level: list[ast.AST] = [node]
     for _ in range(_DEEPEST):

@@ -42,7 +42,7 @@ class _Update(NamedTuple):
 
 
 class Untold:
-    """What happened in a run that a telling says, or denies, without words for it."""
+    """Events of a run that a telling passes over or denies by silence."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

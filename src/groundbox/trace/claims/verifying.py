@@ -39,7 +39,7 @@ _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 
 
 class Judged(NamedTuple):
-    """What the record says to a claim; see `model.Verdict`."""
+    """A record's word on a claim; see `model.Verdict`."""
 
     status: Status
     step: int | None = None
@@ -99,7 +99,7 @@ class _Judge(Walk):
         return self._misfit(claim, record) if claim.subject and isinstance(record, schema.Call) else None
 
     def judged(self, claim: ClaimData) -> Judged:
-        """What the record that was applied last says to a claim."""
+        """Judge a claim by the record that was applied last."""
         if self.left <= 0:
             return _not_found("too much had to be looked at for the claims before it")
         self.left -= 1
@@ -151,7 +151,7 @@ class _Judge(Walk):
         return at if targets and at > self.state.t else None
 
     def judged_later(self, claim: ClaimData, found: Judged) -> Judged:
-        """What the record that was applied last says to a claim of one before it; see `later`."""
+        """Judge a claim about an earlier record by the one that was applied last; see `later`."""
         if claim.kind is not Kind.MUTATION:
             return self.given(claim)
         step = claim.step or 0

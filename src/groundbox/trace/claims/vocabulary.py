@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
+from groundbox.trace.claims.items import is_shallow
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
@@ -163,7 +164,7 @@ _FALLS: Final = re.compile(r"(?<!\w)(?:falls|goes down by|subtracting|is subtrac
 
 
 class Work:
-    """What may still be compared; beyond it nothing is borne out."""
+    """Comparisons that are left to a text; beyond them nothing is borne out."""
 
     def __init__(self, most: int) -> None:
         self._left = most
@@ -220,8 +221,10 @@ class _Held:
             yield from self._beyond(self._fitting(need), self._found(need.words))
         for words, is_so in ((_QUIET, self._is_quiet), (_GOES_ON, self._has_claims), (_STAYS, self._stays)):
             yield from (self._loose(*span) for span in self._found(words) if not is_so(span[0]))
-        yield from self._beyond(self._worked("+") + self._fitting(_ADDED), self._found(_GROWS))
-        yield from self._beyond(self._worked("-"), self._found(_FALLS))
+        if grows := list(self._found(_GROWS)):
+            yield from self._beyond(self._worked("+") + self._fitting(_ADDED), iter(grows))
+        if falls := list(self._found(_FALLS)):
+            yield from self._beyond(self._worked("-"), iter(falls))
         for start, end in self._found(_WORD):
             word = self._bare[start:end].lower()
             if word in _PLAIN:
@@ -276,6 +279,8 @@ class _Held:
             node = parsed_code(data.subject) if data.kind is Kind.VALUE else None
             if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
                 every.append(node.right.value)
+        if not self._work.allows(sum(len(row) ** 2 for row in values.values()) * len(every)):
+            return 0
         return sum(
             any(_sum(old, by, sign) == [new] for by in every)
             for row in values.values()
@@ -336,9 +341,10 @@ def _parsed(code: str) -> ast.AST | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(code)
+            tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+    return tree if is_shallow(tree) else None
 
 
 @functools.lru_cache(maxsize=4096)

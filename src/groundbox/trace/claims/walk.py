@@ -132,7 +132,7 @@ class Walk:
         return at
 
     def targets_of(self, node: ast.expr) -> Sequence[ast.expr | ast.Return]:
-        """What the line that runs gives the value of an expression to; the statement itself where it returns it."""
+        """Find what the line under way gives an expression's value to; the statement itself where it returns it."""
         found: list[ast.expr | ast.Return] = []
         line, code = self.lines.before(self.frame, self.state.t), ast.dump(node)
         for statement in self.course.statements.get(line or 0, ()):
@@ -207,11 +207,11 @@ class Walk:
         return len(obj.items) if obj.items is not None else None
 
     def result(self, node: ast.Call) -> Any:
-        """What a call of the program's function gave that the current line has made. Raises Unknown."""
+        """Return what the program's function gave when the line under way called it. Raises Unknown."""
         return handled_value(self.state, self._returned(node))
 
     def _returned(self, node: ast.Call) -> schema.V:
-        """What a call of the program's function gave that the current line has made; for a class, what it made."""
+        """Return what the program's function gave when the line under way called it; of a class, its new object."""
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         found: list[schema.V] = []
         for at in self._made.get(self.frame, ()):
@@ -348,7 +348,7 @@ class _Results(ast.NodeTransformer):
         self._bound: frozenset[str] = frozenset()
 
     def visit(self, node: ast.AST) -> Any:
-        """What stands for a node; inside a comprehension or a lambda, names are not those of the frame."""
+        """Substitute a node; inside a comprehension or a lambda, names are not those of the frame."""
         if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
             return super().visit(node)
         outside = self._bound
@@ -407,7 +407,7 @@ def _parts(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _form(node: ast.expr) -> list[str]:
-    """What an expression is besides its parts: its operators, and the names of its attributes."""
+    """List what tells an expression from others with the same parts: its operators, and names of its attributes."""
     kinds = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
     found = [type(child).__name__ for child in ast.iter_child_nodes(node) if isinstance(child, kinds)]
     return [*found, getattr(node, "attr", "")]
