@@ -309,7 +309,9 @@ def test_a_command_that_needs_what_no_sandbox_has_is_explained(command):
     (warning,) = called.warnings
     assert (called.ok, warning.code, warning.tier) == (True, "run.not_in_a_sandbox", "note")
     assert warning.hint == COMMANDS[command]
-    assert repr(alone.stderr.strip().rpartition("\n")[2])[1:20] in warning.message
+    said = alone.stderr.strip().splitlines()[-1].partition("curl: ")[-1] or alone.stderr.strip().splitlines()[-1]
+    assert warning.evidence["line"].endswith(said)
+    assert warning.message == f"a command said {warning.evidence['line']!r}"
 
 
 @pytest.mark.parametrize(

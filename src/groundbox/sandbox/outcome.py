@@ -135,7 +135,7 @@ def _complaints(report: Report, limits: Limits, *, offline: bool) -> Iterator[tu
     """
     if not report.stderr.total_bytes:
         return
-    said = [line[:_MOST_LINE] for line in report.stderr.last(_MOST_SAID).splitlines()]
+    said = [_METER.sub("", line[:_MOST_LINE]) for line in report.stderr.last(_MOST_SAID).splitlines()]
     if offline and (line := next((line for line in said if any(each in line for each in _UNREACHED)), None)):
         host = _HOST.search(line)
         named = "HOST" if host is None else host[1]
@@ -214,6 +214,8 @@ _UNREACHED: Final = (
 )
 """Parts of what curl, git, wget, apt and ssh say without a network."""
 _HOST: Final = re.compile(r"ould not resolve host(?:name)?:? ([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8})")
+_METER: Final = re.compile(r"^[-\d:. kMG%]{1,120}(?=curl: )")
+"""Progress that curl draws before it says why it failed."""
 _KERNELS: Final = re.compile(r"(?<![\w.-])/(?:proc|sys)/")
 _NOT_THERE: Final = ("No such file", "does not exist")
 _WHAT_COUNTS: Final = "Files in the workdir, /tmp and /dev/shm lie in memory and count, too: delete what is done with."
