@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
@@ -18,6 +19,9 @@ CodeNode: TypeAlias = (
 )  # fmt: skip
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 MOST_SOURCE: Final = 1_000_000
+"""Characters."""
+MOST_DEPTH: Final = 100
+"""Levels of a tree; the deepest of 4,080 programs of datasets has 30."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _BLOCKS: Final = {"body": 0, "handlers": 1, "cases": 1, "orelse": 2, "finalbody": 3}
@@ -192,13 +196,24 @@ _UNNAMED: Final[dict[type[ast.AST], str]] = {
 
 
 def parse(source: str) -> ast.Module | None:
-    """The syntax tree, or None for a source that is too long or does not parse here."""
+    """The syntax tree, or None for a source that is too long, is nested too deeply, or does not parse here.
+
+    Whoever goes through a tree by recursion, as `ast.unparse` does, relies on the bound of its depth.
+    """
     if len(source) > MOST_SOURCE:
         return None
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in strings of the program
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_DEPTH):
+        level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
+        if not level:
+            return tree
+    return None
 
 
 def _extent(node: CodeNode) -> tuple[int, int]:

@@ -130,3 +130,14 @@ def test_sums_are_looked_for_as_far_as_work_is_allowed(loop, most, is_said):
     found = list(loose("grows", [Sentence(0, 5, claims)], Untold(loop), Work(most)))
 
     assert (not found) is is_said
+
+
+def test_a_program_that_is_nested_too_deeply_is_told_and_proven_without_its_tree(recorded):
+    trace = recorded(f"def f(n):\n    x = {' + '.join(['n'] * 2500)}\n    return x\n", "f", 1)
+    narration = narrate(trace, seed=1)
+
+    proof = prove(narration.text, trace, claims=document(narration, trace), strict=True)
+
+    assert "2500" in narration.text
+    assert [str(each.status) for each in proof.verdicts if str(each.status) == "refuted"] == []
+    assert prove("`x` is 2500. The function returns 2500.", trace).answer is True

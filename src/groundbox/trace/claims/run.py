@@ -13,7 +13,6 @@ import contextlib
 import copy
 import functools
 import math
-import warnings
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,6 +24,7 @@ from groundbox.trace.plain import python_value
 from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.reading import Trace
 from groundbox.trace.state import State
+from groundbox.trace.syntax import parse
 
 MOST_MOMENTS: Final = 20_000
 MOST_VALUES: Final = 5_000
@@ -794,12 +794,7 @@ def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
 
 
 def _tree(source: str) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
+    return parse(source) or ast.Module([], [])
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:

@@ -12,7 +12,6 @@ import ast
 import bisect
 import functools
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from groundbox.trace import schema
 from groundbox.trace.narration.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narration.phrases import Phrase
 from groundbox.trace.reading import Trace
+from groundbox.trace.syntax import parse
 
 SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -838,9 +838,4 @@ def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, 
 
 
 def _tree(source: str) -> ast.Module:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
+    return parse(source) or ast.Module([], [])
