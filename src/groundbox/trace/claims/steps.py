@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -17,7 +18,6 @@ from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
 from groundbox.trace.schema import V
 from groundbox.trace.state import State
-from groundbox.trace.syntax import parse
 from groundbox.trace.values import kind_of, labels_in, ref_of
 
 MOST_LABELS: Final = 2_000
@@ -559,7 +559,13 @@ class _Parts(dict[int, tuple[Part, ...]]):
 
 def _parts_by_line(source: str) -> _Parts:
     found = _Parts()
-    for node in ast.walk(parse(source) or ast.Module([], [])):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in strings of the program
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    for node in ast.walk(tree):
         if isinstance(node, ast.Lambda):
             found.lambdas.setdefault(node.lineno, []).append(node)
         for part, first, last in _own_parts(node):
