@@ -260,3 +260,14 @@ def test_a_run_that_is_not_told_whole_is_dropped_with_the_reason(is_whole):
     if item.drop is not None:
         found = item.drop.stage, item.drop.reason, item.drop.detail
         assert found == ("narrate", "told-in-parts", "the run is not told whole: that takes over 300 characters")
+
+
+def test_an_escape_in_a_program_is_no_word_on_standard_error(recwarn):
+    from groundbox.dataset import signature, tokens
+
+    source = 'def f():\n    return "\\[" + "a fresh one"\n'
+    signature.tree_of.cache_clear()
+
+    assert tokens.normalised(source)
+    assert signature.parses(source)
+    assert [each for each in recwarn if each.category is SyntaxWarning] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import warnings
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
@@ -21,7 +22,9 @@ def parses(source: str) -> bool:
 def tree_of(source: str) -> ast.Module | None:
     """The syntax tree, or None where this interpreter cannot read the source."""
     try:
-        return ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in texts of the program
+            return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -11,6 +11,7 @@ import re
 import tokenize
 from typing import Final
 
+from groundbox.dataset.signature import tree_of
 from groundbox.trace.syntax import lines_of
 
 SHINGLE: Final = 8
@@ -66,9 +67,8 @@ def _renumbered(tokens: tuple[str, ...]) -> list[str]:
 
 
 def _without_docstrings(source: str) -> str:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = tree_of(source)
+    if tree is None:
         return source
     lines = [f"{line}\n" for line in lines_of(source)]
     for node in ast.walk(tree):
