@@ -5,6 +5,7 @@ import time
 import pytest
 
 from groundbox.trace.claims import prove
+from groundbox.trace.claims.page import page
 from groundbox.trace.claims.vocabulary import Work, loose
 from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narrator import narrate
@@ -141,3 +142,16 @@ def test_a_program_that_is_nested_too_deeply_is_told_and_proven_without_its_tree
     assert "2500" in narration.text
     assert [str(each.status) for each in proof.verdicts if str(each.status) == "refuted"] == []
     assert prove("`x` is 2500. The function returns 2500.", trace).answer is True
+
+
+def test_the_page_shows_words_that_nothing_bears_out_and_updates_that_are_left_out(loop):
+    text, claims = with_sentence(loop, 3, lambda sentence: sentence.removesuffix(".") + ", perhaps.")
+    narration = narrate(loop, seed=1)
+    without = document(narration, loop)
+    place = next(place for place, each in enumerate(without["sentences"]) if "`item` = 1" in each["text"])
+    shorter = narration.text.replace(f"{without['sentences'].pop(place)['text']} ", "", 1)
+
+    assert "<mark>perhaps</mark>" in page(prove(text, loop, claims=claims, strict=True), loop)
+    shown = page(prove(shorter, loop, claims=without, strict=True), loop)
+    assert "Before it an update is left out" in shown
+    assert "updates that are left out: 1." in shown

@@ -5,6 +5,7 @@ It has no script, and fetches nothing: all of the text and of the program is sho
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -49,32 +50,63 @@ def page(proof: Proof, trace: Trace, *, title: str = "A text held against a run"
     counts = ", ".join(f"{proof.count(status)} {_WORDS[status]}" for status in Status)
     told = {True: "it tells the result", False: "it tells another result", None: "it tells no result"}[proof.answer]
     verdict = "The text passes" if proof.passes else "The text does not pass"
-    lead = f"{verdict}: {told}; claims: {counts}; {numbers['covered']} of {numbers['total']} numbers are borne out."
-    body = "".join(_sentence(proof, trace, number) for number in range(len(proof.sentences)))
+    covered = f"{numbers['covered']} of {numbers['total']} numbers are borne out"
+    lead = f"{verdict}: {told}; claims: {counts}; {covered}{_more(proof)}."
+    loose = _loose(proof)
+    rows: dict[int, list[Verdict]] = {}
+    for found in proof.verdicts:
+        rows.setdefault(found.claim.sentence, []).append(found)
+    body = "".join(_sentence(proof, trace, n, rows.get(n, ()), loose) for n in range(len(proof.sentences)))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width">'
         f"<title>{_text(title)}</title><style>{_STYLE}</style><h1>{_text(title)}</h1><p>{_text(lead)}</p>"
         "<p>Green: borne out by the record. Red: the record shows otherwise. Grey: nothing that was found either way. "
-        f"Numbers that nothing bears out are <mark>underlined</mark>.</p>{body}"
+        f"What nothing bears out is <mark>underlined</mark>.</p>{body}"
         f"<h2>The program</h2><pre>{_text(trace.source)}</pre></html>"
     )
 
 
-def _sentence(proof: Proof, trace: Trace, number: int) -> str:
+def _sentence(
+    proof: Proof, trace: Trace, number: int, verdicts: Sequence[Verdict], loose: Sequence[tuple[int, int]]
+) -> str:
     start, end = proof.sentences[number]
-    verdicts = [verdict for verdict in proof.verdicts if verdict.claim.sentence == number]
     claims = "".join(_claim(proof, trace, verdict) for verdict in verdicts)
-    return f'<div class="told {_colour(verdicts)}">{"".join(_marked(proof, start, end))}</div>{claims}'
+    place = "<p>It goes back, or tells something twice.</p>" if number in proof.misplaced else ""
+    place += "<p>Before it an update is left out.</p>" if number in proof.gaps else ""
+    return f'<div class="told {_colour(verdicts)}">{"".join(_marked(proof, start, end, loose))}</div>{place}{claims}'
 
 
-def _marked(proof: Proof, start: int, end: int) -> Iterator[str]:
+def _more(proof: Proof) -> str:
+    """Reasons for which a text does not pass that stand in none of its numbers and claims."""
+    counts = {
+        "words that nothing bears out": sum(not word.covered for word in proof.words),
+        "sentences that go back or tell something twice": len(proof.misplaced),
+        "updates that are left out": len(proof.gaps),
+    }
+    return "".join(f"; {what}: {count}" for what, count in counts.items() if count)
+
+
+def _loose(proof: Proof) -> list[tuple[int, int]]:
+    """Numbers and words that nothing bears out, in their order, none of which overlap."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted((part.start, part.end) for part in (*proof.numbers, *proof.words) if not part.covered):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+def _marked(proof: Proof, start: int, end: int, loose: Sequence[tuple[int, int]]) -> Iterator[str]:
     at = start
-    for number in proof.numbers:
-        if start <= number.start and number.end <= end and not number.covered:
-            yield f"{_text(proof.text[at : number.start])}<mark>{_text(proof.text[number.start : number.end])}</mark>"
-            at = number.end
+    for place in range(bisect.bisect_left(loose, (start, start)), len(loose)):
+        first, last = loose[place]
+        if last > end:
+            break
+        yield f"{_text(proof.text[at:first])}<mark>{_text(proof.text[first:last])}</mark>"
+        at = last
     yield _text(proof.text[at:end])
 
 
