@@ -146,8 +146,8 @@ def test_loops_without_a_test_that_begin_at_one_instruction_are_told_apart(trace
     )
 
 
-def test_numbers_go_on_after_what_was_folded(trace):
-    records = trace(FOLDED, soft_events=60).records
+def test_numbers_go_on_after_what_was_folded(folding):
+    records = folding(FOLDED, soft_events=60).records
     told = [
         (r["f"], r["n"], r.get("number") or r.get("iterations"), r["k"])
         for r in records
@@ -177,10 +177,10 @@ def test_every_place_is_one_of_the_source(trace):
 
 
 @pytest.mark.parametrize("soft_events", [10, 100_000])
-def test_cores_tell_tests_and_iterations_alike(all_tracers, soft_events):
+def test_cores_tell_tests_and_iterations_alike(by_version, soft_events):
     for source in map(globals().__getitem__, SOURCES):
-        by_version = {}
-        for tracer in all_tracers.values():
-            by_version.setdefault(tracer.version, set()).add(tracer(source, soft_events=soft_events).data)
+        for tracers in by_version.values():
+            alike = [tracer for tracer in tracers if soft_events > 10 or tracer.core != "plain"]
+            written = {tracer(source, soft_events=soft_events).data for tracer in alike}
 
-        assert [len(written) for written in by_version.values()] == [1] * len(by_version)
+            assert len(written) == 1

@@ -8,8 +8,8 @@ unknown, but for slots; else the true `__dict__` of the instance, else a plain v
 type. Of a class: its MRO; of a module: its `__dict__`. An item: of a list, tuple or deque by an int (a bool is none),
 of a dict by an atom if all its keys are atoms; only of the exact types list, tuple, dict, deque, OrderedDict,
 defaultdict, Counter. ANY: all items of a list, tuple or deque, or all values of a dict. A path that comes upon
-anything else is unknown, and so are all effects of the line. A path that ends (a missing key or name) touches
-nothing.
+anything else is unknown, and so are all effects of the line; so are those whose root has no value: it is a builtin, or
+the line has deleted it. A path that ends (a missing key or attribute) touches nothing.
 
 STORE touches what the path leads to. CALL, by what is called, f:
 - a function of the program, or an `lru_cache` around anything, or a class: nothing
@@ -109,7 +109,8 @@ def _functions_of(name: str, module: types.ModuleType) -> dict[int, str]:
         if member in _NOT_PURE.get(name, ()) or not callable(function) or isinstance(function, type):
             continue
         _kept.append(function)
-        known[id(function)] = _FIRST if member in _FIRST_CHANGED.get(name, ()) else "none"
+        # `operator` has its functions under two names, `setitem` and `__setitem__`.
+        known[id(function)] = _FIRST if member.strip("_") in _FIRST_CHANGED.get(name, ()) else "none"
     return known
 
 
@@ -145,7 +146,7 @@ class Resolver:
         """What a path leads to: one object, several by ANY, none if it ends; None if it is unknown."""
         start = value_of(root, frame, space)
         if start is NO_VALUE:
-            return NOTHING
+            return None  # the name of a builtin, as in `list.append(x, 1)`, or the line has deleted it
         reached = [start]
         for step in steps:
             after: list[Any] = []
@@ -166,7 +167,7 @@ class Resolver:
         if issubclass(cls, type):
             return _plain(_in_mro(type_mro(value), name))
         kind = self._kinds.of(cls)
-        if not kind.own:
+        if not kind.own or _gives_anything(type_mro(cls)):
             return None
         found = _in_mro(type_mro(cls), name)
         if type(found) is types.MemberDescriptorType:
@@ -186,11 +187,11 @@ class Resolver:
             if owners is None:
                 return None
             return self._all(owners, lambda owner: self._method(owner, steps[-1][1], effect, frame, space))
+        if not steps and value_of(effect.root, frame, space) is NO_VALUE:
+            return self._builtin(effect, frame, space)
         functions = self._follow(effect.root, steps, frame, space)
         if functions is None:
             return None
-        if not functions and not steps:
-            return self._builtin(effect, frame, space)
         return self._all(functions, lambda function: self._function(function, effect, frame, space))
 
     def _all(self, values: list[Any], touch: Callable[[Any], list[Any] | None]) -> list[Any] | None:
@@ -311,6 +312,12 @@ def _in_mro(mro: tuple[type, ...], name: str) -> Any:
         if found is not NO_VALUE:
             return found
     return NO_VALUE
+
+
+def _gives_anything(mro: tuple[type, ...]) -> bool:
+    """Whether instances have a `__getattr__` or `__getattribute__` of the program."""
+    own = type(_in_mro(mro, "__getattribute__")) is types.FunctionType
+    return own or _in_mro(mro, "__getattr__") is not NO_VALUE
 
 
 def _one(value: Any) -> list[Any]:

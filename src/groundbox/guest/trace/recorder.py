@@ -34,6 +34,7 @@ from .iterations import Iterations
 from .memory import Full, Memory
 from .own import protect
 from .plan import CLASS, FUNCTION, GENERATOR, MODULE, Program
+from .values import thread_name
 
 protect(globals())
 
@@ -259,7 +260,7 @@ class Recorder(Iterations):
             rest = ',"body":true'
         if _get_ident() != self._main_thread:
             self._threaded = True
-            rest += f',"thread":{json_text(_thread_name())}'
+            rest += f',"thread":{json_text(thread_name())}'
         parent = state.parent.f if state.parent is not None else 0
         name = json_text(code.name)
         return f'{{"k":"call","f":{state.f},"p":{parent},"name":{name},"n":{state.n}{rest}}}\n'
@@ -272,9 +273,3 @@ class Recorder(Iterations):
         name = dict.get(frame.f_globals, "__name__")
         if type(name) is str:
             self._kinds.module_name = name
-
-
-def _thread_name() -> str:
-    thread = threading._active.get(_get_ident())  # type: ignore[attr-defined]
-    name = getattr(thread, "_name", None) if type(thread) in (threading.Thread, threading.Timer) else None
-    return name if type(name) is str else "thread"

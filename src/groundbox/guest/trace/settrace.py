@@ -168,7 +168,8 @@ class SettraceCore(Guarded):
         if state is None:
             return
         state.raised_at = frame.f_lasti
-        state.jump = -1
+        if frame.f_lasti not in code.quiet or not issubclass(type(exception), StopIteration):
+            state.jump = -1
         fold = self.recorder.fold
         if fold is None:
             self.recorder.raised(frame, state, exception, frame.f_lasti)

@@ -16,6 +16,7 @@ from .guards import GUARDS
 from .memory import Memory
 from .native.bridge import NativeCore, load
 from .output import Output
+from .plain.core import PlainCore
 from .plan import Program, plan_program
 from .recorder import Recorder
 from .settrace import SettraceCore
@@ -60,7 +61,7 @@ print(sorted(total(deque(Part(n, n, n + 1) for n in range(3))), key=lambda item:
 
 
 class Recording:
-    """One trace that is being written. `core` is "native", "monitoring" or "settrace"."""
+    """One trace that is being written. `core` is "native", "monitoring", "settrace" or "plain"."""
 
     def __init__(self, core: Any, recorder: Any) -> None:
         self.core: str = core.name
@@ -115,7 +116,8 @@ def start(
     Args:
         code: What `compile(source, filename, "exec")` gave; the very object that will be run.
         memory: A writable buffer of bytes, such as an mmap shared with the host. Its size less 8 is `max_bytes`.
-        core: "native", "monitoring" (3.12 and later), "settrace", or "auto": the first of these that there is.
+        core: "native", "monitoring" (3.12 and later), "settrace", or "auto": the first of these that there is. Or
+            "plain", by which the others are checked: it is slow, and folds nothing.
 
     Raises:
         ValueError: This interpreter does not have the core that was asked for.
@@ -153,6 +155,9 @@ def _core(wanted: str, program: Program, memory: Any, limits: dict[str, int]) ->
             native = NativeCore(load(NATIVE), program, memory, **limits)
             return native, native
         wanted = "auto"
+    if wanted == "plain":
+        plain = PlainCore(program, memory, max_events=limits["max_events"])
+        return plain, plain
     recorder = Recorder(program, Memory(memory, max_events=limits["max_events"]), soft_events=limits["soft_events"])
     if wanted in ("auto", "monitoring") and sys.version_info >= (3, 12):
         from .monitoring import MonitoringCore

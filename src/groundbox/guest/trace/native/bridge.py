@@ -23,9 +23,8 @@ from ..contents import _array as array_contents
 from ..contents import shown_items
 from ..effects import known_functions
 from ..plan import Program
-from ..recorder import _thread_name as thread_name
 from ..tools import Tool
-from ..values import Values, take_standard
+from ..values import Values, take_standard, thread_name
 
 MODULE = "_groundbox_tracer"
 _CONTAINERS = (
