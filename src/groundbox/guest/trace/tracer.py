@@ -111,13 +111,14 @@ def start(
 ) -> Recording:
     """Trace `code` and all code objects in it from now on, in every thread.
 
-    One recording at a time. The core in C is not used for a source that waits for the end of objects.
+    One recording at a time. The core in C is not used for a source that waits for the end of objects; the plain core
+    is, which is slow and folds nothing, so that a long run ends at its limits.
 
     Args:
         code: What `compile(source, filename, "exec")` gave; the very object that will be run.
         memory: A writable buffer of bytes, such as an mmap shared with the host. Its size less 8 is `max_bytes`.
-        core: "native", "monitoring" (3.12 and later), "settrace", or "auto": the first of these that there is. Or
-            "plain", by which the others are checked: it is slow, and folds nothing.
+        core: "native", "plain", or "auto": the first of these that there is. Or "monitoring" (3.12 and later) or
+            "settrace".
 
     Raises:
         ValueError: This interpreter does not have the core that was asked for.
@@ -154,15 +155,15 @@ def _core(wanted: str, program: Program, memory: Any, limits: dict[str, int]) ->
         if program.facts.holds:
             native = NativeCore(load(NATIVE), program, memory, **limits)
             return native, native
-        wanted = "auto"
-    if wanted == "plain":
+        wanted = "plain"
+    if wanted in ("auto", "plain"):
         plain = PlainCore(program, memory, max_events=limits["max_events"])
         return plain, plain
     recorder = Recorder(program, Memory(memory, max_events=limits["max_events"]), soft_events=limits["soft_events"])
-    if wanted in ("auto", "monitoring") and sys.version_info >= (3, 12):
+    if wanted == "monitoring" and sys.version_info >= (3, 12):
         from .monitoring import MonitoringCore
 
         return MonitoringCore(recorder), recorder
-    if wanted in ("auto", "settrace"):
+    if wanted == "settrace":
         return SettraceCore(recorder), recorder
     raise ValueError(f"no core {wanted!r} on this interpreter")

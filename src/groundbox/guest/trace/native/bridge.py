@@ -4,7 +4,7 @@
 byte for byte, from a `plan.Program` that Python has made. It asks Python once for each type (`classes.Kinds`),
 and for the texts of values of standard immutable types, for arrays and for names of threads.
 
-Programs that wait for the end of objects (`Facts.holds` is false) are left to the cores in Python.
+Programs that wait for the end of objects (`Facts.holds` is false) are left to the plain core.
 """
 
 from __future__ import annotations

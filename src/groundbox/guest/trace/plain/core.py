@@ -1,6 +1,7 @@
 """The plain core: a recorder in Python that is slow, and simple enough to be seen to be right.
 
-It is the oracle of the core in C (`native`), which has to write the same bytes as long as it folds nothing.
+It is the oracle of the core in C (`native`), which has to write the same bytes as long as it folds nothing, and stands
+in for it where there is none, and for programs that wait for the end of objects.
 
 **Events** come from a trace function, of whole lines and, in frames with conditional jumps that are told, of single
 instructions. A frame of user code that is known has a `State`, found by `id` of the frame and checked by its code. An

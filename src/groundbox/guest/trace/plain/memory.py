@@ -68,7 +68,8 @@ class Memory:
         fits = self._used + len(data) <= self._room
         if self.closed or not fits or self._count + count > self._max_events:
             reached = f"max_events={self._max_events}" if fits else f"max_bytes={self._max_bytes}"
-            self._write(f'{{"k":"lost","why":{json_text(f"the trace reached {reached}")}}}\n'.encode("ascii"), 1)
+            why = f"the trace reached {reached} in the core plain, which folds nothing"
+            self._write(f'{{"k":"lost","why":{json_text(why)}}}\n'.encode("ascii"), 1)
             self.closed = True
             raise Full
         self._write(data, count)
