@@ -177,7 +177,7 @@ def test_only_python_is_traced():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"core": "gdb"}, "core: 'gdb' is none of auto, native, plain, monitoring, settrace"),
+        ({"core": "gdb"}, "core: 'gdb' is none of auto, native, plain"),
         ({"soft_events": 0}, "soft_events: must be from 1 to 2000000, not 0"),
         ({"max_bytes": True}, "max_bytes: must be from 65536 to 268435456, not True"),
     ],

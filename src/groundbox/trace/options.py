@@ -8,7 +8,7 @@ from typing import Final
 from groundbox.errors import InvalidArgument
 from groundbox.suggestions import named_only
 
-CORES: Final = ("auto", "native", "plain", "monitoring", "settrace")
+CORES: Final = ("auto", "native", "plain")
 MOST_EVENTS: Final = 2_000_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024

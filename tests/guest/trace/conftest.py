@@ -12,8 +12,6 @@ Interpreters are this one, and those of pyenv.
 from __future__ import annotations
 
 import base64
-import fcntl
-import hashlib
 import json
 import os
 import subprocess
@@ -25,10 +23,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from groundbox.guest.trace.native import build
+from tests.tracers import built
 
 ROOT = Path(__file__).parents[3]
 _RUNNER = Path(__file__).with_name("runner.py")
-STRICT = ("-Wall", "-Wextra", "-Werror")
 _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 
@@ -121,24 +119,8 @@ def tracers() -> list[tuple[str, str, str]]:
     """Name, interpreter and core."""
     found = []
     for version, python in interpreters().items():
-        cores = ["native", "plain", "settrace"] + ["monitoring"] * (version != "3.11")
-        found += [(f"{version}-{core}", python, core) for core in cores]
+        found += [(f"{version}-{core}", python, core) for core in ("native", "plain")]
     return found
-
-
-def built(python: str, folder: Path) -> Path | build.NotBuilt:
-    """The core in C for an interpreter, built once for all processes that run tests here.
-
-    Args:
-        folder: Kept from one run of the tests to the next.
-    """
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        key = hashlib.sha256(f"{build.sources_sha256()} {python}".encode()).hexdigest()[:16]
-        into = folder / key
-        into.mkdir(exist_ok=True)
-        found = next(into.glob("*.so"), None)
-        return found or build.build(Path(python), into, flags=STRICT)
 
 
 def short(records: list[dict[str, Any]]) -> str:
@@ -251,9 +233,9 @@ def trace(request: pytest.FixtureRequest, built_here: Path) -> Tracer:
     return _started(request.param, built_here)
 
 
-@pytest.fixture(params=[name for name, (_, core) in _TRACERS.items() if core != "plain"])
+@pytest.fixture(params=[name for name, (_, core) in _TRACERS.items() if core == "native"])
 def folding(request: pytest.FixtureRequest, built_here: Path) -> Tracer:
-    """One of the tracers that fold."""
+    """One of the tracers that fold: the plain core does not."""
     return _started(request.param, built_here)
 
 

@@ -1,4 +1,4 @@
-"""Cores on one interpreter write the same bytes."""
+"""Both cores on one interpreter write the same bytes."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.guest.trace import effects
+from groundbox.guest.trace.native.known import known_functions
 
 DATA = os.environ.get("GROUNDBOX_DATA", "")
 
@@ -77,7 +77,7 @@ def test_programs_from_outside_are_told_alike(by_version):
 
 
 def test_known_functions_are_all_of_the_library():
-    known = effects.known_functions()
+    known = known_functions()
 
     assert set(known.values()) == {"none", "first"}
     assert known[id(len)] == "none"

@@ -143,7 +143,7 @@ static bool is_container(PyTypeObject *type, bool only_dicts)
     return false;
 }
 
-/* _IMMUTABLE and _GENERATORS of effects.py: their methods change nothing that is told. */
+/* Methods of values of these types change nothing that is told. */
 static bool is_unchanging(PyTypeObject *type)
 {
     return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||

@@ -264,10 +264,16 @@ void heap_write_ref(PyObject *value, const Kind *kind)
     text_char(&core.text, '}');
 }
 
+/* `list.sort` is at work: the list is empty meanwhile, and has room for -1 items. */
+static bool is_being_sorted(PyObject *value)
+{
+    return PyList_Check(value) && ((PyListObject *)value)->allocated < 0;
+}
+
 /* Tells what changed. An object that is being described has no shadow yet, and none is looked at. */
 static void compare(Entry *entry)
 {
-    if (!entry->shadow || contents_hold(entry->value, entry->kind, entry->shadow) || patch(entry))
+    if (!entry->shadow || is_being_sorted(entry->value) || contents_hold(entry->value, entry->kind, entry->shadow) || patch(entry))
         return;
     Contents *now = contents_take(entry->value, entry->kind);
     if (!now)

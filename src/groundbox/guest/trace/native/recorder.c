@@ -88,8 +88,7 @@ static void look_at_objects(State *state, PyFrameObject *frame)
 
 static void look_in_the_middle(State *state, PyFrameObject *frame)
 {
-    bool unsafe = state->line->sorts || (state->code->kind == CLASS && state->code->hides);
-    if (changes_objects(state->line) && !unsafe)
+    if (changes_objects(state->line) && !(state->code->kind == CLASS && state->code->hides))
         look_at_objects(state, frame);
 }
 

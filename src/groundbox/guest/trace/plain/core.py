@@ -10,8 +10,7 @@ frame outside it that has a state.
 
 **Changes of a line** are seen at the next event of its frame: the contents of every labelled object are compared with
 those told last (`objects`), whatever the line says; then the names that it can store are (`plan.Line.names`). Before a
-`call` or `resume`, objects are compared too, unless it comes from a line that calls `.sort`. Nothing is folded:
-`soft_events` is not asked.
+`call` or `resume`, objects are compared too. Nothing is folded: `soft_events` is not asked.
 
 **Leaving.** A 'return' event says neither whether the frame returned, nor whether it waits. The instruction that it is
 at does: RETURN or YIELD by the plan's `exits`, and anything else is an exception that leaves the frame; so is a RETURN
@@ -388,8 +387,7 @@ class PlainCore:
         while outside is not None:
             parent = self._state(outside)
             if parent is not None:
-                if not parent.line.sorts:
-                    self._tell_changes(parent, outside)
+                self._tell_changes(parent, outside)
                 return parent
             outside = outside.f_back
         return None
