@@ -189,6 +189,8 @@ TOUCHES = {
     "        return a\nc = C()\nc.foo.append(2)\nx, *y = c.bar\n",
     "a list that is being sorted": "class Q(list): pass\ng, n = Q([3, 1]), [0]\ndef key(v):\n    n.append(v)\n"
     "    return v\ng.sort(key=key)\ndef own():\n    g.sort(key=key, reverse=True)\n    return g\nown()\n",
+    "several objects on one line": "import collections\nd = collections.defaultdict(lambda: [0])\nd[1].append(2)\n"
+    "d[2][0] += 1\na, b = [1], [2]\nb.append(a.pop())\na.append(b), b.append(a)\n",
     "the end of an iterator of the program": "class I:\n    def __iter__(self): return self\n"
     "    def __next__(self): raise StopIteration\nfor x in I(): pass\n",
 }  # fmt: skip

@@ -36,8 +36,7 @@ Hidden lines. From 3.12 on comprehensions are inlined; line events at instructio
 offsets that are.
 
 Loops. `Line.loop` is set if the line is the whole header of a loop that may be folded: one line without `yield`. Not
-in coroutines and asynchronous generators; not for a loop that yields in a program that waits for the end of objects,
-since what a folded one gave last is held. A generator expression is such a loop, too (`bytecode.expression_loop`).
+in coroutines and asynchronous generators. A generator expression is such a loop, too (`bytecode.expression_loop`).
 
 Offsets. `Code.exits` maps offsets of return and yield instructions to RETURN or YIELD, and the offset that follows a
 yield, too (on 3.13 a frame that yields stands there). `Code.starts` are the offsets
@@ -216,7 +215,6 @@ class _Reader:
         self._tests = tests
         self._outer = outer
         self._kind = kind_of(code)
-        self._facts: Facts = units.facts
         self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
         self._instructions = instructions(code)
         self._hidden = inlined(self._instructions)
@@ -385,7 +383,7 @@ class _Reader:
             i.opname == "YIELD_VALUE" and stated[0] <= (self._line_at[i.offset] or 0) <= stated[1]
             for i in self._instructions
         )
-        return None if gives and not self._facts.holds else Loop(*stated, gives)
+        return Loop(*stated, gives)
 
     def _effects(self, effects: list[Effect], stored: set[Name]) -> tuple[Effect, ...] | None:
         """The line's effects as this frame can resolve them; None if one of them cannot be."""

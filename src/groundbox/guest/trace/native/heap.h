@@ -6,7 +6,7 @@
  * nothing, and are not entered. The parts of a set are visited in the set's own order.
  *
  * **Shadows.** Each object's contents, as last told, are kept (`Contents`). Comparing goes by the identity of the
- * items. `heap_check` tells one object's difference; `heap_walk` checks everything that can be reached from some roots: depth
+ * items. `heap_check` tells the differences of some objects; `heap_walk` checks everything that can be reached from some roots: depth
  * first, an object before its parts, parts in the order of their current contents, tuples, frozensets and bound methods
  * looked through, an instance's class after its attributes, objects without a label passed over.
  *
@@ -51,8 +51,8 @@ void heap_begin(void);
 Entry *heap_find(PyObject *value);
 /* Writes `{"ref":n}` at the end of core.text, after describing the object if it is new. */
 void heap_write_ref(PyObject *value, const Kind *kind);
-/* Tell what changed in one object, if it is labelled. */
-void heap_check(PyObject *value);
+/* Tell what changed in those of the objects that are labelled, in the order of their labels. */
+void heap_check(PyObject *const *values, Py_ssize_t count);
 /* Tell what changed in anything that can be reached from the roots, which the caller keeps alive. */
 void heap_walk(PyObject *const *roots, Py_ssize_t count);
 /* Tell what changed in any labelled object. */

@@ -9,8 +9,8 @@
  * looks at the objects of the line that the parent is on, unless that is in a class body that has inlined comprehensions
  * (3.12 writes the variables of a namespace that was looked at then back into the frame).
  *
- * **Objects** are looked at by the line's effects (effects.h): each touched object is checked, in their order; if anything
- * may have changed, the heap is walked from: the values of the line's roots in their order, then the objects that names
+ * **Objects** are looked at by the line's effects (effects.h): each touched object is checked, in the order of labels; if
+ * anything may have changed, the heap is walked from: the values of the line's roots in their order, then the objects that names
  * which the line stores were last told to hold, then what user code returned to this line. Then names are (names.h).
  *
  * **Lines.** `n` of every record but `call` is the line last told of the frame (of a call: the first line of its code
