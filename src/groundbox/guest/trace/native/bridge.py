@@ -47,7 +47,7 @@ def load(path: str) -> types.ModuleType:
 
 
 class NativeCore:
-    """What `plain.PlainCore` is in Python."""
+    """A recording by the core in C; it has the methods of `plain.core.PlainCore`."""
 
     name = "native"
 

@@ -1,4 +1,4 @@
-"""What an object with an identity holds at one moment, and how records describe it and its changes.
+"""Contents of an object with an identity at one moment, and how records describe them and their changes.
 
 `take(value, kind)` gives a `Contents`, also kept as the *shadow* from which the next change is told:
 
@@ -59,7 +59,7 @@ class Token(str):
 
 
 class Contents(NamedTuple):
-    """What an object held. `keys` are a dict's keys or the names of attributes, else None."""
+    """Items of an object. `keys` are a dict's keys or the names of attributes, else None."""
 
     items: list[Any]
     keys: list[Any] | None = None
@@ -79,7 +79,7 @@ class Contents(NamedTuple):
 
 
 def take(value: Any, kind: Kind) -> Contents:
-    """The contents of `value`, which is of `kind`, now."""
+    """Return the contents of `value`, which is of `kind`, now."""
     what = kind.kind
     if what == OBJECT:
         return Contents(*_attributes(value, kind))
@@ -126,7 +126,7 @@ def _class_attributes(cls: Any, metaclass: Any) -> tuple[list[Any], list[str]]:
 
 
 def _has_get(cls: Any) -> bool:
-    """Whether values of this type are descriptors."""
+    """Return whether values of this type are descriptors."""
     return any("__get__" in type_dict(base) for base in type_mro(cls))
 
 
@@ -142,7 +142,7 @@ def array_contents(value: Any) -> list[Any]:
 
 
 def shown_items(value: Any) -> tuple[list[Any], list[Any]]:
-    """The items of an array that are shown, as Python values, in C order: the first ones, the last ones."""
+    """Return the items of an array that are shown, as Python values, in C order: the first ones, the last ones."""
     flat = value if hasattr(value, "typecode") else value.reshape(-1)
     if len(flat) <= MANY:
         return flat.tolist(), []
@@ -155,7 +155,7 @@ def is_being_sorted(value: Any) -> bool:
 
 
 def same(one: Contents, other: Contents, kind: Kind) -> bool:
-    """Whether nothing changed, by the identity of items (of data, by value)."""
+    """Return whether nothing changed, by the identity of items (of data, by value)."""
     items, others = one.items, other.items
     if len(items) != len(others):
         return False
@@ -169,7 +169,7 @@ def same(one: Contents, other: Contents, kind: Kind) -> bool:
 
 
 def description(kind: Kind, value: Any, contents: Contents, values: Values) -> str:
-    """The fields of an `object` record or a `replace` that show the contents, each with a comma before it."""
+    """Return the fields of an `object` record or a `replace` that show the contents, each with a comma before it."""
     what = kind.kind
     if what == BYTES:
         data = contents.items[0]
@@ -192,7 +192,7 @@ def description(kind: Kind, value: Any, contents: Contents, values: Values) -> s
 
 
 def stub(kind: Kind, value: Any, contents: Contents) -> str:
-    """The fields of an object that is described beyond the number for one event: nothing shown, all counted."""
+    """Return the fields of an object that is described beyond the number for one event: nothing shown, all counted."""
     word = {DICT: '"pairs":[]', OBJECT: '"attrs":{}', CLASS: '"attrs":{}'}.get(kind.kind, '"items":[]')
     return f',{word},"elided":{len(value) if kind.kind in (BYTES, ARRAY) else len(contents.items)}'
 
@@ -235,7 +235,7 @@ class Change(NamedTuple):
     values: Values
 
     def operations(self) -> Iterator[str]:
-        """What `mutate` records say after `"op":`, in their order. Texts describe new objects, so take them one by one.
+        """Yield what `mutate` records say after `"op":`, in order. Texts describe new objects, so take them one by one.
 
         - attributes of a container changed, BYTES, ARRAY: `replace`, of everything
         - LIST: same length and at most 16 items differ: `set`. Else, with the longest common beginning and then the
@@ -313,6 +313,6 @@ class Change(NamedTuple):
 
 
 def _common(one: list[Any], other: list[Any]) -> int:
-    """How many first items are the same."""
+    """Return how many first items are the same."""
     count = min(len(one), len(other))
     return next((place for place in range(count) if one[place] is not other[place]), count)

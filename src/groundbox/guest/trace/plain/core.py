@@ -83,7 +83,7 @@ class State:
         self.left: tuple[int, int] | None = None
         """Number and exception of the frame under this one that was last left by an exception."""
         self.counts = [0] * len(code.branches.loops)
-        """How many iterations of each of its loops have begun, since the loop was entered last."""
+        """Counts of iterations of each of its loops have begun, since the loop was entered last."""
         self.begins = -1
         """The loop that has taken an item, while no line after its header was come to; or -1."""
         self.source = 0
@@ -234,7 +234,7 @@ class PlainCore:
         return self._local
 
     def _settle(self, frame: types.FrameType, state: State) -> None:
-        """If the frame is at the instruction after a conditional jump, tell which way it went."""
+        """Tell which way a conditional jump went, if the frame is at the instruction after one."""
         jumps = state.code.branches.jumps
         if state.jump >= 0 and jumps.get(frame.f_lasti) is not jumps[state.jump]:
             branch, state.jump = jumps[state.jump], -1
@@ -357,12 +357,12 @@ class PlainCore:
                 state.counts[inner] = 0
 
     def _is_in_header(self, state: State, number: int) -> bool:
-        """Whether a line is still part of the header whose item is being assigned."""
+        """Return whether a line is still part of the header whose item is being assigned."""
         loop = state.code.branches.loops[state.begins]
         return loop.line < loop.header_last and loop.line <= number <= loop.header_last
 
     def _tell_item(self, state: State, frame: types.FrameType) -> None:
-        """The iteration that begins after its item was assigned."""
+        """Tell the iteration that begins after its item was assigned."""
         loop, state.begins = state.begins, -1
         values = [_value(name, frame) for name in state.code.targets[loop]]
         rest = ""
@@ -393,7 +393,7 @@ class PlainCore:
         return None
 
     def _look(self, state: State, frame: types.FrameType, names: tuple[Name, ...]) -> None:
-        """What the frame's present line did."""
+        """Tell what the frame's present line did."""
         self._tell_changes(state, frame)
         for name in names:
             told, value = self._told(state, name), _value(name, frame, within=state.code.kind == CLASS)
@@ -415,7 +415,7 @@ class PlainCore:
         self._objects.tell_changes(roots)
 
     def _told(self, state: State, name: Name) -> dict[str, str]:
-        """Where the last told text of a name is kept."""
+        """Return the dict in which the last told text of a name is kept."""
         if name.where == GLOBAL:
             return self._globals_told
         if name.where == FREE:
@@ -427,7 +427,7 @@ class PlainCore:
         return state.told
 
     def _arguments(self, state: State, frame: types.FrameType) -> str:
-        """The parameters as fields of JSON; they count as told."""
+        """Return the parameters as fields of JSON; they count as told."""
         written = []
         for parameter in state.code.parameters:
             value = frame.f_locals.get(parameter, _NO_VALUE)
@@ -445,7 +445,7 @@ class PlainCore:
 
 
 def _value(name: Name, frame: types.FrameType, *, within: bool = False) -> Any:
-    """The value that a name of a frame has now, or a mark for none.
+    """Return the value that a name of a frame has now, or a mark for none.
 
     Args:
         within: A name of a class body is looked for in its own namespace only.
@@ -463,7 +463,7 @@ def _value(name: Name, frame: types.FrameType, *, within: bool = False) -> Any:
 
 
 def _depth(frame: types.FrameType | None) -> int:
-    """How many frames there are on the stack, this one included."""
+    """Return how many frames there are on the stack, this one included."""
     depth = 0
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
@@ -471,7 +471,7 @@ def _depth(frame: types.FrameType | None) -> int:
 
 
 def _comes_from_outside(fault: BaseException) -> bool:
-    """Whether its innermost frame is none of this package: a signal handler of the program raised it."""
+    """Return whether the innermost frame is none of the tracer: a signal handler of the program raised it."""
     tb = fault.__traceback__
     code: types.CodeType | None = None
     while tb is not None:
@@ -479,4 +479,4 @@ def _comes_from_outside(fault: BaseException) -> bool:
     return code is not None and not code.co_filename.startswith(_HERE)
 
 
-_HERE = __file__.rpartition("/")[0]
+_HERE = __file__.rsplit("/", 2)[0]  # the folder of the tracer

@@ -104,7 +104,7 @@ class Objects:
                 self._compare(entry, value)
 
     def _reached(self, roots: list[Any]) -> list[tuple[_Entry, Any]]:
-        """The labelled objects that roots lead to, in the order of their labels."""
+        """Return the labelled objects that roots lead to, in the order of their labels."""
         found: list[tuple[_Entry, Any]] = []
         seen: dict[int, Any] = {}
         todo = list(roots)
@@ -138,7 +138,7 @@ class Objects:
             entry.shadow = now
 
     def _remembered(self, contents: Contents, kind: Kind) -> Contents:
-        """What is kept of contents: all, or tokens."""
+        """Return what is kept of contents: all, or tokens."""
         if self._holds or kind.kind >= BYTES:
             return contents
         keys = None if contents.keys is None else list(map(self._token, contents.keys))
@@ -189,7 +189,7 @@ class Objects:
         return kind.kind != LEAF and (kind.kind != CLASS or self._kinds.is_own(value)) and self._find(value) is None
 
     def _parts(self, contents: Contents, kind: Kind) -> list[Any]:
-        """The parts to be visited, last first."""
+        """Return the parts to be visited, last first."""
         found = contents.parts(shown=self._holds and kind.kind != SET)
         return [part for part in reversed(found) if id(type(part)) not in EXACT_LEAVES]
 
