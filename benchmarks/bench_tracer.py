@@ -59,7 +59,7 @@ class Program(NamedTuple):
 Runner = Callable[[Program], float]
 
 
-def plain(program: Program) -> float:
+def untraced(program: Program) -> float:
     """Processor seconds of one run of the call, without a tracer."""
     return _timed(program, lambda: contextlib.nullcontext())
 
@@ -133,7 +133,7 @@ def fastest(program: Program, runners: dict[str, Runner], runs: int) -> dict[str
     taken: dict[str, float] = {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            if plain(program) > _LONGEST_S:
+            if untraced(program) > _LONGEST_S:
                 return None
         except ImportError:
             return None
@@ -163,8 +163,8 @@ def main() -> None:
     chosen = options.parse_args()
     tracer = _tracer()
     tracer.NATIVE = chosen.native
-    cores = ["native"] * bool(chosen.native) + ["monitoring"] * (sys.version_info >= (3, 12)) + ["settrace"]
-    runners: dict[str, Runner] = {"none": plain, **{core: with_core(tracer, core) for core in cores}, **peers()}
+    cores = ["native"] * bool(chosen.native) + ["plain"]
+    runners: dict[str, Runner] = {"none": untraced, **{core: with_core(tracer, core) for core in cores}, **peers()}
     slowdowns: dict[str, list[float]] = {name: [] for name in runners if name != "none"}
     for program in programs(chosen.problems):
         taken = fastest(program, runners, chosen.runs)

@@ -224,13 +224,13 @@ def test_a_prebuilt_tracer_and_one_compiled_here_write_the_same_bytes(built, tmp
 
     def compared(module):
         return subprocess.run(
-            [python, DIFFERENTIAL, "--core=settrace", "--core=native", f"--module={module}", tmp_path / "jobs.jsonl"],
+            [python, DIFFERENTIAL, "--core=plain", "--core=native", f"--module={module}", tmp_path / "jobs.jsonl"],
             capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
         ).stdout  # fmt: skip
 
     assert prebuilt.read_bytes() != here.read_bytes()
-    assert compared(prebuilt).endswith(" settrace native {'same': 1}\n")
-    assert compared(here).endswith(" settrace native {'same': 1}\n")
+    assert compared(prebuilt).endswith(" plain native {'same': 1}\n")
+    assert compared(here).endswith(" plain native {'same': 1}\n")
 
 
 @pytest.mark.parametrize(

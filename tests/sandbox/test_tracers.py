@@ -122,7 +122,7 @@ def test_one_that_writes_other_records_is_not(came_with_it, taken):
     assert b'"raise"' in content
     came_with_it.write_bytes(content.replace(b'"raise"', b'"raisd"'))
 
-    assert taken() == (f"the prebuilt {came_with_it.name} does not write what the core in Python writes", [])
+    assert taken() == (f"the prebuilt {came_with_it.name} does not write what the plain core writes", [])
 
 
 def test_without_a_compiler_the_prebuilt_tracer_is_used(came_with_it, environment):

@@ -20,7 +20,7 @@ def shown(trace):
     return " ".join(parts)
 
 
-@pytest.mark.parametrize("core", ["settrace", "auto"])
+@pytest.mark.parametrize("core", ["plain", "auto"])
 def test_a_call_is_traced(core):
     options = gb.TraceOptions(core=core)
 
@@ -28,7 +28,7 @@ def test_a_call_is_traced(core):
 
     trace = execution.trace
     assert (execution.text, trace.complete, trace.reasons) == ("7", True, [])
-    assert trace.core == core if core != "auto" else trace.core in ("native", "monitoring", "settrace")
+    assert trace.core == core if core != "auto" else trace.core in ("native", "plain")
     assert shown(trace) == "1: 2: s=0 3: x=2 4: s=2 3: x=5 4: s=7 3: 5:"
     assert trace.header.entry.args == [[2, 5]]
     assert trace.header.counts == {
@@ -65,7 +65,7 @@ def test_a_script_is_traced_with_its_input_and_output():
     execution = gb.run(source, mode="script", stdin="Ada\n", trace=True)
 
     assert execution.stdout == "hello Ada\n"
-    assert execution.trace.core in ("native", "monitoring", "settrace")
+    assert execution.trace.core in ("native", "plain")
     assert shown(execution.trace) == "1: name=Ada 2:"
     assert [record.text for record in execution.trace.records if type(record).__name__ == "Out"] == ["hello Ada\n"]
 
@@ -107,6 +107,8 @@ def test_a_loop_without_end_is_folded():
     source = "n = 0\nwhile True:\n    n += 1\n    if n == 50_000:\n        break\n"
 
     execution = gb.run(source, mode="script", trace=gb.TraceOptions(soft_events=50))
+    if execution.trace.core != "native":
+        pytest.skip("there is no native tracer, and the plain one folds nothing")
 
     folds = [record for record in execution.trace.records if type(record).__name__ == "Fold"]
     assert (execution.trace.complete, execution.trace.folded, len(folds)) == (True, True, 1)
@@ -175,7 +177,7 @@ def test_only_python_is_traced():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"core": "gdb"}, "core: 'gdb' is none of auto, native, monitoring, settrace"),
+        ({"core": "gdb"}, "core: 'gdb' is none of auto, native, plain"),
         ({"soft_events": 0}, "soft_events: must be from 1 to 2000000, not 0"),
         ({"max_bytes": True}, "max_bytes: must be from 65536 to 268435456, not True"),
     ],

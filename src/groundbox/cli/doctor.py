@@ -132,7 +132,8 @@ def _environment(name: str) -> dict[str, Any]:
     if standing.origin is None:
         command = f"groundbox environment {'create' if name == 'default' else 'update'} {name}"
         facts["mend"] = (
-            "traces are made by a slower tracer; install a wheel of groundbox for this platform, "
+            "traces are made by the plain tracer, which is slow and folds nothing, so that those of long runs end at "
+            "max_events; install a wheel of groundbox for this platform, "
             f"or a C compiler and the headers of this Python, then: {command}"
         )
     return facts

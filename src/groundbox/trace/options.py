@@ -8,7 +8,7 @@ from typing import Final
 from groundbox.errors import InvalidArgument
 from groundbox.suggestions import named_only
 
-CORES: Final = ("auto", "native", "monitoring", "settrace")
+CORES: Final = ("auto", "native", "plain")
 MOST_EVENTS: Final = 2_000_000
 MOST_BYTES: Final = 256 * 1024 * 1024
 _LEAST_BYTES: Final = 64 * 1024
@@ -20,10 +20,11 @@ class TraceOptions:
     """How much of a run is recorded.
 
     Attributes:
-        soft_events: After so many records, loops and calls that have been shown twice are folded.
+        soft_events: After so many records, loops and calls that have been shown twice are folded; not by `plain`.
         max_events: After so many records recording ends, and the trace is not complete.
         max_bytes: The same for the size of the trace. The memory counts as the guest's own.
-        core: Which tracer: `auto` takes the fastest that the environment has. All write the same trace.
+        core: Which tracer: `auto` takes the native one where the environment has one and the program can be traced by
+            it, else `plain`, which is slow and folds nothing. What is not folded, both write alike.
     """
 
     soft_events: int = 20_000

@@ -12,16 +12,18 @@ Interpreters are this one, and those of pyenv.
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from groundbox.guest.trace.native import build
+from tests.tracers import built
 
 ROOT = Path(__file__).parents[3]
 _RUNNER = Path(__file__).with_name("runner.py")
@@ -56,8 +58,12 @@ _TOLD = ("test", "iteration", "ended")
 class Tracer:
     """One core on one interpreter, in a process of its own."""
 
-    def __init__(self, python: str, core: str) -> None:
+    def __init__(self, python: str, core: str, native: str = "") -> None:
+        """Args:
+        native: File of the core in C, built for this interpreter.
+        """
         self.core = core
+        self._native = native
         self.version = version_of(python)
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         self._process = subprocess.Popen(
@@ -70,7 +76,8 @@ class Tracer:
 
     def __call__(self, source: str, *, bytes: int = 1 << 22, **options: int) -> Traced:
         """Trace a program as `__main__`, and wait for its end."""
-        return self._ask({"source": source, "core": self.core, "options": options, "bytes": bytes})
+        order = {"source": source, "core": self.core, "native": self._native, "options": options, "bytes": bytes}
+        return self._ask(order)
 
     def plain(self, source: str) -> Traced:
         """Run a program in the same way, without a tracer."""
@@ -112,9 +119,7 @@ def tracers() -> list[tuple[str, str, str]]:
     """Name, interpreter and core."""
     found = []
     for version, python in interpreters().items():
-        found.append((f"{version}-settrace", python, "settrace"))
-        if version != "3.11":
-            found.append((f"{version}-monitoring", python, "monitoring"))
+        found += [(f"{version}-{core}", python, core) for core in ("native", "plain")]
     return found
 
 
@@ -191,11 +196,17 @@ def _value(value: Any) -> str:
 
 
 _TRACERS = {name: (python, core) for name, python, core in tracers()}
+_STARTED: dict[str, Tracer] = {}
 
 
-@functools.cache
-def _started(name: str) -> Tracer:
-    return Tracer(*_TRACERS[name])
+def _started(name: str, folder: Path) -> Tracer:
+    if name not in _STARTED:
+        python, core = _TRACERS[name]
+        made = built(python, folder) if core == "native" else ""
+        if isinstance(made, build.NotBuilt):
+            pytest.skip(made.reason)
+        _STARTED[name] = Tracer(python, core, str(made))
+    return _STARTED[name]
 
 
 @pytest.fixture(scope="session")
@@ -204,21 +215,42 @@ def pythons() -> dict[str, str]:
     return interpreters()
 
 
+@pytest.fixture(scope="session")
+def native(built_here: Path) -> Callable[[str], Path | build.NotBuilt]:
+    """The core in C for an interpreter."""
+    return lambda python: built(python, built_here)
+
+
+@pytest.fixture(scope="session")
+def built_here(pytestconfig: pytest.Config) -> Path:
+    """A folder for cores in C."""
+    return pytestconfig.cache.mkdir("tracers")
+
+
 @pytest.fixture(params=_TRACERS)
-def trace(request: pytest.FixtureRequest) -> Tracer:
+def trace(request: pytest.FixtureRequest, built_here: Path) -> Tracer:
     """One of the tracers: call it with a source."""
-    return _started(request.param)
+    return _started(request.param, built_here)
+
+
+@pytest.fixture(params=[name for name, (_, core) in _TRACERS.items() if core == "native"])
+def folding(request: pytest.FixtureRequest, built_here: Path) -> Tracer:
+    """One of the tracers that fold: the plain core does not."""
+    return _started(request.param, built_here)
 
 
 @pytest.fixture
-def all_tracers() -> dict[str, Tracer]:
-    """All of them, by name."""
-    return {name: _started(name) for name in _TRACERS}
+def by_version(built_here: Path) -> dict[tuple[int, int], list[Tracer]]:
+    """All tracers, by the version of the interpreter."""
+    found: dict[tuple[int, int], list[Tracer]] = {}
+    for tracer in (_started(name, built_here) for name in _TRACERS):
+        found.setdefault(tracer.version, []).append(tracer)
+    return found
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _close() -> Iterator[None]:
     yield
-    if _started.cache_info().currsize:
-        for name in _TRACERS:
-            _started(name).close()
+    for tracer in _STARTED.values():
+        tracer.close()
+    _STARTED.clear()

@@ -1,6 +1,6 @@
 """Runs programs under two cores in child processes and compares the bytes of their traces.
 
-    PYTHONHASHSEED=0 python differential.py --core settrace --core native --module SO JOBS.jsonl
+    PYTHONHASHSEED=0 python differential.py --core plain --core native --module SO JOBS.jsonl
 
 Each line of JOBS is `{"name": …, "source": …, "call": NAME or null, "kwargs": {…}, "args": […]}`.
 It runs on the interpreter to be tested, needs nothing but the package's sources (`--sources`, the folder with `groundbox`), and
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 BUFFER_BYTES = 32 * 2**20
-_LEFT_TO_PYTHON = 77
+_LEFT_TO_PLAIN = 77
 _DEFAULT_SOURCES = Path(__file__).parents[3] / "src"
 
 
@@ -116,7 +116,7 @@ def _start(core: str, module: str, code: types.CodeType, source: str, limits: Li
     if limits.hold:
         program = program._replace(facts=program.facts._replace(holds=True))
     if core == "native" and not program.facts.holds:
-        os._exit(_LEFT_TO_PYTHON)
+        os._exit(_LEFT_TO_PLAIN)
     tracer.NATIVE = module
     tracer.plan_program = lambda code, source: program
     return tracer.start(code, source, memory, core=core, soft_events=limits.soft_events, max_events=limits.max_events)
@@ -153,8 +153,8 @@ def _verdict(one: Run, other: Run) -> str:
         os.WIFSIGNALED(r.status) and os.WTERMSIG(r.status) not in (signal.SIGXCPU, signal.SIGKILL) for r in (one, other)
     ):
         return "crash"
-    if any(os.WIFEXITED(r.status) and os.WEXITSTATUS(r.status) == _LEFT_TO_PYTHON for r in (one, other)):
-        return "left to Python"
+    if any(os.WIFEXITED(r.status) and os.WEXITSTATUS(r.status) == _LEFT_TO_PLAIN for r in (one, other)):
+        return "left to plain"
     if any(os.WIFEXITED(r.status) and os.WEXITSTATUS(r.status) == 3 for r in (one, other)):
         return "crash"
     if one.status != other.status or any(os.WIFSIGNALED(r.status) for r in (one, other)):
@@ -167,7 +167,7 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("jobs", type=Path)
-    parser.add_argument("--core", action="append", dest="cores", help="two of settrace, monitoring, native")
+    parser.add_argument("--core", action="append", dest="cores", help="two of plain, native")
     parser.add_argument("--module", default="", help="the file that `native.build` made for this interpreter")
     parser.add_argument("--sources", type=Path, default=_DEFAULT_SOURCES)
     parser.add_argument("--only", default="")
@@ -176,7 +176,7 @@ def main() -> int:
     parser.add_argument("--memory-mib", type=int, default=4096)
     parser.add_argument("--soft-events", type=int, default=20_000)
     parser.add_argument("--max-events", type=int, default=200_000)
-    parser.add_argument("--hold", action="store_true", help="also what is left to the cores in Python")
+    parser.add_argument("--hold", action="store_true", help="also what is left to the plain core")
     options = parser.parse_args()
     use_sources(options.sources)
     for module in ("numpy", "multiprocessing"):  # what draws random numbers when it is imported

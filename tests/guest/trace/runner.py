@@ -35,6 +35,7 @@ def run(tracer, order, memory):
     code = compile(order["source"], "main.py", "exec")
     recording = None
     if order["core"] != "none":
+        tracer.NATIVE = order["native"]
         recording = tracer.start(code, order["source"], memory, core=order["core"], **order["options"])
     try:
         exec(code, module.__dict__)

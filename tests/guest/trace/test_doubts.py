@@ -1,5 +1,9 @@
 """Programs that reach for the tracer: they run as ever, and the trace says what may be missing."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 REASONS = {
@@ -47,7 +51,7 @@ def test_a_frame_whose_trace_function_was_taken_is_missed(trace):
     records = trace("import sys\ndef f():\n    sys._getframe().f_trace = None\n    a = 1\nf()\nc = 3\n").records
 
     lost = [r["why"] for r in records if r["k"] == "lost"]
-    if trace.core == "settrace":
+    if trace.core == "plain":
         assert lost == ["a function ended without a word: its frame's trace function was taken away"]
     else:
         assert lost == []
@@ -136,3 +140,34 @@ def test_an_exception_of_a_signal_handler_reaches_the_program(trace):
     )
 
     assert trace(source).stdout == "caught late\n"
+
+
+FAULT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from runner import import_tracer
+tracer = import_tracer(sys.argv[2])
+from groundbox.guest.trace.values import Values
+def text(self, value):
+    raise ZeroDivisionError("of the tracer")
+text.__code__ = text.__code__.replace(co_filename=Values.text.__code__.co_filename)
+source, memory = "a = 1\\nb = 2\\n", bytearray(1 << 16)
+code = compile(source, "main.py", "exec")
+recording = tracer.start(code, source, memory, core="plain")
+Values.text = text
+names = {"__name__": "__main__"}
+exec(code, names)
+recording.stop(ended=True)
+print(names["b"], bytes(memory[8:]).decode().rstrip("\\0"))
+"""
+
+
+def test_a_fault_of_the_tracer_is_told_and_does_not_reach_the_program():
+    folder = Path(__file__).parent
+
+    ran = subprocess.run(
+        [sys.executable, "-c", FAULT, folder, folder.parents[2] / "src"], capture_output=True, text=True
+    )
+
+    assert (ran.stderr, ran.stdout[:2]) == ("", "2 ")
+    assert '"why":"the tracer failed: ZeroDivisionError: of the tracer"' in ran.stdout

@@ -1,4 +1,4 @@
-"""The core in C: what builds it, and that it writes what the cores in Python write."""
+"""The core in C: what builds it, and that it writes what the plain core writes."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from groundbox.guest.trace.native import build
+from tests.guest.trace.programs import program
 
 pytestmark = pytest.mark.slow
 
 DIFFERENTIAL = Path(__file__).with_name("differential.py")
-STRICT = ("-Wall", "-Wextra", "-Werror")
 PROGRAMS = {
     "containers": "a = [1]\nb = a\nb.append([2])\na[1][0] = b\nd = {i: [i] for i in range(300)}\nd[250].append(1)\n",
     "objects": "class P:\n    __slots__ = ('y', 'x')\np = P()\np.x = [p]\np.x.append(1)\ndel p.x\nP.n = 1\n",
@@ -80,24 +80,6 @@ for turn in range(30):
     seen ^= {turn, ("many", turn, 0)}
 """
 
-
-RECURSION = """
-def f(n):
-    return f(n + 1)
-try:
-    f(0)
-except RecursionError:
-    x = 1
-def g(n):
-    try:
-        return g(n + 1)
-    finally:
-        x = n
-try:
-    g(0)
-except RecursionError:
-    x = 2
-"""
 
 MEDDLING = """
 import sys
@@ -174,23 +156,23 @@ class Built(NamedTuple):
     module: Path
     version: str
 
-    def compare(self, programs, folder, *, soft_events, other="settrace"):
+    def compare(self, programs, folder):
         jobs = folder / "jobs.jsonl"
         lines = [json.dumps({"name": name, "source": source}) for name, source in programs.items()]
         jobs.write_text("\n".join(lines), "utf-8")
         return subprocess.run(
-            [self.python, DIFFERENTIAL, f"--core={other}", "--core=native", f"--module={self.module}", "--hold",
-             f"--soft-events={soft_events}", jobs],
+            [self.python, DIFFERENTIAL, "--core=plain", "--core=native", f"--module={self.module}", "--hold",
+             "--soft-events=1000000", jobs],
             capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"},
         )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["3.11", "3.12", "3.13"])
-def built(request, pythons, tmp_path_factory):
+def built(request, pythons, native):
     python = pythons.get(request.param)
     if python is None:
         pytest.skip(f"there is no Python {request.param} here")
-    made = build.build(Path(python), tmp_path_factory.mktemp("native"), flags=STRICT)
+    made = native(python)
     if isinstance(made, build.NotBuilt) and made.reason.startswith(("no C compiler", "no headers")):
         pytest.skip(made.reason)
     assert isinstance(made, Path), made.reason
@@ -198,27 +180,28 @@ def built(request, pythons, tmp_path_factory):
     return Built(python, made, told.stdout.decode().strip())
 
 
-@pytest.mark.parametrize("soft_events", [20, 100, 10_000])
-def test_the_native_core_writes_the_bytes_of_the_one_in_python(built, tmp_path, soft_events):
-    compared = built.compare(PROGRAMS, tmp_path, soft_events=soft_events)
+TOUCHES = {
+    "a method of a builtin type": "a = [1]\nlist.append(a, 2)\nclass P:\n    def __init__(self, v):\n"
+    "        object.__setattr__(self, 'v', v)\np = P(a)\nobject.__setattr__(p, 'w', 2)\n",
+    "a name that the line deletes": "class P: pass\ny = x = P()\nx.a = 1; del x\nz = y\nz.b = 2; z = 3\n",
+    "functions with two names": "import operator\ng = [3]\noperator.setitem(g, 0, 9)\noperator.__iadd__(g, [1])\n",
+    "an attribute that is made up": "a = []\nclass C:\n    def __getattr__(self, n):\n        a.append(n)\n"
+    "        return a\nc = C()\nc.foo.append(2)\nx, *y = c.bar\n",
+    "a list that is being sorted": "class Q(list): pass\ng, n = Q([3, 1]), [0]\ndef key(v):\n    n.append(v)\n"
+    "    return v\ng.sort(key=key)\ndef own():\n    g.sort(key=key, reverse=True)\n    return g\nown()\n",
+    "several objects on one line": "import collections\nd = collections.defaultdict(lambda: [0])\nd[1].append(2)\n"
+    "d[2][0] += 1\na, b = [1], [2]\nb.append(a.pop())\na.append(b), b.append(a)\n",
+    "the end of an iterator of the program": "class I:\n    def __iter__(self): return self\n"
+    "    def __next__(self): raise StopIteration\nfor x in I(): pass\n",
+}  # fmt: skip
 
-    assert compared.stdout == f"{built.version} settrace native {{'same': {len(PROGRAMS)}}}\n"
+
+@pytest.mark.parametrize("programs", [PROGRAMS | {"large": LARGE}, TOUCHES, {str(n): program(n) for n in range(6)}])
+def test_the_native_core_writes_the_bytes_of_the_plain_one(built, tmp_path, programs):
+    compared = built.compare(programs, tmp_path)
+
+    assert compared.stdout == f"{built.version} plain native {{'same': {len(programs)}}}\n"
     assert compared.returncode == 0
-
-
-def test_small_changes_of_large_containers_are_told_as_they_are_in_python(built, tmp_path):
-    compared = built.compare({"large": LARGE}, tmp_path, soft_events=100_000)
-
-    assert (compared.stdout, compared.returncode) == (f"{built.version} settrace native {{'same': 1}}\n", 0)
-
-
-def test_the_recursion_limit_is_told_as_in_python(built, tmp_path):
-    if built.version.startswith("3.11."):
-        pytest.skip("3.11 has no sys.monitoring")
-
-    compared = built.compare({"program": RECURSION}, tmp_path, soft_events=100_000, other="monitoring")
-
-    assert (compared.stdout, compared.returncode) == (f"{built.version} monitoring native {{'same': 1}}\n", 0)
 
 
 @pytest.mark.parametrize("meddler", MEDDLERS)

@@ -67,7 +67,6 @@ that it is of the first operand."""
 _TELLS_OPERAND = sys.version_info >= (3, 12)
 """The columns of a jump that tests a condition are those of the operand."""
 _NEGATED = (ast.NotIn, ast.IsNot)
-_COMPOUND = (ast.BoolOp, ast.IfExp)
 
 
 class Way(NamedTuple):

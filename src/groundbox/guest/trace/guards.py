@@ -9,9 +9,8 @@ An audit hook cannot be taken away. It tells the recorder, once for each reason,
 - forks: the child writes no records, and what it does is not in the trace
 
 Source that imports `ctypes`, `cffi` or `_ctypes` is told of at the start. Not seen: `f_trace` of a frame, and
-reaching the records' buffer by other native code. `settrace` and `monitoring` look at the end whether they are still
-in place; `native` from 3.12 on sees by a version whether events were asked for anew meanwhile, which `monitoring`
-cannot: a program that switches its own code's events off and on again is missed by that core.
+reaching the records' buffer by other native code. Both cores look at the end whether they are still in place; `native`
+from 3.12 on sees by a version whether events were asked for anew meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from collections.abc import Callable
 from typing import Any
 
 from .own import protect
-from .recorder import Recorder
 
 protect(globals())
 
@@ -47,12 +45,12 @@ class Guards:
     """Watches one recording at a time; hooks stay for good, and do nothing when none is going on."""
 
     def __init__(self) -> None:
-        self._recorder: Recorder | None = None
+        self._recorder: Any = None
         self._leave: Callable[[], None] = lambda: None
         self._told: set[str] = set()
         self._installed = False
 
-    def watch(self, recorder: Recorder, imports: frozenset[str], leave: Callable[[], None]) -> None:
+    def watch(self, recorder: Any, imports: frozenset[str], leave: Callable[[], None]) -> None:
         """Begin.
 
         Args:

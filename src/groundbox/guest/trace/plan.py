@@ -2,7 +2,7 @@
 
 `plan_program(code, source)` walks the constants of the module's code object to all code objects of the program
 (the *user code*) and joins two readings: the bytecode says which names an instruction stores and loads and on
-which line; the syntax tree (`units`) says which objects a line can change. Both cores use the result as it is.
+which line; the syntax tree (`units`) says which objects a line can change, which only the core in C asks.
 
 Kinds of code: MODULE, FUNCTION (also lambdas), CLASS (a class body), GENERATOR (generators, generator expressions,
 coroutines), TRANSPARENT (comprehensions that are frames of their own on 3.11; scopes of type parameters):
@@ -29,19 +29,14 @@ Effects. `Line.effects` says what on the line may change an object without user 
 None (anything: walk from the roots) or a tuple of `Effect`s, empty for a line that changes no object. See `effects`
 for how one is resolved. A path is a root (a `Name`) and steps: `("a", name)` an attribute; `("i", CONSTANT, value)`,
 `("i", VALUE_OF, name)`, `("i", ANY, None)` an item, by a constant, by the value of a name of this frame that the line
-does not store, or any item. `sorts` marks a line that calls `.sort`: it is not looked at in the middle (a list
-is empty while it is sorted).
-
-`quick` only saves time; it leads to the same records as a full comparison. It says how an object that the line's only
-effect touches can have changed: "item", that item only; "end", a list at its end only; "add", a set by one more.
+does not store, or any item.
 
 Hidden lines. From 3.12 on comprehensions are inlined; line events at instructions of an inlined comprehension, from
 `LOAD_FAST_AND_CLEAR` to `END_FOR` or `END_ASYNC_FOR`, are not recorded. `Line.hidden` is False, True, or the set of
 offsets that are.
 
 Loops. `Line.loop` is set if the line is the whole header of a loop that may be folded: one line without `yield`. Not
-in coroutines and asynchronous generators; not for a loop that yields in a program that waits for the end of objects,
-since what a folded one gave last is held. A generator expression is such a loop, too (`bytecode.expression_loop`).
+in coroutines and asynchronous generators. A generator expression is such a loop, too (`bytecode.expression_loop`).
 
 Offsets. `Code.exits` maps offsets of return and yield instructions to RETURN or YIELD, and the offset that follows a
 yield, too (on 3.13 a frame that yields stands there). `Code.starts` are the offsets
@@ -79,7 +74,7 @@ from .bytecode import (
 )
 from .facts import Facts
 from .own import protect
-from .units import ANY, VALUE_OF, Effect, Scope, quick_check, read_units
+from .units import ANY, VALUE_OF, Effect, Scope, read_units
 
 protect(globals())
 
@@ -120,8 +115,6 @@ class Line(NamedTuple):
     last_names: tuple[Name, ...]
     roots: tuple[Name, ...]
     effects: tuple[Effect, ...] | None
-    quick: str | None
-    sorts: bool
     hidden: bool | frozenset[int]
     loop: Loop | None
 
@@ -222,7 +215,6 @@ class _Reader:
         self._tests = tests
         self._outer = outer
         self._kind = kind_of(code)
-        self._facts: Facts = units.facts
         self._scope: Scope | None = units.scope_of(code.co_name, code.co_firstlineno)
         self._instructions = instructions(code)
         self._hidden = inlined(self._instructions)
@@ -254,7 +246,7 @@ class _Reader:
             variables=variables,
             lines=lines,
             hides=any(line.hidden for line in lines.values()),
-            blank=Line((), variables if self._is_body() else shared, (), (), None, False, False, None),
+            blank=Line((), variables if self._is_body() else shared, (), (), False, None),
             shared=shared,
             exits=self._exits(),
             starts=frozenset(i.offset for i in self._instructions if i.opname == "RESUME" and i.arg == 0),
@@ -376,8 +368,6 @@ class _Reader:
             last_names=tuple(sorted(last, key=order.__getitem__)),
             roots=tuple(name for name in roots if name.where in (LOCAL, FREE) or name.name not in self._pure),
             effects=effects,
-            quick=quick_check(effects) if facts and facts.times == 1 else None,
-            sorts=bool(facts and facts.sorts),
             hidden=self._hidden_on(number),
             loop=self._loop_at(number, facts.loop if facts else None),
         )
@@ -393,7 +383,7 @@ class _Reader:
             i.opname == "YIELD_VALUE" and stated[0] <= (self._line_at[i.offset] or 0) <= stated[1]
             for i in self._instructions
         )
-        return None if gives and not self._facts.holds else Loop(*stated, gives)
+        return Loop(*stated, gives)
 
     def _effects(self, effects: list[Effect], stored: set[Name]) -> tuple[Effect, ...] | None:
         """The line's effects as this frame can resolve them; None if one of them cannot be."""
@@ -412,8 +402,7 @@ class _Reader:
             first = effect.first if effect.first is not None and effect.first[0] not in names else None
             if first is not None:
                 first = (self._root(first[0]), tuple(self._step(step, names, calls) for step in first[1]))
-            item = None if effect.item is None else self._step(effect.item, names, calls)
-            kept[effect._replace(root=self._root(root), steps=steps, first=first, item=item)] = None
+            kept[effect._replace(root=self._root(root), steps=steps, first=first)] = None
         return tuple(kept)
 
     def _root(self, name: str) -> Name:

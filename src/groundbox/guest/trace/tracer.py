@@ -8,17 +8,14 @@ a process that is killed leaves what it had.
 
 from __future__ import annotations
 
-import sys
 import types
 from typing import Any
 
 from .guards import GUARDS
-from .memory import Memory
 from .native.bridge import NativeCore, load
 from .output import Output
+from .plain.core import PlainCore
 from .plan import Program, plan_program
-from .recorder import Recorder
-from .settrace import SettraceCore
 
 NATIVE = ""
 """File of the core in C, built for this interpreter; set by whoever has one."""
@@ -60,13 +57,12 @@ print(sorted(total(deque(Part(n, n, n + 1) for n in range(3))), key=lambda item:
 
 
 class Recording:
-    """One trace that is being written. `core` is "native", "monitoring" or "settrace"."""
+    """One trace that is being written. `core` is "native" or "plain"."""
 
-    def __init__(self, core: Any, recorder: Any) -> None:
+    def __init__(self, core: Any) -> None:
         self.core: str = core.name
         self._core = core
-        self._recorder = recorder
-        self._output = Output(recorder.printed)
+        self._output = Output(core.printed)
         self._stopped = False
 
     def stop(self, *, ended: bool) -> None:
@@ -83,20 +79,20 @@ class Recording:
         GUARDS.end()
         self._core.stop()
         self._output.put_back()
-        self._recorder.finish(ended=ended)
-        self._recorder.release()
+        self._core.finish(ended=ended)
+        self._core.release()
 
     def leave(self) -> None:
         """This is a forked child: trace no more, and write nothing."""
         self._stopped = True
-        self._recorder.abandon()
+        self._core.abandon()
         self._core.stop()
         self._output.put_back()
 
     def lost(self, why: str) -> None:
         """Write a `lost` record: the trace is not complete."""
         if not self._stopped:
-            self._recorder.lost(why)
+            self._core.lost(why)
 
 
 def start(
@@ -110,22 +106,22 @@ def start(
 ) -> Recording:
     """Trace `code` and all code objects in it from now on, in every thread.
 
-    One recording at a time. The core in C is not used for a source that waits for the end of objects.
+    One recording at a time. The core in C is not used for a source that waits for the end of objects; the plain core
+    is, which is slow and folds nothing, so that a long run ends at its limits.
 
     Args:
         code: What `compile(source, filename, "exec")` gave; the very object that will be run.
         memory: A writable buffer of bytes, such as an mmap shared with the host. Its size less 8 is `max_bytes`.
-        core: "native", "monitoring" (3.12 and later), "settrace", or "auto": the first of these that there is.
+        core: "native", "plain", or "auto": the first of these that there is.
 
     Raises:
         ValueError: This interpreter does not have the core that was asked for.
     """
     program = plan_program(code, source)
-    limits = {"soft_events": soft_events, "max_events": max_events}
-    chosen, recorder = _core(core, program, memory, limits)
-    recording = Recording(chosen, recorder)
+    chosen = _core(core, program, memory, soft_events=soft_events, max_events=max_events)
+    recording = Recording(chosen)
     chosen.start()
-    GUARDS.watch(recorder, program.facts.imports, recording.leave)
+    GUARDS.watch(chosen, program.facts.imports, recording.leave)
     return recording
 
 
@@ -136,28 +132,19 @@ def rehearse() -> None:
     What cannot be loaded is told when a recording starts.
     """
     code = compile(_REHEARSED, "<rehearsal>", "exec")
-    limits = {"soft_events": 1, "max_events": 1}
     try:
-        _, recorder = _core("auto", plan_program(code, _REHEARSED), bytearray(_REHEARSAL_BYTES), limits)
+        core = _core("auto", plan_program(code, _REHEARSED), bytearray(_REHEARSAL_BYTES), soft_events=1, max_events=1)
     except (ImportError, OSError):
         return
-    recorder.finish(ended=False)
-    recorder.release()
+    core.finish(ended=False)
+    core.release()
 
 
-def _core(wanted: str, program: Program, memory: Any, limits: dict[str, int]) -> tuple[Any, Any]:
-    if wanted == "native" or (wanted == "auto" and NATIVE):
-        if not NATIVE:
-            raise ValueError("no native core was built for this interpreter")
-        if program.facts.holds:
-            native = NativeCore(load(NATIVE), program, memory, **limits)
-            return native, native
-        wanted = "auto"
-    recorder = Recorder(program, Memory(memory, max_events=limits["max_events"]), soft_events=limits["soft_events"])
-    if wanted in ("auto", "monitoring") and sys.version_info >= (3, 12):
-        from .monitoring import MonitoringCore
-
-        return MonitoringCore(recorder), recorder
-    if wanted in ("auto", "settrace"):
-        return SettraceCore(recorder), recorder
-    raise ValueError(f"no core {wanted!r} on this interpreter")
+def _core(wanted: str, program: Program, memory: Any, *, soft_events: int, max_events: int) -> Any:
+    if wanted not in ("auto", "native", "plain"):
+        raise ValueError(f"no core {wanted!r}")
+    if wanted == "native" and not NATIVE:
+        raise ValueError("no native core was built for this interpreter")
+    if wanted != "plain" and NATIVE and program.facts.holds:
+        return NativeCore(load(NATIVE), program, memory, soft_events=soft_events, max_events=max_events)
+    return PlainCore(program, memory, max_events=max_events)

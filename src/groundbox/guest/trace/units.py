@@ -60,8 +60,6 @@ class Effect(NamedTuple):
     """CALL: root and steps of the first argument, if it has a path."""
     in_place: bool = False
     """The root may be stored on the same line and is looked at with its new value."""
-    item: tuple[Any, ...] | None = None
-    """STORE: the step of the one item that is stored, if it is an item."""
 
     @property
     def calls(self) -> bool:
@@ -73,12 +71,9 @@ class LineFacts:
 
     def __init__(self) -> None:
         self.effects: list[Effect] | None = []
-        self.times = 0
-        self.sorts = False
         self.loop: tuple[int, int] | None = None
 
     def add(self, effect: Effect | None) -> None:
-        self.times += 1
         if effect is None:
             self.effects = None
         elif self.effects is not None and effect not in self.effects:
@@ -285,15 +280,12 @@ class _ScopeReader:
         elif isinstance(node, (ast.Subscript, ast.Attribute)):
             kind = "item" if isinstance(node, ast.Subscript) else "attribute"
             if not isinstance(node.ctx, ast.Load) or kind in self._units.facts.reads_change:
-                item = None
-                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-                    item = _item_step(node.slice, self._mangled)
-                self._store(node.value, item=item)
+                self._store(node.value)
 
-    def _store(self, container: ast.expr, *, in_place: bool = False, item: tuple[Any, ...] | None = None) -> None:
+    def _store(self, container: ast.expr, *, in_place: bool = False) -> None:
         path = self._path(container)
         named = in_place and isinstance(container, ast.Name)
-        self._effect(path and Effect(STORE, path[0], path[1], None, named, item))
+        self._effect(path and Effect(STORE, path[0], path[1], None, named))
 
     def _call(self, function: ast.expr, first: ast.expr | None) -> None:
         facts = self._units.facts
@@ -306,12 +298,10 @@ class _ScopeReader:
         if isinstance(function, ast.Name) and function.id in ("setattr", "delattr") and first is not None:
             self._store(first)
             return
-        if isinstance(function, ast.Attribute):
-            if function.attr in facts.methods or (function.attr in PURE_METHODS and not facts.lazy):
-                return
-            if function.attr == "sort":
-                for line in self._open:
-                    line.sorts = True
+        if isinstance(function, ast.Attribute) and (
+            function.attr in facts.methods or (function.attr in PURE_METHODS and not facts.lazy)
+        ):
+            return
         path = self._path(function)
         argument = self._path(first) if first is not None else None
         known = argument if argument is not None and argument[0] is not None else None
@@ -362,16 +352,3 @@ def _before(body: list[ast.stmt], first: int) -> int:
     """The last line of a header: the one before its body, unless that is on the same line."""
     decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
     return max(first, min([body[0].lineno, *(decorator.lineno for decorator in decorators)]) - 1)
-
-
-def quick_check(effects: tuple[Effect, ...] | None) -> str | None:
-    """How the only effect of a line, which happens once, can be checked without comparing all of the object."""
-    if effects is None or len(effects) != 1:
-        return None
-    effect = effects[0]
-    if effect.kind == STORE:
-        if effect.item is not None and effect.item[1] != ANY:
-            return "item"
-        return "end" if effect.in_place else None
-    called = effect.steps[-1] if effect.steps else ("", "")
-    return {"append": "end", "add": "add"}.get(called[1]) if called[0] == "a" else None

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,7 @@ _DEEPEST_TUPLE = 6
 _MOST_PARTS = 2_000
 
 _sha256 = hashlib.sha256
+_get_ident = threading.get_ident
 _int_text, _float_text = int.__repr__, float.__repr__
 _plain_int, _plain_float, _plain_str = int.__int__, float.__pos__, str.__str__
 _tuple_items, _frozenset_items = tuple.__iter__, frozenset.__iter__
@@ -283,6 +285,13 @@ def _full_name(cls: Any) -> str:
     module = classes.type_module(cls)
     name = classes.type_qualname(cls)
     return f"{module}.{name}" if type(module) is str else name
+
+
+def thread_name() -> str:
+    """Return the name of this thread, or `thread` where it cannot be had without running code of the program."""
+    thread = threading._active.get(_get_ident())  # type: ignore[attr-defined]
+    name = getattr(thread, "_name", None) if type(thread) in (threading.Thread, threading.Timer) else None
+    return name if type(name) is str else "thread"
 
 
 _STANDARD = {

@@ -143,7 +143,7 @@ def _with_more(current: Environment, wanted: tuple[str, ...]) -> Wish:
 def _with_tracer(environment: Environment, progress: Progress) -> Environment:
     if tracer.find(environment) is None:
         progress("making a native tracer ready")
-        slower = "" if tracer.ensure(environment) else "; traces are made by a slower one"
+        slower = "" if tracer.ensure(environment) else "; the plain one is used, which is slow and folds nothing"
         progress(tracer.standing(environment).words + slower)
     return environment
 

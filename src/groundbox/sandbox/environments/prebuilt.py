@@ -5,7 +5,7 @@
 
 `scripts/build_wheels.py` makes them. A checkout, the source distribution and the wheel for every platform have none.
 One is taken if it was made from the C sources that are installed beside it, bears the name that the interpreter looks
-for (version, architecture, C library), and writes in a trial on that interpreter what the core in Python writes.
+for (version, architecture, C library), and writes in a trial on that interpreter what the plain core writes.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@
 KEY is a digest of the tracer's C sources and the interpreter's version and binary interface, so that no tracer is
 loaded into an interpreter that it was not made for, or by a groundbox that knows another one.
 A prebuilt one is copied there, because guests see that folder wherever groundbox is installed.
-It is compiled when an environment is made, never when a program runs. Without it the tracers in Python are used,
-which write the same traces more slowly; `groundbox environment list` tells which, and `groundbox doctor` why.
+It is compiled when an environment is made, never when a program runs. Without it the plain tracer in Python is used,
+which is slow and folds nothing, so that traces of long runs end at their limits; `groundbox environment list` tells
+which, and `groundbox doctor` why.
 """
 
 from __future__ import annotations

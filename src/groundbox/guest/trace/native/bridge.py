@@ -1,37 +1,30 @@
 """The core in C: loading its module, and handing it what is left to Python.
 
-`_groundbox_tracer` records what `recorder`, `heap`, `values` and the other modules beside this package record,
-byte for byte, from a `plan.Program` that Python has made. It asks Python once for each type (`classes.Kinds`),
-and for the texts of values of standard immutable types, for arrays and for names of threads.
+`_groundbox_tracer` records what `plain` records, byte for byte but for what it folds, from a `plan.Program` that Python
+has made. It asks Python once for each type (`classes.Kinds`), and for the texts of values of standard immutable types,
+for arrays and for names of threads.
 
-Programs that wait for the end of objects (`Facts.holds` is false) are left to the cores in Python.
+Programs that wait for the end of objects (`Facts.holds` is false) are left to the plain core.
 """
 
 from __future__ import annotations
 
-import collections
 import functools
 import importlib.machinery
 import importlib.util
 import sys
 import threading
 import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..classes import Kinds, deque
-from ..contents import _array as array_contents
-from ..contents import shown_items
-from ..effects import known_functions
+from ..plain.contents import array_contents, shown_items
 from ..plan import Program
-from ..recorder import _thread_name as thread_name
-from ..tools import Tool
-from ..values import Values, take_standard
+from ..values import Values, take_standard, thread_name
+from .known import CONTAINERS, known_functions
 
 MODULE = "_groundbox_tracer"
-_CONTAINERS = (
-    dict, collections.OrderedDict, collections.defaultdict, collections.Counter, list, set, bytearray, deque,
-)  # fmt: skip
-"""As in `effects`; dicts first."""
 _loaded: dict[str, types.ModuleType] = {}
 
 
@@ -54,7 +47,7 @@ def load(path: str) -> types.ModuleType:
 
 
 class NativeCore:
-    """A recorder and a core in one: what `Recorder` and `SettraceCore` are in Python."""
+    """A recording by the core in C; it has the methods of `plain.core.PlainCore`."""
 
     name = "native"
 
@@ -62,7 +55,7 @@ class NativeCore:
         self, module: types.ModuleType, program: Program, buffer: Any, *, soft_events: int, max_events: int
     ) -> None:
         """Args:
-        buffer: As for `memory.Memory`.
+        buffer: As for `plain.memory.Memory`.
         """
         self._module = module
         kinds = Kinds()
@@ -113,11 +106,46 @@ class NativeCore:
         """The buffer was given back when recording was finished."""
 
 
-def _tool(module: types.ModuleType) -> Tool:
+class _Tool:
+    """A tool of `sys.monitoring` that is called back for events of all code."""
+
+    _NAME = "groundbox"
+
+    def __init__(self, callbacks: Mapping[int, Callable[..., Any]]) -> None:
+        """Args:
+        callbacks: By event.
+        """
+        self._callbacks = callbacks
+        self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        self._id = -1
+
+    def start(self) -> None:
+        """Take a tool's number that nobody has, and ask for the events."""
+        monitoring = self._monitoring
+        self._id = next(tool for tool in (4, 3, 1, 2, 0, 5) if monitoring.get_tool(tool) is None)
+        monitoring.use_tool_id(self._id, self._NAME)
+        for event, callback in self._callbacks.items():
+            monitoring.register_callback(self._id, event, callback)
+        monitoring.set_events(self._id, sum(self._callbacks))
+
+    def stop(self) -> bool:
+        """Ask for nothing any more; return whether all was still as `start` left it. Called once."""
+        monitoring, tool = self._monitoring, self._id
+        intact: bool = monitoring.get_tool(tool) == self._NAME and monitoring.get_events(tool) == sum(self._callbacks)
+        if monitoring.get_tool(tool) is None:
+            return intact
+        monitoring.set_events(tool, 0)
+        for event, callback in self._callbacks.items():
+            intact = monitoring.register_callback(tool, event, None) is callback and intact
+        monitoring.free_tool_id(tool)
+        return intact
+
+
+def _tool(module: types.ModuleType) -> _Tool:
     events: Any = sys.monitoring.events  # type: ignore[attr-defined,unused-ignore]
     names = ["PY_START", "PY_RESUME", "PY_RETURN", "PY_YIELD", "LINE", "JUMP", "BRANCH", "RAISE"]
     names += ["PY_UNWIND", "PY_THROW"]
-    return Tool((), {}, {getattr(events, name): getattr(module, name.lower()) for name in names})
+    return _Tool({getattr(events, name): getattr(module, name.lower()) for name in names})
 
 
 def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:
@@ -133,6 +161,6 @@ def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:
         deque,
         type(functools.lru_cache(lambda: None)),
         types.MethodWrapperType,
-        _CONTAINERS,
+        CONTAINERS,
         known_functions(),
     )

@@ -42,7 +42,7 @@ print(json.dumps({
 
 
 class NotBuilt(NamedTuple):
-    """Why there is no native recorder for an interpreter. Its programs are traced by a slower one.
+    """Why there is no native recorder for an interpreter. Its programs are traced by the plain one.
 
     Attributes:
         passing: Another attempt may go well: it took too long, or a file could not be written.

@@ -1,4 +1,4 @@
-/* What changed in an object, as `mutate` records (changes.py). */
+/* What changed in an object, as `mutate` records: `Change` of plain/contents.py says which. */
 #ifndef GROUNDBOX_CHANGES_H
 #define GROUNDBOX_CHANGES_H
 

@@ -1,4 +1,4 @@
-/* What an object with an identity holds at one moment (contents.py): arrays of strong references. */
+/* What an object with an identity holds at one moment (plain/contents.py says what of which type): arrays of strong references. */
 #ifndef GROUNDBOX_CONTENTS_H
 #define GROUNDBOX_CONTENTS_H
 

@@ -1,4 +1,4 @@
-/* The `object` record of an object, and the fields that a `replace` shares with it (describing.py). */
+/* The `object` record of an object, and the fields that a `replace` shares with it. */
 #ifndef GROUNDBOX_DESCRIBING_H
 #define GROUNDBOX_DESCRIBING_H
 

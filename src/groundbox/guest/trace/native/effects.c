@@ -143,7 +143,7 @@ static bool is_container(PyTypeObject *type, bool only_dicts)
     return false;
 }
 
-/* _IMMUTABLE and _GENERATORS of effects.py: their methods change nothing that is told. */
+/* Methods of values of these types change nothing that is told. */
 static bool is_unchanging(PyTypeObject *type)
 {
     return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
@@ -201,7 +201,8 @@ static bool add_attribute(const Resolution *resolution, PyObject *value, const S
     if (PyType_Check(value))
         return add_plain(resolution, _PyType_Lookup((PyTypeObject *)value, name));
     Kind *kind = kind_find(type);
-    if (!kind || !kind->own)
+    /* `__getattr__` and `__getattribute__` of the program may give anything. */
+    if (!kind || !kind->own || type->tp_getattro != PyObject_GenericGetAttr)
         return false;
     PyObject *found = _PyType_Lookup(type, name);
     if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
@@ -305,13 +306,16 @@ static bool take_step(const Resolution *resolution, Py_ssize_t start, const Step
     return true;
 }
 
-/* What the first `count` steps of a path lead to: one object, several by ANY, none if the path ends. */
+/* What the first `count` steps of a path lead to: one object, several by ANY, none if the path ends. It is unknown if the
+   root has no value: it is a name of a builtin (`list.append(x, 1)`), or the line has deleted it. */
 static bool follow(const Resolution *resolution, const Path *path, int count)
 {
     Py_ssize_t start = resolution->found->count;
     PyObject *root = value_of(&path->root, resolution->code, resolution->frame);
+    if (!root)
+        return false;
     add(resolution, root);
-    for (int i = 0; root && i < count; i++)
+    for (int i = 0; i < count; i++)
         if (!take_step(resolution, start, &path->steps[i]))
             return false;
     return true;
@@ -463,11 +467,9 @@ static bool add_call(const Resolution *resolution)
     if (path->count && path->steps[path->count - 1].attribute)
         return follow(resolution, path, path->count - 1) &&
                take_calls(resolution, start, path->steps[path->count - 1].value);
-    if (!follow(resolution, path, path->count))
-        return false;
-    if (resolution->found->count == start && !path->count)
+    if (!path->count && !value_of(&path->root, resolution->code, resolution->frame))
         return add_builtin(resolution);
-    return take_calls(resolution, start, NULL);
+    return follow(resolution, path, path->count) && take_calls(resolution, start, NULL);
 }
 
 bool effects_touched(const Line *line, const Code *code, PyFrameObject *frame, Objects *found)

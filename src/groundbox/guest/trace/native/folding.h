@@ -1,4 +1,25 @@
-/* A loop or a body that runs without records (folding.py). */
+/* A loop or a body that runs without records.
+ *
+ * From `soft_events` records on, a loop whose header was come to twice already in this activation is folded when its
+ * header is come to again (that line event is the first one folded); a body, when its function has been recorded twice
+ * already in the run. Coroutines and the bodies of generators are not folded, and nothing is once user code has run in a
+ * second thread.
+ *
+ * While a fold lasts, line events of all user code are counted as steps and calls as calls; nothing is looked at. A
+ * loop's fold is over at the first line event of its frame outside the loop's lines, or when the frame is left; a
+ * body's, when its frame is left. If an exception came up in the frame and then led out of the loop, its `raise` follows
+ * the fold.
+ *
+ * A loop's iterations are the visits to its header, less one if the header was the last line that ran: that visit found
+ * the loop exhausted or its condition false.
+ *
+ * **Generators.** The fold of a generator's loop rests while the generator waits, if what it gave and its variables can be
+ * held without a trace: atoms, objects with a label, and tuples of these. Nothing but library code can run then:
+ * the next event of user code is either the generator's, and the fold goes on, or somebody else's, and the fold is over.
+ * Then the iteration that the generator waits in is not counted, and a `yield` of what it gave last follows the fold; the
+ * rest of this iteration is recorded. So a loop that yields is only folded if one line of the caller has made the
+ * generator go on twice already, with no other user code between: then the caller is library code that goes through it.
+ */
 #ifndef GROUNDBOX_FOLDING_H
 #define GROUNDBOX_FOLDING_H
 

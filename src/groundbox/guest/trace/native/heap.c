@@ -1,6 +1,8 @@
 /* Objects with an identity: labels by address, and the walks that describe new ones and find changes. */
 #include "heap.h"
 
+#include <stdlib.h>
+
 #include "changes.h"
 #include "core.h"
 #include "describing.h"
@@ -264,10 +266,16 @@ void heap_write_ref(PyObject *value, const Kind *kind)
     text_char(&core.text, '}');
 }
 
+/* `list.sort` is at work: the list is empty meanwhile, and has room for -1 items. */
+static bool is_being_sorted(PyObject *value)
+{
+    return PyList_Check(value) && ((PyListObject *)value)->allocated < 0;
+}
+
 /* Tells what changed. An object that is being described has no shadow yet, and none is looked at. */
 static void compare(Entry *entry)
 {
-    if (!entry->shadow || contents_hold(entry->value, entry->kind, entry->shadow) || patch(entry))
+    if (!entry->shadow || is_being_sorted(entry->value) || contents_hold(entry->value, entry->kind, entry->shadow) || patch(entry))
         return;
     Contents *now = contents_take(entry->value, entry->kind);
     if (!now)
@@ -282,11 +290,30 @@ static void compare(Entry *entry)
     contents_free(old);
 }
 
-void heap_check(PyObject *value)
+static int by_label(const void *one, const void *other)
 {
-    Entry *entry = heap_find(value);
-    if (entry)
-        compare(entry);
+    long long difference = (*(Entry *const *)one)->label - (*(Entry *const *)other)->label;
+    return (difference > 0) - (difference < 0);
+}
+
+void heap_check(PyObject *const *values, Py_ssize_t count)
+{
+    enum { MOST_HERE = 16 };
+    Entry *here[MOST_HERE], **found = count <= MOST_HERE ? here : PyMem_RawMalloc((size_t)count * sizeof *found);
+    size_t labelled = 0;
+    if (!found) {
+        core_fail("there is no memory");
+        return;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if ((found[labelled] = heap_find(values[i])))
+            labelled++;
+    if (labelled > 1)
+        qsort(found, labelled, sizeof *found, by_label);
+    for (size_t i = 0; i < labelled; i++)
+        compare(found[i]);
+    if (found != here)
+        PyMem_RawFree(found);
 }
 
 void heap_check_all(void)

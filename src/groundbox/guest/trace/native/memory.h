@@ -1,4 +1,7 @@
-/* The records' way out (memory.py): a buffer in which a count of whole bytes stands before the data. */
+/* The records' way out: a buffer in which a count of whole bytes stands before the data (plain/memory.py).
+ *
+ * Records of tests and iterations are not in `count`, which says where folding begins.
+ */
 #ifndef GROUNDBOX_MEMORY_H
 #define GROUNDBOX_MEMORY_H
 

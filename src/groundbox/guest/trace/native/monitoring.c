@@ -1,4 +1,4 @@
-/* The interpreter's events from 3.12 on, by sys.monitoring, as monitoring.py takes them.
+/* The interpreter's events from 3.12 on, by sys.monitoring.
  *
  * All are asked for everywhere, and switched off one by one where library code makes them, so that it soon runs at full
  * speed. To ask for those of the program's code objects alone would be cheaper, but then a program could switch them off

@@ -1,4 +1,13 @@
-/* Names of frames and what was last told of them. */
+/* Names of frames: which values they were last told to have, and what is new.
+ *
+ * A name is told when the text of its value is not the text last told for it. The value is held together with its text
+ * if it is an atom, or is labelled and may be kept alive, so that the same object need not be written again.
+ *
+ * What is global is last told for the whole program. What is `nonlocal` is told by the frame that stores it, and from
+ * then on is last told for the variable of its owner: the nearest frame outside, on the chain of parents, whose code
+ * object has the variable. So the owner does not tell it again, and if the variable belonged to another activation, both
+ * tell it when they look at it next. Namespaces that are no dict (of a class body with `__prepare__`) are not looked at.
+ */
 #ifndef GROUNDBOX_NAMES_H
 #define GROUNDBOX_NAMES_H
 

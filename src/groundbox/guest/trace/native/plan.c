@@ -260,7 +260,7 @@ static bool read_line(const Reader *reader, PyObject *from, Line *line)
     return read_names(reader, field(from, "names", &PyTuple_Type), &line->names) &&
            read_names(reader, field(from, "last_names", &PyTuple_Type), &line->last_names) &&
            read_names(reader, field(from, "roots", &PyTuple_Type), &line->roots) &&
-           read_effects(reader, field(from, "effects", NULL), line) && bool_field(from, "sorts", &line->sorts) &&
+           read_effects(reader, field(from, "effects", NULL), line) && 
            read_hidden(reader, field(from, "hidden", NULL), line) && read_loop(reader, field(from, "loop", NULL), line);
 }
 

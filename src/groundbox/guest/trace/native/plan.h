@@ -60,7 +60,7 @@ typedef struct {
     bool any_effect;
     int effect_count;
     Effect *effects;
-    bool sorts, hidden, loops;
+    bool hidden, loops;
     int loop_first, loop_last;
     /* Whether a `yield` is in the loop. */
     bool loop_gives;

@@ -1,4 +1,4 @@
-/* Printed text on its way into `out` records (printing.py). */
+/* Printed text on its way into `out` records. */
 #ifndef GROUNDBOX_PRINTING_H
 #define GROUNDBOX_PRINTING_H
 

@@ -77,8 +77,7 @@ static void look_at_objects(State *state, PyFrameObject *frame)
     const Line *line = state->line;
     Objects *found = &recorder.objects;
     if (!line->any_effect && effects_touched(line, state->code, frame, found)) {
-        for (Py_ssize_t i = 0; i < found->count; i++)
-            heap_check(found->items[i]);
+        heap_check(found->items, found->count);
     } else {
         objects_cut(found, 0);
         walk_from_roots(state, frame);
@@ -88,8 +87,7 @@ static void look_at_objects(State *state, PyFrameObject *frame)
 
 static void look_in_the_middle(State *state, PyFrameObject *frame)
 {
-    bool unsafe = state->line->sorts || (state->code->kind == CLASS && state->code->hides);
-    if (changes_objects(state->line) && !unsafe)
+    if (changes_objects(state->line) && !(state->code->kind == CLASS && state->code->hides))
         look_at_objects(state, frame);
 }
 

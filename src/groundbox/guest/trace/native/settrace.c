@@ -97,7 +97,8 @@ static void on_exception(PyFrameObject *frame, Code *code, PyObject *argument)
     if (!PyExceptionInstance_Check(exception))
         return;
     state->raised_at = offset;
-    set_jump(state, NULL);
+    if (!is_quiet(code, exception, offset)) /* else a loop's jump is about to end it */
+        set_jump(state, NULL);
     if (!fold.going)
         recorder_raised(frame, state, exception, offset);
     else if (fold.frame == frame)

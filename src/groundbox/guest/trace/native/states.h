@@ -1,4 +1,4 @@
-/* What is known of the frames of user code while they live (frames.py), by the address of the frame object. */
+/* What is known of the frames of user code while they live, by the address of the frame object. */
 #ifndef GROUNDBOX_STATES_H
 #define GROUNDBOX_STATES_H
 

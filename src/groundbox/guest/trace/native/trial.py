@@ -1,7 +1,7 @@
 """Tries a native tracer that was made elsewhere: `python -I -S -B trial.py FILE`, with the interpreter it is for.
 
 A frame's layout is part of no stable interface, so that a file name that fits is no proof that the file does.
-A program of a few lines is traced by the core in Python and by the file, which have to write the same bytes.
+A program of a few lines is traced by the plain core and by the file, which have to write the same bytes.
 A file that ends the process, with whatever status, is told by the word that is missing then. Standard library only.
 """
 
@@ -56,8 +56,8 @@ def main() -> int:
     except (ImportError, OSError) as problem:
         print(f"does not load: {problem}", file=sys.stderr)
         return 1
-    if native != _trace("settrace"):
-        print("does not write what the core in Python writes", file=sys.stderr)
+    if native != _trace("plain"):
+        print("does not write what the plain core writes", file=sys.stderr)
         return 1
     print(build.PASSED)
     return 0

@@ -1,4 +1,4 @@
-/* Values as JSON text (values.py), written at the end of core.text. */
+/* Values as JSON text (../values.py), written at the end of core.text. */
 #ifndef GROUNDBOX_VALUES_H
 #define GROUNDBOX_VALUES_H
 
