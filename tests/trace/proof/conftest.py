@@ -8,7 +8,7 @@ import pytest
 
 from groundbox.trace.reading import Trace
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "claims"
 
 
 @cache

@@ -9,7 +9,7 @@ from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.proof.mutation import mutations
 from groundbox.trace.proof.prover import prove
 
-PROGRAMS = sorted(path.stem for path in (Path(__file__).parent / "programs").glob("*.py"))
+PROGRAMS = sorted(path.stem for path in (Path(__file__).parents[1] / "claims" / "programs").glob("*.py"))
 
 
 @pytest.mark.parametrize("detail", ["brief", "normal", "full"])
