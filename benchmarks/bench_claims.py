@@ -62,7 +62,9 @@ def main() -> None:
     machine()
     print(f"{len(taken[WAYS[0]])} narrations, {sentences} sentences, {claims} claims; best of {rounds}, interleaved")
     for way in WAYS:
-        print(f"{way}:".ljust(32), f"{1000 * sum(taken[way]):8.0f} ms, median {1000 * percentile(taken[way], 0.5):.1f} ms")
+        print(
+            f"{way}:".ljust(32), f"{1000 * sum(taken[way]):8.0f} ms, median {1000 * percentile(taken[way], 0.5):.1f} ms"
+        )
 
 
 if __name__ == "__main__":

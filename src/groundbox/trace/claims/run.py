@@ -642,7 +642,7 @@ class Run:
 def same(actual: Any, said: Any, decimals: int | None = None) -> bool:
     """Whether a value is what was said: of the same type, a number to as many digits as were given."""
     if isinstance(actual, float) and isinstance(said, int | float) and not isinstance(said, bool):
-        if math.isclose(actual, said, rel_tol=1e-12):
+        if math.isclose(actual, said, rel_tol=1e-12) or (actual != actual and said != said):
             return True
         return decimals is not None and decimals > 1 and math.isfinite(actual) and round(actual, decimals) == said
     return exactly(actual, said)
@@ -656,9 +656,11 @@ def exactly(one: Any, other: Any) -> bool:
         ) and one == other  # fmt: skip
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(exactly, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(exactly(value, other[key]) for key, value in one.items())
-    return bool(one == other)
+    if isinstance(one, dict) and one.keys() == other.keys():
+        return all(exactly(value, other[key]) for key, value in one.items())
+    if isinstance(one, dict | set | frozenset) and any(key != key for key in one):  # one nan as a key, another one
+        return frozen(one) == frozen(other)
+    return bool(one == other) or (isinstance(one, float) and one != one and other != other)
 
 
 def shown(value: Any) -> str:
@@ -677,6 +679,8 @@ def frozen(value: Any) -> Hashable:
     """What is equal for two values if and only if `exactly` holds of them (and their nesting is not deep)."""
     if isinstance(value, bool):
         return ("bool", value)
+    if isinstance(value, float) and value != value:
+        return ("nan",)
     if isinstance(value, list | tuple):
         return (type(value).__name__, *map(frozen, value))
     if isinstance(value, dict):

@@ -117,6 +117,7 @@ class _Judge(Walk):
             return self.spoken(claim)
         said = told(claim.value)
         is_code = said.node is not None and (said.worked or not said.known)
+        is_code = is_code and not isinstance(said.node, ast.Set)  # whose items have no order: `{1.0, nan}`
         fits = self.fits(node, said.node) if is_code and said.node is not None else None
         if fits:
             return Judged(Status.SUPPORTED, step)
@@ -306,6 +307,8 @@ class _Judge(Walk):
             return _refuted(step, f"record {step} is a call of `{_cut(call.name)}`")
         if not isinstance(node, ast.Call):
             return None
+        if self.course.is_property(call):
+            return _not_found("a property is given no arguments")
         given = dict(call.args)
         if len(node.args) + len(node.keywords) < self.course.required(call) - _has_object(call):
             return _refuted(step, f"`{_cut(call.name)}` was given more arguments")
@@ -321,7 +324,13 @@ class _Judge(Walk):
     def _spread(
         self, node: ast.Call, given: Mapping[str, schema.V], call: schema.Call, texts: Mapping[str, str]
     ) -> Judged | None:
-        """Arguments that `*args` and `**options` took: each has to be among what they hold."""
+        """Arguments that `*args` and `**options` took: each has to be among what they hold, those by place in place."""
+        placed = self._by_place(node, call)
+        if placed is None:
+            return _refuted(self.state.t, f"`{_cut(call.name)}` was given another number of arguments")
+        for argument, value in placed:
+            if (misfit := self._misfitting(argument, value, call, texts)) is not None:
+                return misfit
         held: list[schema.V] = []
         keys = set(given)
         for value in given.values():
@@ -337,6 +346,26 @@ class _Judge(Walk):
             if all(self._misfitting(argument, value, call, texts) is not None for value in held):
                 return _refuted(self.state.t, f"`{_cut(call.name)}` was not given one of these arguments")
         return None
+
+    def _by_place(self, node: ast.Call, call: schema.Call) -> list[tuple[ast.expr, schema.V]] | None:
+        """Arguments with what the call has of them, as far as that is known; None if there are too many or too few."""
+        takes = self.course.arguments(call)
+        if takes is None or any(isinstance(each, ast.Starred) for each in node.args):
+            return []
+        names = [each.arg for each in (*takes.posonlyargs, *takes.args)][_has_object(call) :]
+        named = {each.arg for each in (*takes.args, *takes.kwonlyargs)}
+        found = [(each, call.args[name]) for name, each in zip(names, node.args, strict=False) if name in call.args]
+        found += [
+            (each.value, call.args[each.arg]) for each in node.keywords if each.arg in named and each.arg in call.args
+        ]
+        rest = call.args.get(takes.vararg.arg) if takes.vararg is not None else None
+        is_named = takes.vararg is not None and any(each.arg == takes.vararg.arg for each in node.keywords)
+        if isinstance(rest, dict) and "tuple" in rest and not rest.get("elided") and not is_named:
+            extra = node.args[len(names) :]
+            if len(extra) != len(rest["tuple"]):
+                return None
+            found += zip(extra, rest["tuple"], strict=True)
+        return found
 
     def _misfitting(
         self, argument: ast.expr, given: schema.V, call: schema.Call, texts: Mapping[str, str]
