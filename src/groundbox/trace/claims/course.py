@@ -135,6 +135,12 @@ class Course:
         arguments = self.arguments(call)
         return arguments is not None and bool(arguments.vararg or arguments.kwarg)
 
+    def defines(self, owner: str, name: str) -> bool:
+        """Whether a class of the program has a function of its own by this name."""
+        classes = (code for (_, each), code in self._codes.items() if each == owner and isinstance(code, ast.ClassDef))
+        functions = (each for code in classes for each in code.body if not isinstance(each, ast.ClassDef))
+        return any(getattr(each, "name", None) == name for each in functions)
+
     def is_property(self, call: schema.Call) -> bool:
         """Whether a function is called where its name is asked for, so that arguments go to what it gives."""
         decorators = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "decorator_list", ())

@@ -303,7 +303,11 @@ class _Judge(Walk):
             return _not_found("its subject is no call")
         said = function.id if isinstance(function, ast.Name) else function.attr
         owner = call.name.split(".")[:-1]
-        if not is_of(call, said):
+        of_class = (
+            function.value.id if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) else ""
+        )
+        is_other = owner[-1:] != [of_class] and self.course.defines(of_class, said)
+        if is_other or not is_of(call, said):
             return _refuted(step, f"record {step} is a call of `{_cut(call.name)}`")
         if not isinstance(node, ast.Call):
             return None
