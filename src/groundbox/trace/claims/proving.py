@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
+from groundbox.trace.claims.equal import exactly, frozen, same, shown
+from groundbox.trace.claims.happened import Change
 from groundbox.trace.claims.items import Item, literal_of
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
-from groundbox.trace.claims.run import Change, Run, exactly, frozen, same, shown
+from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.claims.verifying import Judged, verify
 from groundbox.trace.errors import Unknown

@@ -25,8 +25,9 @@ from groundbox.trace.claims.course import (
     truth_of,
 )
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
+from groundbox.trace.claims.equal import same, shown
 from groundbox.trace.claims.model import Kind, Status
-from groundbox.trace.claims.run import Run, same, shown
+from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE, Walk, closed, is_of
 from groundbox.trace.errors import Unknown
