@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
+from groundbox.trace.claims.arguments import Judged
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
 from groundbox.trace.claims.equal import exactly, frozen, same, shown
 from groundbox.trace.claims.happened import Change
@@ -19,7 +20,7 @@ from groundbox.trace.claims.items import Item, literal_of
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
-from groundbox.trace.claims.verifying import Judged, verify
+from groundbox.trace.claims.verifying import verify
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.reading import Trace
