@@ -2,10 +2,11 @@
 
     python scripts/measure_own_claims.py [MUTATIONS_OF_EACH_KIND] [TRACES | PROBLEMS.jsonl] [CASES]
 
-Narrates the 20 programs of tests/trace/proof, or every `*.jsonl` in the folder TRACES, or the runs of the first CASES
-(3) inputs of each problem of a file, traced as `dataset build` does, in two styles and three details. Narrations that
+Narrates the 20 programs of tests/trace/claims, or every `*.jsonl` in the folder TRACES, or the runs of the first CASES
+(3) inputs of each problem of a file, traced as `dataset build` does, in two styles and four details. Narrations that
 tell a run whole, as samples do, are counted apart. A sentence that was made false keeps its claims, with quotes cut at
-the same places; sentences that move take theirs along. With `SHOW=1` in the environment, what fails is printed.
+the same places; sentences that move take theirs along (`groundbox.trace.claims.mutation`). With `SHOW=1` in the
+environment, what fails is printed.
 """
 
 from __future__ import annotations
@@ -26,17 +27,16 @@ from groundbox.dataset.problem import Problem
 from groundbox.dataset.problems import reading
 from groundbox.dataset.running import Request, SandboxRunner
 from groundbox.trace.claims import Proof, Status, prove
+from groundbox.trace.claims.mutation import mutations
 from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narrator import Detail, Style, narrate
-from groundbox.trace.proof.mutation import mutations
 from groundbox.trace.reading import Trace
 
-STORED = Path(__file__).parent.parent / "tests" / "trace" / "proof" / "traces"
+STORED = Path(__file__).parent.parent / "tests" / "trace" / "claims" / "traces"
 STYLES: Final[tuple[Style, ...]] = ("prose", "steps")
 DETAILS: Final[tuple[Detail, ...]] = ("brief", "parts", "normal", "full")
 MOST_RECORDS = 20_000
 """Of a run that is narrated; longer ones are folded, and take minutes."""
-MOVED = ("order", "drop", "duplicate")
 CLAIMS_CHANGED = 12
 """Of each narration."""
 
@@ -59,21 +59,16 @@ def main() -> None:
             show(name, proof)
             if not proof.passes or not most:
                 continue
-            for mutation in mutations(told.text, trace, seed=3, most=most):
-                changed = (
-                    moved(given, mutation.text) if mutation.kind in MOVED else cut(given, told.text, mutation.text)
-                )
-                if changed is not None:
-                    made[mutation.kind] += 1
-                    noticed[mutation.kind] += not prove(mutation.text, trace, claims=changed, strict=True).passes
+            for mutation in mutations(told.text, given, trace, seed=3, most=most):
+                made[mutation.kind] += 1
+                noticed[mutation.kind] += not prove(mutation.text, trace, claims=mutation.claims, strict=True).passes
             for changed in other_claims(given, random_):
                 made["a claim's value"] += 1
                 noticed["a claim's value"] += not prove(told.text, trace, claims=changed, strict=True).passes
     for whole, found in counts.items():
         print("told whole:" if whole else "told in part:", ", ".join(f"{key}: {value}" for key, value in found.items()))
     print(", ".join(f"{kind} {noticed[kind]}/{made[kind]}" for kind in sorted(made)))
-    dropped = made["drop"]
-    print(f"noticed, but for sentences left out: {noticed.total() - noticed['drop']} of {made.total() - dropped}")
+    print(f"noticed: {noticed.total()} of {made.total()}")
 
 
 def traces(path: Path, cases: int) -> Iterator[tuple[str, Trace]]:
@@ -117,45 +112,6 @@ def show(name: str, proof: Proof) -> None:
             print(name, "in no claim:", proof.text[part.start : part.end], "|", proof.text[part.start - 60 : part.end])
     for number in proof.misplaced:
         print(name, "misplaced:", proof.text[slice(*proof.sentences[number])])
-
-
-def cut(given: dict[str, Any], text: str, changed: str) -> dict[str, Any] | None:
-    """The claims of a text of which one sentence was changed; None if more than one was."""
-    start = next((at for at, (one, other) in enumerate(zip(text, changed, strict=False)) if one != other), len(text))
-    back = 0
-    while back < min(len(text), len(changed)) - start and text[-1 - back] == changed[-1 - back]:
-        back += 1
-    end, longer = len(text) - back, len(changed) - len(text)
-    at, found = 0, None
-    for number, sentence in enumerate(given["sentences"]):
-        begin = text.index(sentence["text"], at)
-        at = begin + len(sentence["text"])
-        if begin <= start and end <= at:
-            found = number, begin, at
-    if found is None:
-        return None
-    number, begin, at = found
-    new = changed[begin : at + longer]
-    claims = []
-    for claim in given["sentences"][number]["claims"]:
-        first = claim.get("at", 0)
-        last = first + len(claim["quote"]) if "quote" in claim else at - begin
-        first, last = (place if place <= start - begin else place + longer for place in (first, last))
-        claims.append(claim | {"quote": new[first:last], "at": first} if "quote" in claim else claim)
-    sentences = list(given["sentences"])
-    sentences[number] = {"text": new, "claims": claims}
-    return given | {"sentences": sentences}
-
-
-def moved(given: dict[str, Any], changed: str) -> dict[str, Any]:
-    """The sentences of a text in the order in which another one has them, each as often as it stands there."""
-    places = {}
-    for sentence in given["sentences"]:
-        at = changed.find(sentence["text"])
-        while at >= 0:
-            places[at, sentence["text"]] = sentence
-            at = changed.find(sentence["text"], at + 1)
-    return given | {"sentences": [places[key] for key in sorted(places)]}
 
 
 def other_claims(given: dict[str, Any], random_: random.Random) -> Iterator[dict[str, Any]]:

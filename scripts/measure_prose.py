@@ -1,10 +1,9 @@
-"""How prose of models, labelled right or wrong by running, is judged by the two provers and by `dataset translate`.
+"""How prose of models, labelled right or wrong by running, is judged by `groundbox prove` and `dataset translate`.
 
     python scripts/measure_prose.py narrations.jsonl
 
-The file is that of measure_claims.py. Columns: texts that were traced; those that `trace.claims` passes; those that
-`trace.proof` takes for faithful, and as `translate` once asked, with half of the sentences read; those that `translate`
-takes now, and with half of the sentences borne out, which is its default.
+The file is that of measure_claims.py. Columns: texts that were traced; those that `groundbox.trace.claims` passes;
+those that `translate` takes, and with half of the sentences borne out, which is its default.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from pathlib import Path
 
 from measure_claims import recorded
 
-from groundbox.dataset import foreign, narrating
+from groundbox.dataset import foreign
 from groundbox.dataset.foreign import Expected, Telling
 from groundbox.trace.claims import prove
 from groundbox.trace.reading import Trace
 
-COLUMNS = ("texts", "claims", "proof", "proof, half", "translate", "translate, half")
+COLUMNS = ("texts", "claims", "translate", "translate, half")
 
 
 def main(path: str) -> None:
@@ -45,13 +44,10 @@ def main(path: str) -> None:
 
 def taken_by(text: str, result: str, trace: Trace) -> list[str]:
     """The columns that a text counts in."""
-    old = narrating.read_as_narration(text, trace)
     now = foreign.prove(Telling(text=text), trace, Expected(value=written(result)))
     taken = {
         "texts": True,
         "claims": prove(text, trace).passes,
-        "proof": old.faithful,
-        "proof, half": old.faithful and old.coverage >= 0.5,
         "translate": now.faithful,
         "translate, half": now.faithful and now.coverage >= 0.5,
     }

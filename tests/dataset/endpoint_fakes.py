@@ -81,6 +81,8 @@ def endless(status=200):
 class Narrator:
     """A model that knows the tellings of a dataset, and makes the mistakes that it is told to make.
 
+    Asked for JSON of a schema, it gives the sentences of what it says with their claims, as far as it knows these.
+
     Attributes:
         says: Called with the item, the attempt (0 or 1) and the true telling; gives what is answered: a text, or
             status, headers and body.
@@ -108,6 +110,12 @@ class Narrator:
         question, attempt = body["messages"][0]["content"], len(body["messages"]) // 2
         item, true = self.found(question)
         said = self.says(item, attempt, true)
+        known_data = self.rows[item][0].claims_data
+        if isinstance(said, str) and "response_format" in body and known_data and not said.startswith("{"):
+            thought, _, told = said.rpartition("</think>")
+            known = json.loads(known_data)["sentences"]
+            document = {"schema": "groundbox.claims/1", "sentences": [*with_claims(told, known)]}
+            said = f"{thought}</think>{json.dumps(document)}" if thought else json.dumps(document)
         return completion(said) if isinstance(said, str) else said
 
     def found(self, question):
@@ -115,6 +123,21 @@ class Narrator:
             if row.source in question and f"\n{given(row)}\n" in question:
                 return item, true
         raise LookupError(question)
+
+
+def with_claims(text, known):
+    """The sentences of a text in their order, with the claims of those that are known."""
+    at = 0
+    for sentence in [*known, None]:
+        start = text.find(sentence["text"], at) if sentence else len(text)
+        if start < 0:
+            continue
+        between = text[at:start].strip()
+        if any(sign.isalpha() for sign in between):
+            yield {"text": between, "claims": []}
+        if sentence:
+            yield sentence
+            at = start + len(sentence["text"])
 
 
 def given(row):

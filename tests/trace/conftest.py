@@ -1,4 +1,7 @@
-"""Traces for tests, made by running a program: in a sandbox, or in this process by the tracer that guests use."""
+"""Traces for tests, made by running a program: in a sandbox, or in this process by the tracer that guests use.
+
+And what claims about them are so, and which of a narration are not.
+"""
 
 import io
 import sys
@@ -9,6 +12,9 @@ import pytest
 import groundbox
 from groundbox.guest.trace import tracer
 from groundbox.guest.trace.native.build import NotBuilt
+from groundbox.trace.claims import Status, prove
+from groundbox.trace.narration.document import document
+from groundbox.trace.narration.narration import Narration
 from groundbox.trace.reading import Trace, assemble
 from groundbox.trace.schema import Entry
 from tests.tracers import built
@@ -39,6 +45,45 @@ def recorded(pytestconfig):
         pytest.skip(made.reason)
     tracer.NATIVE = str(made)
     return record
+
+
+@pytest.fixture(scope="session")
+def unproven():
+    """What of a narration is not borne out, word by word, by the claims that it comes with.
+
+    Of a run that is folded only what is not so: "iterations 3 to 9 ran without a record" has no claim of each word.
+    """
+
+    def found(narration: Narration, trace: Trace) -> list[str]:
+        proof = prove(narration.text, trace, claims=document(narration, trace), strict=not trace.folded)
+        text = proof.text
+        wrong = [
+            f"{each.status}: {text[each.claim.start : each.claim.end]!r}: {each.message}"
+            for each in proof.verdicts
+            if each.status is not Status.SUPPORTED
+        ]
+        loose = (part for part in (*proof.numbers, *proof.words) if not part.covered)
+        wrong += [
+            f"in no claim: {text[part.start : part.end]!r} in {text[part.start - 50 : part.end]!r}" for part in loose
+        ]
+        wrong += [f"goes back: {text[slice(*proof.sentences[place])]!r}" for place in proof.misplaced]
+        wrong += [f"left out before: {text[slice(*proof.sentences[place])]!r}" for place in proof.gaps]
+        return wrong + ["another result"] * (proof.answer is False)
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def is_so():
+    """Whether a claim is so at any record of a run."""
+
+    def found(trace: Trace, kind: str, subject: str, value: str) -> bool:
+        claims = [{"kind": kind, "subject": subject, "value": value, "step": step} for step in range(len(trace))]
+        sentence = {"text": "It is so.", "claims": claims}
+        proof = prove("It is so.", trace, claims={"schema": "groundbox.claims/1", "sentences": [sentence]})
+        return any(verdict.status is Status.SUPPORTED for verdict in proof.verdicts)
+
+    return found
 
 
 def record(source: str, call: str = "", *arguments: object, soft_events: int = 20_000) -> Trace:

@@ -2,8 +2,7 @@
 
 What comes in is anything: an answer is read within bounds and strictly (`written`), nothing of it is executed, and what
 it claims is held against the record by `groundbox.trace.claims`, which believes records alone. Sentences that come with
-claims are held to them. Prose is read by the table of wordings; where that refutes nothing, `groundbox.trace.proof` may
-bear it out, too, which reads more of what is worded as our narrator words it.
+claims are held to them. Prose is read by the table of wordings.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import msgspec
 
 from groundbox.dataset import literals
 from groundbox.dataset.item import Answer
-from groundbox.dataset.narrating import LEFT_OUT, Proved, read_as_narration
+from groundbox.dataset.narrating import LEFT_OUT, Proved
 from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
@@ -189,15 +188,7 @@ def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
         found = _proved(proof, telling, expected)
         return _borne_out(found, document, proof, telling, trace, expected) if found.faithful else found
     proof = hold(telling.text, trace, **_answer(expected))
-    found = _proved(proof, telling, expected)
-    if found.refuted or found.answer is False:
-        return found
-    read = read_as_narration(telling.text, trace)
-    told = {found.answer, read.answer}
-    proven = read.faithful and True in told and False not in told
-    if proven and not (found.faithful and found.coverage >= read.coverage):
-        return dataclasses.replace(read, sentences=found.sentences, answer=True)
-    return found
+    return _proved(proof, telling, expected)
 
 
 def mended(

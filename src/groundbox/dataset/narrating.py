@@ -30,7 +30,7 @@ class Said:
         stated, followed: How many of the stated values are judged, and how many follow by one step from what was told
             before (`groundbox.trace.claims.derivable`).
         jumps: Those that do not, in words.
-        claims: What it says, as the schema of claims has it (docs/claims.md); nothing is known of these to be so.
+        claims: What it says, as the schema of claims has it (docs/proof.md); nothing is known of these to be so.
     """
 
     text: str
@@ -287,23 +287,6 @@ def prove(told: Told, trace: Trace) -> Proved:
         unproven=tuple(sorted(set(unproven))),
         answer=proof.answer,
         refuted=proof.count(Status.REFUTED),
-    )
-
-
-def read_as_narration(text: str, trace: Trace) -> Proved:
-    """Read prose in our narrator's wordings by `groundbox.trace.proof`; only tellings by others need it."""
-    from groundbox.trace.proof.prover import prove as check
-    from groundbox.trace.proof.verdicts import Status
-
-    proof = check(text, trace)
-    return Proved(
-        faithful=proof.faithful,
-        total=len(proof.verdicts),
-        proven=proof.count(Status.SUPPORTED),
-        coverage=round(proof.sentence_coverage, 4),
-        failed=tuple(proof.failed),
-        unproven=tuple(each.start for each in proof.verdicts if each.status is not Status.SUPPORTED),
-        answer=proof.answer,
     )
 
 

@@ -23,7 +23,7 @@ class Sample:
         narration: The whole telling that the reply was taken from, and that was proven; "" where the row has
             the same in its reply.
         claims, proven: Statements found in the telling, and those that the trace supports.
-        claims_data: Claims of the reply's sentences as JSON (docs/claims.md), all borne out by the trace; "" for none.
+        claims_data: Claims of the reply's sentences as JSON (docs/proof.md), all borne out by the trace; "" for none.
         coverage: Share of the telling's sentences with a claim that holds.
         left_out: Sentences that are not told because a claim in them could not be proven.
         derivable: Share of the values stated in the reply's reasoning that follow by one step from what was told

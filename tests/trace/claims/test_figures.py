@@ -1,4 +1,4 @@
-"""The files that figures of docs/claims.md come from: refutations as they were read, and texts written for this."""
+"""The files that figures of docs/proof.md come from: refutations as they were read, and texts written for this."""
 
 import collections
 import importlib.util

@@ -45,6 +45,20 @@ def test_time_grows_with_the_text_and_not_with_its_square(proof, kind):
     assert cost(8000) < 28 * max(cost(1000), 0.01)
 
 
+PIECES = [
+    "(", "[", "x[", "{", "'", '"', "'a", "`", "$", "*", "**", "|a", "\\(", "n is (", "i → ", "and ", "is ", "=", "1,",
+    "not ", "```\n", "| i | j |\n", "\n- ", "… 5 more …", "it's 'a ", "\x00", "{1:", "x = 1, ", "i becomes [", "𝒙 ",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_hundred_kilobytes_of_one_piece_are_judged_and_do_not_pass(proof, piece):
+    text = (piece * (100_000 // len(piece) + 1))[:100_000]
+
+    assert not proof(text).passes
+
+
 @pytest.mark.parametrize(
     "text",
     [

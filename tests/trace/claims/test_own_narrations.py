@@ -194,7 +194,7 @@ GIVEN = {
     "items": "011101/110001/101100/001101/111011/000001/100000/011000",
     "made": (3, 5),
 }
-TRACES = Path(__file__).parents[1] / "proof" / "traces"
+TRACES = Path(__file__).parent / "traces"
 PROGRAMS = sorted(path.stem for path in TRACES.glob("*.jsonl"))
 
 

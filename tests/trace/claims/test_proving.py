@@ -238,3 +238,28 @@ def test_what_was_given_is_not_what_comes_of_it(recorded):
 
     assert [str(v.status) for v in prove("It adds a letter, resulting in 'abcd'.", run).verdicts] == ["supported"]
     assert [str(v.status) for v in prove("It drops a letter, resulting in 'abc'.", run).verdicts] == ["not_found"]
+
+
+EVENS = "def f(xs):\n    t = 0\n    for x in xs:\n        if x % 2 == 0:\n            t += x\n    return t\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("When x is 7, x % 2 == 0 is false. The output is 4.", True),
+        ("When x is 7, x % 2 == 0 is true. The output is 4.", False),
+        ("With `x` = 4, `x % 2 == 0` holds: x % 2 == 0 is true. The output is 4.", True),
+        ("With `x` = 4 the test x % 2 == 0 is false. The output is 4.", False),
+        ("x % 2 == 0 is true for x = 4. The output is 4.", True),
+    ],
+)
+def test_a_test_has_to_come_out_so_with_the_values_of_its_sentence(recorded, text, passes):
+    assert prove(text, recorded(EVENS, "f", [4, 7])).passes is passes
+
+
+def test_what_the_run_gives_is_not_taken_for_what_another_call_gives(recorded):
+    source = "def fib(n):\n    if n < 2:\n        return n\n    return fib(n - 1) + fib(n - 2)\n"
+    run = recorded(source, "fib", 4)
+
+    assert prove("fib(3) returns 2, so the final result is 3.", run).passes
+    assert not prove("fib(1) returns 1, so fib(3) returns 3. The final result is 3.", run).passes

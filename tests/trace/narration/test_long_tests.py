@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from groundbox.trace.claims import prove
+from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
 
 LONG_TESTS = """\
 def canonical(text, n):
@@ -24,25 +26,43 @@ print(canonical("0201616220", 4))
 
 
 @pytest.mark.parametrize("style", ["prose", "steps"])
-def test_the_line_is_told_and_proven(recorded, style):
+def test_the_line_is_told_and_proven(recorded, unproven, style):
     trace = recorded(LONG_TESTS)
 
     for seed in range(3):
-        told = narrate(trace, style=style, seed=seed).text
+        told = narrate(trace, style=style, seed=seed)
 
-        lines = re.findall(r"[Tt]he test on line (\d) (?:fails|does not hold|is false|holds|is true)", told)
+        lines = re.findall(r"[Tt]he test on line (\d) (?:fails|does not hold|is false|holds|is true)", told.text)
         assert lines == ["2", "5"]
-        assert prove(told, trace).failed == []
+        assert unproven(told, trace) == []
 
 
-@pytest.mark.parametrize("line", [2, 3, 5, 6])
-def test_its_opposite_is_caught(recorded, line):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The test on line 2 does not hold", "The test on line 2 holds"),
+        ("The test on line 5 holds", "The test on line 5 does not hold"),
+        ("The test on line 2 does", "The test on line 4 does"),
+        ("The test on line 5", "The test on line 2"),
+    ],
+)
+def test_its_opposite_and_another_line_are_caught(recorded, before, after):
     trace = recorded(LONG_TESTS)
-    holds, fails = f"The test on line {line} holds.", f"The test on line {line} does not hold."
+    told = narrate(trace, seed=1)
+    claims = json.dumps(document(told, trace))
+    assert before in told.text
 
-    assert prove(holds, trace).faithful is (line > 3)
-    assert prove(fails, trace).faithful is (line < 4)
+    changed = claims.replace(before, after).encode()
+
+    assert not prove(told.text.replace(before, after), trace, claims=changed, strict=True).passes
 
 
-def test_a_line_without_a_test_is_caught(recorded):
-    assert not prove("The test on line 4 does not hold.", recorded(LONG_TESTS)).faithful
+@pytest.mark.parametrize(("line", "holds"), [(2, False), (5, True)])
+def test_the_test_itself_is_held_against_the_record(recorded, is_so, line, holds):
+    trace = recorded(LONG_TESTS)
+    claims = [claim for sentence in document(narrate(trace), trace)["sentences"] for claim in sentence["claims"]]
+    tests = [claim for claim in claims if claim["kind"] == "test"]
+    subject = tests[line > 2]["subject"]
+
+    assert is_so(trace, "test", subject, str(holds))
+    assert not is_so(trace, "test", subject, str(not holds))

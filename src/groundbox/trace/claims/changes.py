@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.claims.data import MOST_CODE
-from groundbox.trace.claims.run import same
+from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.told import told
 from groundbox.trace.errors import Unknown
 from groundbox.trace.objects import Obj

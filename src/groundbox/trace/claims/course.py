@@ -125,15 +125,30 @@ class Course:
         found = self._frames.get(frame)
         return [*found.ended.values()] if found is not None else ()
 
+    def arguments(self, call: schema.Call) -> ast.arguments | None:
+        """What a function takes, where that is known."""
+        found = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
+        return found if isinstance(found, ast.arguments) else None
+
     def spreads(self, call: schema.Call) -> bool:
         """Whether a function takes `*args` or `**options`."""
-        arguments = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
+        arguments = self.arguments(call)
         return arguments is not None and bool(arguments.vararg or arguments.kwarg)
+
+    def defines(self, owner: str, name: str) -> bool:
+        """Whether a class of the program has a function of its own by this name."""
+        classes = (code for (_, each), code in self._codes.items() if each == owner and isinstance(code, ast.ClassDef))
+        functions = (each for code in classes for each in code.body if not isinstance(each, ast.ClassDef))
+        return any(getattr(each, "name", None) == name for each in functions)
+
+    def is_property(self, call: schema.Call) -> bool:
+        """Whether a function is called where its name is asked for, so that arguments go to what it gives."""
+        decorators = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "decorator_list", ())
+        return any(isinstance(each, ast.Name) and each.id in ("property", "cached_property") for each in decorators)
 
     def required(self, call: schema.Call) -> int:
         """How many arguments a function has to be called with, its object counted; 0 if that is not known."""
-        code = self._codes.get((call.n, call.name.rpartition(".")[2]))
-        arguments = getattr(code, "args", None)
+        arguments = self.arguments(call)
         if arguments is None:
             return 0
         keywords = sum(default is None for default in arguments.kw_defaults)

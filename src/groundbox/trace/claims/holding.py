@@ -43,6 +43,8 @@ _OF_CODE: Final = frozenset({"True", "False", "None", "not", "in", "is", "and", 
 _PARTS: Final = {"True": "positive", "False": "negative"}
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+")
 _DENIAL: Final = re.compile(r"\bnot\b|!=")
+_OUTCOME: Final = re.compile(r"\b(?:fails?|is false|do(?:es)? not hold)\b", re.I)
+"""Says how a test came out, whatever the test itself denies."""
 _EVENTS: Final = PUBLISHED - {Kind.COUNT, Kind.EXIT, Kind.TEST, Kind.CALL, Kind.STATEMENT}
 """Kinds whose records go forward with a text that does."""
 _MOST_DIGITS: Final = 4_000
@@ -374,7 +376,7 @@ def _truths(placed: Placed, quote: str) -> set[str]:
     node = said if said is not None else placed.claim.subject
     inner = ast.walk(node) if node is not None else ()
     denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
-    denies = denies and not _DENIAL.search(code)
+    denies = denies and not _DENIAL.search(code) and not _OUTCOME.search(quote)
     if data.value in ("True", "False"):
         truths = {"positive" if data.value == "True" else "negative"}
         return truths | {"negative"} if data.kind is Kind.TEST and denies else truths

@@ -13,10 +13,11 @@ from typing import Final
 
 import msgspec
 
+from groundbox.trace.claims.arguments import Judged
 from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.model import PUBLISHED, Kind, Status
 from groundbox.trace.claims.run import Run
-from groundbox.trace.claims.verifying import Judged, verify
+from groundbox.trace.claims.verifying import verify
 from groundbox.trace.reading import Trace
 
 MOST_TRIED: Final = 40_000

@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final
 
 from groundbox.trace.claims import english, holding
+from groundbox.trace.claims.arguments import Judged
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
+from groundbox.trace.claims.equal import exactly, frozen, same, shown
+from groundbox.trace.claims.happened import Change
 from groundbox.trace.claims.items import Item, literal_of
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
-from groundbox.trace.claims.run import Change, Run, exactly, frozen, same, shown
+from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
-from groundbox.trace.claims.verifying import Judged, verify
+from groundbox.trace.claims.verifying import verify
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.reading import Trace
@@ -27,6 +30,8 @@ MOST_TEXT: Final = 200_000
 MOST_CHANGES: Final = 5_000
 """That one claim is compared with."""
 _MOST_LATER: Final = 5
+_MOST_AROUND: Final = 80
+"""Characters in which a circumstance names what it is about."""
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
 _CODE: Final = re.compile(r"`[^`]{1,2000}`")
 _LINE: Final = re.compile(r"[^\n]+")
@@ -36,6 +41,7 @@ _OF_THE_PROGRAM: Final = re.compile(r"\b(output|answer|final|function|program|re
 _OF_A_METHOD: Final = re.compile(
     r"\b(\w+)`?\s?(?:\([^()\n]*\))?`?(?:\smethod|\sfunction(?!\s\w)|(?<=\))|(?<=\)`))(?:\s(?:then|will|would|also))*\s*$"
 )
+_UNDER: Final = re.compile(r"\b(?:when|for|with|at|once|where) [`(]?(\w+)", re.I)
 _GIVEN: Final = object()
 _SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
 """Kinds of claims as data that are looked for where no step is named."""
@@ -116,12 +122,18 @@ class _Judge:
         self._text = text
         self._after = -1
         self._turn_before: int | None = None
+        self._sentence = -1
+        self._under: dict[str, Any] = {}  # values of names under which its sentence says something
         self._last = next((claim for claim in reversed(claims or ()) if _tells_the_result(claim)), None)
         self.misread: set[int] = set()
 
     def verdict(self, claim: Claim) -> Verdict:
         """What the record says to a claim."""
+        if claim.sentence != self._sentence:
+            self._sentence, self._under = claim.sentence, {}
         found: Verdict = getattr(self, f"_{claim.kind}")(claim)
+        if claim.kind is Kind.VALUE and isinstance(claim.subject, ast.Name):
+            self._set_under(claim, claim.subject.id)
         if claim.general:
             return Verdict(claim=claim, status=Status.OFF_PROGRAM, step=found.step, message=found.message)
         if found.status is Status.REFUTED and not claim.certain:
@@ -160,7 +172,27 @@ class _Judge:
         message = f"`{claim.shown}` is {was} at record {step}{and_later}; never what the text says"
         return _refuted(claim, step, was, message)
 
-    _test = _value
+    def _test(self, claim: Claim) -> Verdict:
+        """A comparison; one that stands beside "when x is 7" has to come out so at a moment with this value."""
+        found = self._value(claim)
+        if found.status is not Status.SUPPORTED or claim.subject is None:
+            return found
+        under = {name: value for name, value in self._under.items() if name in _names_in(claim.subject)}
+        if not under:
+            return found
+        both = ast.List([*(ast.Name(name, ast.Load()) for name in under), claim.subject], ast.Load())
+        seen = self._run.look(both, [*under.values(), claim.value], None, after=self._after)
+        if seen.step is None and seen.whole:
+            return _not_found(claim, "it comes out otherwise with the values that its sentence gives")
+        return found if seen.step is None else Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
+
+    def _set_under(self, claim: Claim, name: str) -> None:
+        """Note the value of a name that is told as a circumstance; told as a change, it holds no more."""
+        around = self._text[max(0, claim.start - 8) : claim.start + _MOST_AROUND]
+        if not self._is_data and name in _UNDER.findall(around):
+            self._under[name] = claim.value
+        else:
+            self._under.pop(name, None)
 
     def _other_truth(self, claim: Claim, step: int) -> Verdict:
         """A comparison that comes out otherwise, told by the value of one side."""
@@ -211,15 +243,15 @@ class _Judge:
         for call in calls:
             if same(call.value, claim.value, claim.decimals):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
+        if isinstance(claim.subject, ast.Call):
+            was, step = shown(calls[-1].value), calls[-1].step
+            return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
         try:
             actual = self._run.result
         except Unknown:
             return _not_found(claim, "the result is not recorded")
         if _is_result(actual, claim.value, claim.decimals):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=self._run.last)
-        if isinstance(claim.subject, ast.Call):
-            was, step = shown(calls[-1].value), calls[-1].step
-            return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
         was, step = shown(actual), self._run.last
         is_of_the_run = self._is_data or claim is self._last
         if not is_of_the_run and self._is_of_a_method(claim):

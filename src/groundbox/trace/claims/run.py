@@ -1,41 +1,37 @@
-"""What happened: moments with the values of names, changes, rounds of loops, calls and exceptions, read off the records
-once.
-
-A moment is where a line is about to run, or a function returns. This fold is of its own: nothing that a narrator works
-out of the records is used here.
-"""
+"""A recorded run, to be asked what an expression was, and when; what was called, and what came up on the way."""
 
 from __future__ import annotations
 
 import ast
 import bisect
 import contextlib
-import copy
 import functools
-import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
+from groundbox.trace.claims.equal import exactly, frozen, same
+from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
+from groundbox.trace.claims.program import (
+    assigned_in,
+    free_names,
+    inner_expressions,
+    instances_of,
+    names_in,
+    renamed,
+    tree_of,
+)
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Meter, evaluate
-from groundbox.trace.plain import python_value
-from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.reading import Trace
-from groundbox.trace.state import State
-from groundbox.trace.syntax import parse
 
-MOST_MOMENTS: Final = 20_000
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
 MOST_EVALUATIONS: Final = 20_000
 """Of all claims of a text together, and again of the steps inside expressions."""
 OPERATIONS_OF_ONE: Final = 100
 """What takes more counts as so many more evaluations."""
-MOST_SHOWN: Final = 120
-"""Characters of a value in a message."""
-_LONGEST_OPERAND: Final = 100
 _MOST_QUOTED: Final = 1_000_000
 _NEAR: Final = 12
 """Moments after the last one told in which a number without a name is looked for."""
@@ -45,50 +41,6 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "the string": str, "the list": list, "the dictionary": dict, "the set": (set, frozenset), "the tuple": tuple,
     "any sequence": (str, list, tuple),
 }  # fmt: skip
-
-
-class Moment(NamedTuple):
-    """Names of the frame that runs, as Python values; names whose values are not plain are left out."""
-
-    step: int
-    line: int
-    names: Mapping[str, Any]
-    frame: int
-
-
-class Change(NamedTuple):
-    """A value of an expression, and the next one that it had in the same call.
-
-    Attributes:
-        step: The first record after the change.
-    """
-
-    step: int
-    before: Any
-    after: Any
-
-
-class Rounds(NamedTuple):
-    """One run of a loop: the records at which its iterations begin."""
-
-    line: int
-    starts: list[int]
-
-
-class Raised(NamedTuple):
-    """An exception that came up."""
-
-    step: int
-    type: str
-
-
-class Returned(NamedTuple):
-    """A call that gave a value."""
-
-    step: int
-    function: str
-    arguments: Mapping[str, Any]
-    value: Any
 
 
 class Seen(NamedTuple):
@@ -105,24 +57,6 @@ class Seen(NamedTuple):
     whole: bool
 
 
-class _Happened(NamedTuple):
-    """What one walk over the records gives.
-
-    Attributes:
-        rounds: The runs of loops, in the order in which they begin.
-        changes: Names whose value changed, in order.
-    """
-
-    moments: list[Moment]
-    rounds: Sequence[Rounds]
-    changes: Sequence[tuple[str, Change]]
-    returned: list[Returned]
-    raised: list[Raised]
-    calls: Counter[str]
-    given: Mapping[str, Any]
-    printed: str
-
-
 class Run:
     """A recorded run, to be asked.
 
@@ -136,16 +70,15 @@ class Run:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self.tree = _tree(trace.source)
-        self.names = frozenset(_names(self.tree))
+        self.tree = tree_of(trace.source)
+        self.names = frozenset(names_in(self.tree))
         self.words = self.names | {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
-        self.assigned = frozenset(_assigned(self.tree))
+        self.assigned = frozenset(assigned_in(self.tree))
         self.functions = frozenset(
             node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
         self._left = MOST_EVALUATIONS
         self._meant_names: dict[str, Sequence[str]] = {}
-        self._whole = trace.complete and not trace.folded
 
     @property
     def moments(self) -> list[Moment]:
@@ -190,8 +123,7 @@ class Run:
     @property
     def whole(self) -> bool:
         """Everything that the run did is recorded and was looked at."""
-        _ = self._happened  # finds out
-        return self._whole
+        return self._trace.complete and not self._trace.folded and self._happened.whole
 
     @property
     def result(self) -> Any:
@@ -371,7 +303,7 @@ class Run:
 
     @functools.cached_property
     def _steps(self) -> tuple[list[tuple[int, Any]], Collection[str]]:
-        inner = _inner_expressions(self.tree)
+        inner = inner_expressions(self.tree)
         seen: set[tuple[int, ...]] = set()
         found: list[tuple[int, Any]] = []
         instances: set[str] = set()
@@ -394,7 +326,7 @@ class Run:
                 finally:
                     left -= meter.used // OPERATIONS_OF_ONE
                 if isinstance(node, ast.Compare | ast.BinOp | ast.Subscript | ast.Call):
-                    instances.update(_instances(node, lookup))
+                    instances.update(instances_of(node, lookup))
         return found, instances
 
     def look(self, expression: ast.expr, value: Any, decimals: int | None, *, after: int) -> Seen:
@@ -416,7 +348,7 @@ class Run:
 
     def _over_time(self, expression: ast.expr, after: int) -> Iterator[tuple[int, Any]]:
         """The values of an expression, each once before and once after a record; -1 where one is not known."""
-        bound = [name for name in _free_names(expression) if name in self.names - self.functions]
+        bound = [name for name in free_names(expression) if name in self.names - self.functions]
         keys: set[tuple[int, ...]] = set()
         for moment in self.moments:
             if any(name not in moment.names for name in bound):
@@ -449,7 +381,7 @@ class Run:
             return
         first = min(described)
         for name in self._names_of(first):
-            yield from self._meant(_renamed(expression, first, name))
+            yield from self._meant(renamed(expression, first, name))
 
     def _names_of(self, description: str) -> Sequence[str]:
         if description not in self._meant_names:
@@ -501,7 +433,7 @@ class Run:
             return
         last: dict[int, tuple[Any]] = {}
         worked: dict[tuple[int, ...], tuple[Any] | None] = {}
-        bound = [name for name in _free_names(place) if name in self.names]
+        bound = [name for name in free_names(place) if name in self.names]
         for moment in self.moments:
             key = tuple(id(moment.names.get(name)) for name in bound)
             if key not in worked:
@@ -568,218 +500,13 @@ class Run:
         return lookup
 
     @functools.cached_property
-    def _happened(self) -> _Happened:
+    def _happened(self) -> Happened:
         """The fold, made when it is asked for: claims that name their records do without."""
-        moments: list[Moment] = []
-        rounds: list[Rounds] = []
-        running: dict[tuple[int, int], Rounds] = {}
-        changes: list[tuple[str, Change]] = []
-        returned: list[Returned] = []
-        raised: list[Raised] = []
-        called: Counter[str] = Counter()
-        given: Mapping[str, Any] = {}
-        printed: list[str] = []
-        state = State()
-        held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
-        open_calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
-        mutations = 0
-        for step, record in enumerate(self._trace.records):
-            if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(moments) < MOST_MOMENTS:
-                names = self._named(state, record.f, held, mutations, step, changes)
-                moments.append(Moment(step, record.n, names, record.f))
-            elif isinstance(record, schema.Iteration | schema.Ended):
-                _go_round(step, record, rounds, running)
-            state.apply(record)
-            if isinstance(record, schema.Mutate):
-                mutations += 1
-            elif isinstance(record, schema.Call):
-                arguments = _plain(state, record.args)
-                open_calls[record.f] = (record.name, arguments)
-                called[record.name.rpartition(".")[2]] += 1
-                if record.p == 0 and not record.body and record.name in self.functions:
-                    given = arguments
-            elif isinstance(record, schema.Return) and record.f in open_calls:
-                name, was_given = open_calls.pop(record.f)
-                for value in _plain(state, {"": record.v}).values():
-                    returned.append(Returned(step, name, was_given, value))
-            elif isinstance(record, schema.Raise):
-                raised.append(Raised(step, record.type))
-            elif isinstance(record, schema.Out) and record.s == 1:
-                printed.append(record.text)
-                self._whole = self._whole and not record.elided
-        self._whole = self._whole and len(moments) < MOST_MOMENTS
-        return _Happened(moments, rounds, changes, returned, raised, called, given, "".join(printed))
-
-    def _named(
-        self,
-        state: State,
-        frame: int,
-        held: dict[tuple[int, str], tuple[Any, int, Any]],
-        mutations: int,
-        step: int,
-        changes: list[tuple[str, Change]],
-    ) -> dict[str, Any]:
-        """The frame's names; a value that did not change is the same object as before. Adds to `changes`."""
-        names = {}
-        for name, raw in state.names(frame).items():
-            known = held.get((frame, name))
-            if known is None or known[:2] != (raw, mutations):
-                try:
-                    value = python_value(state, raw)
-                except Unknown:
-                    self._whole = self._whole and name not in self.names - self.functions
-                    held.pop((frame, name), None)
-                    continue
-                if known is not None and exactly(known[2], value):
-                    value = known[2]
-                elif known is not None:
-                    changes.append((name, Change(step, known[2], value)))
-                held[frame, name] = known = (raw, mutations, value)
-            names[name] = known[2]
-        return names
-
-
-def same(actual: Any, said: Any, decimals: int | None = None) -> bool:
-    """Whether a value is what was said: of the same type, a number to as many digits as were given."""
-    if isinstance(actual, float) and isinstance(said, int | float) and not isinstance(said, bool):
-        if math.isclose(actual, said, rel_tol=1e-12):
-            return True
-        return decimals is not None and decimals > 1 and math.isfinite(actual) and round(actual, decimals) == said
-    return exactly(actual, said)
-
-
-def exactly(one: Any, other: Any) -> bool:
-    """Equal, and of the same types all the way down."""
-    if isinstance(one, bool) != isinstance(other, bool) or type(one) is not type(other):
-        return isinstance(one, int | float) and isinstance(other, int | float) and not (
-            isinstance(one, bool) or isinstance(other, bool)
-        ) and one == other  # fmt: skip
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(exactly, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(exactly(value, other[key]) for key, value in one.items())
-    return bool(one == other)
-
-
-def shown(value: Any) -> str:
-    """A value as a message shows it: one that is long by its size alone."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of more digits than Python writes
-        return "a number of thousands of digits"
-    if len(text) <= MOST_SHOWN:
-        return text
-    size = f" with {len(value)} parts" if hasattr(value, "__len__") else ""
-    return f"a longer {type(value).__name__}{size}"
-
-
-def frozen(value: Any) -> Hashable:
-    """What is equal for two values if and only if `exactly` holds of them (and their nesting is not deep)."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, list | tuple):
-        return (type(value).__name__, *map(frozen, value))
-    if isinstance(value, dict):
-        return (type(value).__name__, frozenset((frozen(key), frozen(each)) for key, each in value.items()))
-    if isinstance(value, set | frozenset):
-        return (type(value).__name__, frozenset(map(frozen, value)))
-    try:
-        hash(value)
-    except TypeError:
-        return (type(value).__name__, repr(value))
-    return value if isinstance(value, Hashable) else None
-
-
-def _free_names(expression: ast.expr) -> list[str]:
-    """The names that an expression takes from outside of itself."""
-    names = [node for node in ast.walk(expression) if isinstance(node, ast.Name)]
-    return sorted({node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Store)})
+        return happened(self._trace.records, self.names, self.functions)
 
 
 def _is_described(expression: ast.expr) -> bool:
     return any(isinstance(node, ast.Name) and node.id in _TYPES for node in ast.walk(expression))
-
-
-def _renamed(expression: ast.expr, old: str, new: str) -> ast.expr:
-    class Rename(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.Name:
-            return ast.Name(new, ast.Load()) if node.id == old else node
-
-    renamed: ast.expr = Rename().visit(copy.deepcopy(expression))
-    return renamed
-
-
-def _inner_expressions(tree: ast.Module) -> Mapping[int, Sequence[tuple[ast.expr, Sequence[str]]]]:
-    """By line, the expressions that a statement beginning there works out, with the names they use; without those that
-    stand inside a comprehension or a lambda, whose names are not the line's."""
-    found: dict[int, list[tuple[ast.expr, Sequence[str]]]] = {}
-    for statement in ast.walk(tree):
-        if not isinstance(statement, ast.stmt) or isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            continue
-        left: list[ast.AST] = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr)]
-        while left:
-            node = left.pop()
-            if isinstance(node, ast.expr) and not isinstance(node, ast.Name | ast.Constant):
-                used = _free_names(node)
-                found.setdefault(statement.lineno, []).append((node, used))
-            if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
-                left += [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr | ast.keyword)]
-    return found
-
-
-def _instances(node: ast.expr, lookup: Any) -> Iterator[str]:
-    """An expression with values in place of its names, and with values in place of its operands."""
-
-    class Put(ast.NodeTransformer):
-        def __init__(self, *kinds: type[ast.expr]) -> None:
-            self.kinds = kinds
-
-        def visit(self, inner: ast.AST) -> Any:
-            if inner is not node and isinstance(inner, self.kinds) and isinstance(inner, ast.expr):
-                try:
-                    value = evaluate(inner, lookup)
-                except Unknown:
-                    value = None
-                if isinstance(value, int | float | str) and len(str(value)) < _LONGEST_OPERAND:
-                    return ast.Constant(value)
-            return self.generic_visit(inner)
-
-    if any(isinstance(each, ast.comprehension | ast.Lambda) for each in ast.walk(node)):
-        return
-    for kinds in ((ast.Name,), (ast.Name, ast.Subscript), (ast.Name, ast.Subscript, ast.Call, ast.BinOp)):
-        # what is visited is the copy, so that `node` is its root
-        original, node = node, copy.deepcopy(node)
-        yield ast.unparse(Put(*kinds).visit(node))
-        node = original
-
-
-def _go_round(
-    step: int, record: schema.Iteration | schema.Ended, rounds: list[Rounds], running: dict[tuple[int, int], Rounds]
-) -> None:
-    """Note an iteration, or that a loop is over, which may have had none.
-
-    Args:
-        running: The last run of a loop that is not over, by frame and line.
-    """
-    key = (record.f, record.n)
-    is_first = isinstance(record, schema.Iteration) and record.number == 1
-    if is_first or key not in running:
-        running[key] = Rounds(record.n, [])
-        rounds.append(running[key])
-    if isinstance(record, schema.Iteration):
-        running[key].starts.append(step)
-    else:
-        del running[key]
-
-
-def _plain(state: State, values: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, value in values.items():
-        try:
-            found[name] = python_value(state, value)
-        except Unknown:
-            continue
-    return found
 
 
 def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
@@ -791,33 +518,3 @@ def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
     return all(map(exactly, by_place, arguments.values())) and all(
         name in arguments and exactly(value, arguments[name]) for name, value in by_name.items()
     )
-
-
-def _tree(source: str) -> ast.Module:
-    return parse(source) or ast.Module([], [])
-
-
-def _assigned(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
-
-
-def _names(tree: ast.Module) -> Iterator[str]:
-    """What the program gives a value, and what else it names that is no function of Python's."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
-                yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name

@@ -115,6 +115,7 @@ _NEEDS: Final = (
     _need(r"the (?:last|only) item,|from the end of", _CHANGED, of=r"\.pop\(\)"),
     _need(r"the first item,|from the front of", _CHANGED, of=r"\.pop\(0\)"),
     _need(r"at its front|at the front of", _CHANGED, of=r"\.insert\(0,"),
+    _need(r"is put", _CHANGED, of=r"\.(?:insert\(0,|appendleft\()"),
     _need(r"is inserted", _CHANGED, of=r"\.insert\("),
     _need(r"the item", _CHANGED, of=r"\.pop\("),
     _need(r"at index", _CHANGED, of=r"\.(?:insert|pop)\("),
@@ -125,7 +126,7 @@ _NEEDS: Final = (
     _need(r"the attribute", _CHANGED, of=r"^del "),
     _need(r"(?:changes|goes) from|goes through", Kind.VALUE, Kind.MUTATION),
     # tests
-    _need(r"the branch is not taken", Kind.TEST),
+    _need(r"the branch is not taken|the test on line", Kind.TEST),
     _need(r"matches", Kind.TEST),
     # calls and their ends
     _need(r"(?:is|was) called|instantiated|runs with", Kind.CALL),
@@ -143,8 +144,9 @@ _NEEDS: Final = (
     # exceptions and output
     _need(r"takes over|catches it", Kind.CATCH),
     _need(r"the exception leaves", Kind.LEAVE),
-    _need(r"does not match", Kind.CATCH, Kind.TEST),
+    _need(r"(?:the exception )?does not match", Kind.CATCH, Kind.TEST),
     _need(r"(?:is )?raise[ds]", Kind.RAISE, Kind.ANSWER),
+    _need(r"the program ends without printing anything", Kind.ANSWER, value="''"),
     _need(r"prints|is printed|is written|writes|without printing anything", Kind.OUTPUT, Kind.ANSWER),
     _need(r"to standard error", Kind.OUTPUT, of="stderr"),
     # comprehensions

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from groundbox.trace import schema
 from groundbox.trace.claims.course import Course, Lines, asked_by, header_of, truth_of
+from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.items import literal_of
-from groundbox.trace.claims.run import Run, same
+from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded

@@ -1,7 +1,7 @@
 """A narration's claims as data: each sentence with what it says, down to the values in its workings and reasons.
 
 The narrator's own claims say of which records a clause speaks. Here each becomes one or more of the schema that
-docs/claims.md describes, with the words that say it as its quote: a value that was before, the code that a value came
+docs/proof.md describes, with the words that say it as its quote: a value that was before, the code that a value came
 from, the same with values in place of names, the sides of a comparison, the number of an iteration. Nobody believes
 them: they are there to be held against the record.
 """

@@ -1,0 +1,192 @@
+"""One walk over the records: moments with the values of names, changes, rounds of loops, calls and exceptions.
+
+A moment is where a line is about to run, or a function returns. This fold is of its own: nothing that a narrator works
+out of the records is used here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from groundbox.trace import schema
+from groundbox.trace.claims.equal import exactly
+from groundbox.trace.errors import Unknown
+from groundbox.trace.plain import python_value
+from groundbox.trace.schema import Record
+from groundbox.trace.state import State
+
+MOST_MOMENTS: Final = 20_000
+
+
+class Moment(NamedTuple):
+    """Names of the frame that runs, as Python values; names whose values are not plain are left out."""
+
+    step: int
+    line: int
+    names: Mapping[str, Any]
+    frame: int
+
+
+class Change(NamedTuple):
+    """A value of an expression, and the next one that it had in the same call.
+
+    Attributes:
+        step: The first record after the change.
+    """
+
+    step: int
+    before: Any
+    after: Any
+
+
+class Rounds(NamedTuple):
+    """One run of a loop: the records at which its iterations begin."""
+
+    line: int
+    starts: list[int]
+
+
+class Raised(NamedTuple):
+    """An exception that came up."""
+
+    step: int
+    type: str
+
+
+class Returned(NamedTuple):
+    """A call that gave a value."""
+
+    step: int
+    function: str
+    arguments: Mapping[str, Any]
+    value: Any
+
+
+class Happened(NamedTuple):
+    """What one walk over the records gives.
+
+    Attributes:
+        rounds: The runs of loops, in the order in which they begin.
+        changes: Names whose value changed, in order.
+        whole: Everything that could be told of the records was.
+    """
+
+    moments: list[Moment]
+    rounds: Sequence[Rounds]
+    changes: Sequence[tuple[str, Change]]
+    returned: list[Returned]
+    raised: list[Raised]
+    calls: Counter[str]
+    given: Mapping[str, Any]
+    printed: str
+    whole: bool
+
+
+def happened(records: Sequence[Record], names: Collection[str], functions: Collection[str]) -> Happened:
+    """Go over the records.
+
+    Args:
+        names: What the program calls things.
+        functions: Those of them that are functions.
+    """
+    fold = _Fold(names, functions)
+    for step, record in enumerate(records):
+        fold.take(step, record)
+    return fold.result()
+
+
+class _Fold:
+    """The state of a run up to a record, and what came of it so far."""
+
+    def __init__(self, names: Collection[str], functions: Collection[str]) -> None:
+        self._functions = functions
+        self._told = frozenset(names) - frozenset(functions)
+        self._state = State()
+        self._moments: list[Moment] = []
+        self._rounds: list[Rounds] = []
+        self._running: dict[tuple[int, int], Rounds] = {}
+        self._changes: list[tuple[str, Change]] = []
+        self._returned: list[Returned] = []
+        self._raised: list[Raised] = []
+        self._called: Counter[str] = Counter()
+        self._given: Mapping[str, Any] = {}
+        self._printed: list[str] = []
+        self._held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
+        self._open_calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
+        self._mutations = 0
+        self._whole = True
+
+    def take(self, step: int, record: Record) -> None:
+        """The next record."""
+        if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self._moments) < MOST_MOMENTS:
+            self._moments.append(Moment(step, record.n, self._named(record.f, step), record.f))
+        elif isinstance(record, schema.Iteration | schema.Ended):
+            self._go_round(step, record)
+        self._state.apply(record)
+        if isinstance(record, schema.Mutate):
+            self._mutations += 1
+        elif isinstance(record, schema.Call):
+            arguments = self._plain(record.args)
+            self._open_calls[record.f] = (record.name, arguments)
+            self._called[record.name.rpartition(".")[2]] += 1
+            if record.p == 0 and not record.body and record.name in self._functions:
+                self._given = arguments
+        elif isinstance(record, schema.Return) and record.f in self._open_calls:
+            name, was_given = self._open_calls.pop(record.f)
+            for value in self._plain({"": record.v}).values():
+                self._returned.append(Returned(step, name, was_given, value))
+        elif isinstance(record, schema.Raise):
+            self._raised.append(Raised(step, record.type))
+        elif isinstance(record, schema.Out) and record.s == 1:
+            self._printed.append(record.text)
+            self._whole = self._whole and not record.elided
+
+    def result(self) -> Happened:
+        """What the records told."""
+        return Happened(
+            self._moments, self._rounds, self._changes, self._returned, self._raised, self._called, self._given,
+            "".join(self._printed), self._whole and len(self._moments) < MOST_MOMENTS,
+        )  # fmt: skip
+
+    def _named(self, frame: int, step: int) -> dict[str, Any]:
+        """The frame's names; a value that did not change is the same object as before. Notes changes."""
+        names = {}
+        for name, raw in self._state.names(frame).items():
+            known = self._held.get((frame, name))
+            if known is None or known[:2] != (raw, self._mutations):
+                try:
+                    value = python_value(self._state, raw)
+                except Unknown:
+                    self._whole = self._whole and name not in self._told
+                    self._held.pop((frame, name), None)
+                    continue
+                if known is not None and exactly(known[2], value):
+                    value = known[2]
+                elif known is not None:
+                    self._changes.append((name, Change(step, known[2], value)))
+                self._held[frame, name] = known = (raw, self._mutations, value)
+            names[name] = known[2]
+        return names
+
+    def _go_round(self, step: int, record: schema.Iteration | schema.Ended) -> None:
+        """Note an iteration, or that a loop is over, which may have had none."""
+        key = (record.f, record.n)
+        is_first = isinstance(record, schema.Iteration) and record.number == 1
+        if is_first or key not in self._running:
+            self._running[key] = Rounds(record.n, [])
+            self._rounds.append(self._running[key])
+        if isinstance(record, schema.Iteration):
+            self._running[key].starts.append(step)
+        else:
+            del self._running[key]
+
+    def _plain(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for name, value in values.items():
+            try:
+                found[name] = python_value(self._state, value)
+            except Unknown:
+                continue
+        return found
