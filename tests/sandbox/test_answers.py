@@ -68,6 +68,13 @@ def test_a_call_ends_at_its_limit(limit, stubborn):
     assert execution.outcome == "timeout"
 
 
+def test_an_answer_after_the_limit_is_none():
+    loops = "while x == 1: pass\n    except KeyboardInterrupt:\n        return 'late'"
+    source = f"def f(x):\n    try:\n        {loops}\n    return x\n"
+
+    assert answers(source, [0], [1], [2], call_wall_s=0.3) == [(0, "", ""), (None, "", "timeout")]
+
+
 def test_limits_are_of_each_call():
     source = "import time\ndef f(x):\n    time.sleep(0.2)\n    return x\n"
 

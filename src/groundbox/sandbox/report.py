@@ -147,6 +147,8 @@ class Report:
         now = time.monotonic()
         self._held_bytes += answer.size_bytes
         lost = answer.lost or ("too-large" if self._held_bytes > _MOST_BYTES else "")
+        if self.timed_out:  # it has caught the interrupt, and gone on
+            lost = "timeout"
         told: dict[str, Any] = {"value": answer.value}
         if lost:
             told = {"lost": lost}

@@ -213,6 +213,52 @@ def test_sandboxes_of_tests_serve_again_for_their_problem_alone():
     assert LOOP.run(one_after_the_other()) == "failed"
 
 
+def test_tests_that_ask_without_end_are_ended():
+    problem = problem_of("x = 0\nwhile True:\n    x = candidate(x)")
+
+    found = judged(problem, "import time\ndef f(x):\n    time.sleep(0.2)\n    return x + 1", gb.Limits(wall_s=0.5))
+
+    assert (found.reason, found.detail) == ("timeout", "its calls took more than 2 s together")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    ["{'kind': 'calls'}", "{'kind': 'calls', 'calls': [1]}", "{'kind': 'passed'}", "{'kind': 'call', 'calls_made': 1}"],
+)
+def test_steps_that_tests_forge_are_none(forged):
+    patch = f"t.Tests.rehearse = t.Tests.begin = lambda *_: t.Asked({forged})"
+    body = f"import groundbox.guest.python.remote_tests as t\n{patch}"
+
+    assert judged(problem_of(body), "def f(x): return x").reason == "tests"
+
+
+def test_a_kept_sandbox_that_was_lost_is_replaced():
+    tests = judging.Tests(prompt="", entry_point="f", test="def check(candidate):\n    assert candidate(1) == 1")
+
+    async def reasons():
+        async with judging.Judge(limits=LIMITS) as court:
+            found = [(await court.judge(tests, "def f(x): return x")).reason]
+            for box in court._idle[tests]:
+                worker = await box.worker()
+                worker.kill()
+                await worker.wait()
+            return [*found, (await court.judge(tests, "def f(x): return x")).reason]
+
+    assert LOOP.run(reasons()) == ["passed", "passed"]
+
+
+def test_cases_after_many_lost_ones_are_left_out():
+    cases = [judging.Case(args=[n], expected=n) for n in range(60)]
+    ends = "import os\ndef f(x):\n    if x % 2: os._exit(0)\n    return x"
+
+    async def verdict(**options):
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases(ends, "f", cases, **options)
+
+    assert LOOP.run(verdict()).reasons == (("passed", "ended") * 21 + ("not-run",) * 18)
+    assert LOOP.run(verdict(stop_early=True)).reasons == ("passed", "ended", *["not-run"] * 58)
+
+
 def test_arguments_that_cannot_travel_are_no_verdict_on_the_solution():
     assert judged(problem_of("x = []\nfor _ in range(50): x = [x]\ncandidate(x)"), "def f(x): ...").reason == "tests"
 

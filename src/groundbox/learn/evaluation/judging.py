@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import InvalidArgument, SandboxLost
 from groundbox.execution import Execution, Outcome
 from groundbox.guest.python.plain import decode, encode
 from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
@@ -41,6 +41,9 @@ _MOST_PLANS: Final = 1000
 _MOST_DETAIL: Final = 300
 _KINDS: Final = frozenset(["calls", "call", "passed", "failed", "lost", "many"])
 _NO_PROGRAM: Final = frozenset(["SyntaxError", "IndentationError", "TabError"])
+_LOST: Final = frozenset(["ended", "timeout", "memory", "no-data"])
+_MOST_LOST: Final = 20
+"""Of cases of one program: each takes a new process."""
 _REASONS: Final = {"too-large": "no-data", "signal": "ended"}
 
 
@@ -93,7 +96,8 @@ class CasesVerdict:
     """Result for each case of a judgement by cases.
 
     Attributes:
-        reasons: As `Verdict.reason`; `failed` is another result than the expected one, or an exception.
+        reasons: As `Verdict.reason`; `failed` is another result than the expected one, or an exception. `not-run` is a
+            case that was left out because others of the program had not come back.
     """
 
     reasons: tuple[str, ...]
@@ -158,6 +162,14 @@ class Judge:
             GroundboxError: A sandbox cannot be had, or was lost by no fault of the program: there is no verdict.
         """
         box = self._take(tests)
+        try:
+            return await self._judged(tests, program, box)
+        except SandboxLost:
+            if not box.was_kept:
+                raise
+        return await self._judged(tests, program, self._new(tests))
+
+    async def _judged(self, tests: Tests, program: str, box: _TestsBox) -> Verdict:
         solution = _Solution(program, tests.entry_point, self._limits, self._options)
         over = False
         try:
@@ -172,12 +184,19 @@ class Judge:
                 await box.box.close()
 
     async def judge_cases(
-        self, program: str, entry_point: str, cases: Sequence[Case], *, equal: Callable[[Any, Any], bool] = equal_data
+        self,
+        program: str,
+        entry_point: str,
+        cases: Sequence[Case],
+        *,
+        equal: Callable[[Any, Any], bool] = equal_data,
+        stop_early: bool = False,
     ) -> CasesVerdict:
         """How many cases a program gets right: no tests run, results are compared here as data.
 
         Args:
             equal: Whether a result (first) is the expected one.
+            stop_early: Whether one wrong case is enough to know: after a call that did not come back no other is made.
 
         Raises:
             GroundboxError: As `judge`.
@@ -190,8 +209,9 @@ class Judge:
         reasons: list[str] = []
         try:
             while len(reasons) < len(calls):
-                if solution.is_out_of_time:
-                    reasons += ["timeout"] * (len(calls) - len(reasons))
+                lost = sum(reason in _LOST for reason in reasons)
+                if solution.is_out_of_time or lost > _MOST_LOST or (lost and stop_early):
+                    reasons += ["timeout" if solution.is_out_of_time else "not-run"] * (len(calls) - len(reasons))
                     break
                 for answer in await solution.answers(calls[len(reasons) :]):
                     reasons.append(_compared(answer, cases[len(reasons)].expected, equal))
@@ -213,8 +233,10 @@ class Judge:
         try:
             known = await solution.answers(foreseen)
             step = await box.begin(seed, list(zip(foreseen, known, strict=False)))
-            while step is not None and step["kind"] == "call":
+            while step is not None and step["kind"] == "call" and not solution.is_out_of_time:
                 call = Call(step["args"], step["kwargs"])
+                if not _travels(call):
+                    return Verdict(reason="tests", detail="arguments are no data", calls=int(step["calls_made"]))
                 [answer] = await solution.answers([call])
                 step = await box.answer(answer)
         except _NoProgram as why:
@@ -222,7 +244,7 @@ class Judge:
         if step is None:
             return Verdict(reason="tests", detail=box.why)
         calls = int(step["calls_made"])
-        if solution.most_s is not None and step["spent_s"] > solution.most_s:
+        if solution.most_s is not None and (step["kind"] == "call" or step["spent_s"] > solution.most_s):
             detail = f"its calls took more than {solution.most_s:g} s together"
             return Verdict(reason="timeout", detail=detail, calls=calls)
         if step["kind"] == "many":
@@ -240,9 +262,10 @@ class Judge:
 
     def _take(self, tests: Tests) -> _TestsBox:
         kept = self._idle.get(tests)
-        if kept:
-            return _TestsBox(tests, kept.pop(), is_ready=True)
-        return _TestsBox(tests, AsyncSandbox(limits=self._limits, **self._options), is_ready=False)
+        return _TestsBox(tests, kept.pop(), was_kept=True) if kept else self._new(tests)
+
+    def _new(self, tests: Tests) -> _TestsBox:
+        return _TestsBox(tests, AsyncSandbox(limits=self._limits, **self._options), was_kept=False)
 
     async def _give_back(self, tests: Tests, box: AsyncSandbox) -> None:
         self._idle.setdefault(tests, []).append(box)
@@ -259,10 +282,10 @@ class Judge:
 class _TestsBox:
     """The sandbox of the tests of one problem, and the steps that are asked of it."""
 
-    def __init__(self, tests: Tests, box: AsyncSandbox, *, is_ready: bool) -> None:
-        self.box = box
+    def __init__(self, tests: Tests, box: AsyncSandbox, *, was_kept: bool) -> None:
+        self.box, self.was_kept = box, was_kept
         self.why = ""
-        self._tests, self._is_ready = tests, is_ready
+        self._tests, self._is_ready = tests, was_kept
 
     async def rehearse(self, seed: int) -> Mapping[str, Any] | None:
         """The calls that can be foreseen; None where the tests end their process."""
@@ -282,10 +305,21 @@ class _TestsBox:
             self._is_ready = True
         step = await self.box.run(source)
         asked = (step.value or {}).get("application/json") if step.ok else None
-        if isinstance(asked, dict) and asked.get("kind") in _KINDS:
+        if isinstance(asked, dict) and _is_a_step(asked):
             return asked
         self.why = f"the tests ended as {step.outcome.value}"
         return None
+
+
+def _is_a_step(asked: Mapping[str, Any]) -> bool:
+    """Whether it has the form of a question or an end: tests may say anything."""
+    kind = asked.get("kind")
+    if kind == "calls":
+        calls = asked.get("calls")
+        return isinstance(calls, list) and all(isinstance(call, list) and len(call) == 2 for call in calls)
+    if kind not in _KINDS or not isinstance(asked.get("calls_made"), int):
+        return False
+    return isinstance(asked.get("spent_s"), int | float) and (kind != "call" or {"args", "kwargs"} <= asked.keys())
 
 
 class _NoProgram(Exception):
@@ -362,7 +396,7 @@ def _travels(call: Call) -> bool:
     """Whether a sandbox can be given these arguments; one that cannot is a matter for the tests, when they make it."""
     try:
         arguments.encode("args", [decode(call.args), decode(call.kwargs)])
-    except (InvalidArgument, RecursionError):
+    except (InvalidArgument, RecursionError, AttributeError, KeyError, TypeError, ValueError):
         return False
     return True
 

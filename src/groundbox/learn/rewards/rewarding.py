@@ -250,7 +250,8 @@ class Rewards:
         return float(verdict.passed)
 
     async def _gives(self, program: str, entry: str, cases: Sequence[Case]) -> Reward:
-        verdict = await self._judge().judge_cases(program, entry, cases, equal=literals.close)
+        judge = self._judge()
+        verdict = await judge.judge_cases(program, entry, cases, equal=literals.close, stop_early=not self._partial)
         return verdict.share if self._partial else float(verdict.passed)
 
     async def _call_is_right(self, answer: str, check: Mapping[str, Any], source: Any, entry: Any) -> Reward:
