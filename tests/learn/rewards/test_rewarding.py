@@ -51,7 +51,7 @@ def test_hidden_tests_judge_the_last_program(tests):
     ],
 )
 def test_a_program_that_fails_has_no_reward(program):
-    rewards = Rewards(limits=gb.Limits(wall_s=1, cpu_s=1, memory_bytes=256 << 20))
+    rewards = Rewards(limits=gb.Limits(wall_s=0.8, cpu_s=1, memory_bytes=256 << 20))
 
     assert rewards.cases([program], [CASES], ["double"]) == [0.0]
     assert rewards.tests([program], [["assert double(2) == 4"]], ["double"]) == [0.0]
