@@ -177,6 +177,15 @@ def test_what_is_no_list_of_answers_has_none(rows):
     assert read(execution) == []
 
 
+def test_answers_before_the_interpreter_was_broken_are_kept():
+    source = "import builtins\ndef f(x):\n    if x == 1:\n        builtins.__dict__.clear()\n    return x\n"
+
+    told = answers(source, [0], [1], [2], call_wall_s=5)
+
+    assert told[0] == (0, "", "")
+    assert all(each[2] or each[1] or each[0] in (1, 2) for each in told[1:])
+
+
 def test_no_calls_have_no_answers():
     assert called("def f(x): return x").value["text/plain"] == "0 of 0 calls"
     assert Answer().lost == ""

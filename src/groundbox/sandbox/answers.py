@@ -50,7 +50,7 @@ def told(report: Report, outcome: Outcome) -> dict[str, Any] | None:
     if is_lost and outcome in _ENDS:
         rows[-1] = {**rows[-1], "lost": _ENDS[outcome]}
     elif len(rows) < count and not is_lost:
-        if report.done is not None and report.done.error is not None and outcome is Outcome.ERROR:
+        if not rows and report.done is not None and report.done.error is not None and outcome is Outcome.ERROR:
             return None
         rows.append({"lost": _ENDS.get(outcome, "ended"), "wall_s": round(report.wall_s, 6) if not rows else 0.0})
     return {"text/plain": f"{len(rows)} of {count} calls", MIME: rows}
