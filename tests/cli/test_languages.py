@@ -16,7 +16,7 @@ def test_every_language_is_listed_with_its_modes(command):
     ran = command("languages", "--json")
 
     listed = {each["language"]: each for each in map(json.loads, ran.stdout.splitlines())}
-    assert listed["python"] == {"language": "python", "modes": ["cell", "script", "call"], "installed": True}
+    assert listed["python"] == {"language": "python", "modes": ["cell", "script", "call", "calls"], "installed": True}
     assert list(listed) == [each.name for each in languages.listed()]
 
 

@@ -24,6 +24,7 @@ ECHO = "def echo(*args, **kwargs):\n    return [args, kwargs]\n"
         2 + 3j,
         "a'\"\\\n{x}é",
         b"\x00\xff",
+        range(1, 1 << 60, 3),
         [1, [2]],
         (1, (2,), ()),
         {1, "a", (2, 3)},
@@ -101,7 +102,7 @@ def test_a_result_that_is_no_plain_data_is_still_a_value():
         ({"mode": "call", "call": "f()"}, "call: must name a function, such as 'main', not 'f()'"),
         ({"mode": "call", "call": "f", "argv": ["x"]}, "argv: belongs to a script; add mode='script'"),
         ({"call": "f"}, "call: belongs to a call; add mode='call'"),
-        ({"mode": "function"}, "mode: 'function' is none of 'cell', 'script' and 'call'"),
+        ({"mode": "function"}, "mode: 'function' is none of 'cell', 'script', 'call' and 'calls'"),
         (
             {"mode": "call", "call": "f", "args": "ab"},
             "args: must be a list of values; kwargs a mapping from names to values",

@@ -76,7 +76,7 @@ RUNS = [
     ({"source": b"1"}, "source: must be text, not bytes"),
     ({"source": "'\ud800'"}, "source: cannot be encoded as UTF-8; decode the file as it was written"),
     ({"source": "1", "language": "cobol"}, None),
-    ({"source": "1", "mode": "notebook"}, "mode: 'notebook' is none of 'cell', 'script' and 'call'"),
+    ({"source": "1", "mode": "notebook"}, "mode: 'notebook' is none of 'cell', 'script', 'call' and 'calls'"),
     ({"source": "1", "argv": ["a"]}, "argv: belongs to a script; add mode='script'"),
     ({"source": "1", "stdin": "a"}, "stdin: belongs to a script; add mode='script'"),
     ({"source": "1", "mode": "script", "argv": "abc"}, "argv: must be a list of texts without NUL"),

@@ -103,6 +103,8 @@ def has_more_values(body: bytes, most: int) -> bool:
 def _too_large(frame: dict[str, Any], size: str) -> dict[str, Any]:
     """The frame without what makes it too large, and with a word about it."""
     note = {"text/plain": f"too large to show: {size}; write it to a file instead"}
+    if frame["ev"] == "answer":
+        return {"ev": "answer", "number": frame["number"], "lost": "too-large"}
     if frame["ev"] == "display":
         return {"ev": "display", "data": note}
     kept = {name: frame.get(name) for name in ("ev", "id", "ok", "exit_code", "exit_signal", "interrupted")}

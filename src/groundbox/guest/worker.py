@@ -24,7 +24,10 @@ from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
 from .outside import Outside
-from .python import machine
+from .python import (
+    machine,
+    remote_tests,  # noqa: F401  # loaded here for those who judge programs; a worker finds no file of it
+)
 from .python.imports import profile_for
 from .python.scripts import run_script
 from .python.tracing import Tracing
@@ -70,6 +73,7 @@ class Worker:
         self._modes: dict[str, Mode] = {
             "cell": self._run_cell,
             "call": self._run_cell,
+            "calls": self._run_calls,
             "script": self._run_script,
             "command": self._commands.run,
             "resident": self._residents.run,
@@ -193,6 +197,19 @@ class Worker:
         self._children.end_leftovers(child)
         self._children.close_memory(False)
         return {**outcome(ended, error), "core": self._core, "observed": self._observed}
+
+    def _run_calls(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._cells.environment_packages = order.get("packages", {})
+
+        def tell(number: int, answer: Mapping[str, Any]) -> Any:
+            """Tell the host what came of a call, and hear what the next one is, None for no other."""
+            self._wire.send({"ev": "answer", "number": number, **answer})
+            if number + 1 == order["count"]:
+                return None
+            return self._wire.receive()[0]["case"]
+
+        result: dict[str, Any] = self._cells.run_calls(order, tell)
+        return result
 
     def _watch(self, order: dict[str, Any]) -> Watch | None:
         """Watch pandas, if that is asked for and the program can come to it: by an import, or by a variable."""

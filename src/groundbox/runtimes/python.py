@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -11,10 +12,10 @@ from groundbox.guest.python.imports import profile_for
 from groundbox.sandbox.arguments import encode
 from groundbox.sandbox.languages import Needs, Program, SelfTest
 
-MODES: Final = ("cell", "script", "call")
+MODES: Final = ("cell", "script", "call", "calls")
 EXTENSION: Final = ".py"
 NEEDS: Final[Needs | None] = None
-OPTIONS: Final = frozenset({"checks"})
+OPTIONS: Final = frozenset({"checks", "call_wall_s", "call_cpu_s"})
 SELF_TEST: Final = SelfTest(source="print(6 * 7)", mode="script", prints="42\n")
 
 
@@ -26,7 +27,7 @@ def profile(source: str) -> str:
 def order(program: Program) -> dict[str, Any]:
     """The order for the worker; argv and stdin belong to scripts, call and its arguments to calls."""
     if program.mode not in MODES:
-        raise InvalidArgument("mode", f"{program.mode!r} is none of 'cell', 'script' and 'call'")
+        raise InvalidArgument("mode", f"{program.mode!r} is none of 'cell', 'script', 'call' and 'calls'")
     if program.mode != "script":
         if program.argv:
             raise InvalidArgument("argv", "belongs to a script; add mode='script'")
@@ -35,6 +36,8 @@ def order(program: Program) -> dict[str, Any]:
     checks = program.options.get("checks", False)
     if not isinstance(checks, bool):
         raise InvalidArgument("checks", f"must be True or False, not {checks!r}")
+    for name in ("call_wall_s", "call_cpu_s"):
+        _check_seconds(name, program)
     return {
         "op": "run",
         "mode": program.mode,
@@ -47,7 +50,7 @@ def order(program: Program) -> dict[str, Any]:
 
 
 def _call(program: Program) -> dict[str, Any]:
-    if program.mode != "call":
+    if program.mode not in ("call", "calls"):
         for name in ("call", "args", "kwargs"):
             if getattr(program, name):
                 instead = "a script's arguments are `argv`" if program.mode == "script" else "add mode='call'"
@@ -55,6 +58,8 @@ def _call(program: Program) -> dict[str, Any]:
         return {}
     if not isinstance(program.call, str) or not _is_name(program.call):
         raise InvalidArgument("call", f"must name a function, such as 'main', not {program.call!r}")
+    if program.mode == "calls":
+        return _calls(program)
     args: Any = program.args
     kwargs: Any = program.kwargs
     listed = isinstance(args, Iterable) and not isinstance(args, str | bytes)
@@ -65,6 +70,33 @@ def _call(program: Program) -> dict[str, Any]:
         "args": [encode("args", value) for value in args],
         "kwargs": {name: encode("kwargs", value) for name, value in kwargs.items()},
     }
+
+
+def _calls(program: Program) -> dict[str, Any]:
+    """Many calls: the order has the first one, and `calls` all of them, of which a guest hears one at a time."""
+    if program.kwargs:
+        raise InvalidArgument("kwargs", "belongs to one call; of many, each item of `args` is a pair ([…], {…})")
+    cases = []
+    for call in program.args:
+        pair = tuple(call) if isinstance(call, tuple | list) else ()
+        if len(pair) != 2 or not isinstance(pair[0], list | tuple) or not isinstance(pair[1], Mapping):
+            raise InvalidArgument("args", "must be a list with a pair ([…], {…}) for each call")
+        if not all(isinstance(name, str) for name in pair[1]):
+            raise InvalidArgument("args", "must have texts as the names of arguments")
+        places = [encode("args", value) for value in pair[0]]
+        names = {name: encode("args", value) for name, value in pair[1].items()}
+        cases.append({"args": places, "kwargs": names})
+    return {"call": program.call, "count": len(cases), "case": cases[0] if cases else None, "calls": cases}
+
+
+def _check_seconds(name: str, program: Program) -> None:
+    value = program.options.get(name)
+    if value is None:
+        return
+    if program.mode != "calls":
+        raise InvalidArgument(name, "belongs to many calls; add mode='calls'")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InvalidArgument(name, f"must be a number of seconds above 0, not {value!r}")
 
 
 def _is_name(text: str) -> bool:

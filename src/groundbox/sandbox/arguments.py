@@ -38,6 +38,8 @@ def encode(name: str, value: Any, depth: int = 0) -> Any:
         return {"complex": [encode(name, part) for part in (value.real, value.imag)]}
     if kind is bytes:
         return {"bytes": value.hex()}
+    if kind is range:
+        return {"range": [encode(name, part) for part in (value.start, value.stop, value.step)]}
     if kind is list:
         return [encode(name, item, depth + 1) for item in value]
     if kind is tuple:

@@ -32,7 +32,7 @@ PROCESSES: Final = frozenset({"command", "resident"})
 """Modes of the guest whose programs run in processes that are not Python: docs/languages.md."""
 RESIDENTS: Final = {"node": "javascript"}
 """Profiles that are like `bare`, with the process started that keeps a language's state."""
-Mode = Literal["cell", "script", "call", "command"]
+Mode = Literal["cell", "script", "call", "calls", "command"]
 Study = Callable[["Program"], Any]
 Finish = Callable[["Program", Execution, Any], Execution]
 
@@ -43,12 +43,14 @@ class Program:
 
     Attributes:
         mode: `cell` (state is kept, the last expression is the value), `script` (a program of its own),
-            `call` (a module of its own, then a call of one of its functions; the result is the value)
+            `call` (a module of its own, then a call of one of its functions; the result is the value), `calls` (many
+            calls, each in a process of its own)
             or another one of the language's own.
         argv: Arguments of a script.
         stdin: Standard input of a script; None for an empty one.
         filename: What messages call the program, and where it lies while an interpreter reads it.
-        call: The function that is called, with `args` and `kwargs`, which are plain data.
+        call: The function that is called, with `args` and `kwargs`, which are plain data. With `calls`, `args` has a
+            pair of both for each call.
         options: What only this language knows, by name.
     """
 

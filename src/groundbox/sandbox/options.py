@@ -29,6 +29,10 @@ class LanguageOptions(TypedDict, total=False):
 
     checks: bool
     """Python: watch for what may make a result wrong, and tell it as warnings (docs/checks.md)."""
+    call_wall_s: float
+    """Python: with `mode="calls"`, how long each call may take, in seconds."""
+    call_cpu_s: float
+    """Python: with `mode="calls"`, how much processor time each call may use, in seconds."""
     dialect: Literal["duckdb", "sqlite"]
     """SQL: the engine that runs it over files and DataFrames."""
     database: str
@@ -51,7 +55,7 @@ class ProgramOptions(LanguageOptions, total=False):
     language: str
     """`python`, `sql`, `shell`, `javascript`, `dot`, or one that another package brings."""
     mode: Mode | None
-    """`cell`, `script`, `call` or `command`; None for the first of the language's own."""
+    """`cell`, `script`, `call`, `calls` or `command`; None for the first of the language's own."""
     argv: Sequence[str]
     """Arguments of a script."""
     stdin: bytes | str | None
@@ -59,9 +63,9 @@ class ProgramOptions(LanguageOptions, total=False):
     filename: str | None
     """What messages call the program; None for `main` with the language's ending."""
     call: str | None
-    """With `mode="call"`, the function that is called after the module has run."""
+    """With `mode="call"` or `"calls"`, the function that is called after the module has run."""
     args: Sequence[Any]
-    """Its arguments: plain Python data."""
+    """Its arguments: plain Python data. With `mode="calls"`, for each call a pair of those by place and by name."""
     kwargs: Mapping[str, Any] | None
     """Its arguments by name."""
     trace: bool | TraceOptions
@@ -131,6 +135,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "wall_s": None,
     "restart": None,
     "checks": False,
+    "call_wall_s": None,
+    "call_cpu_s": None,
     "dialect": "duckdb",
     "database": None,
     "max_tokens": None,

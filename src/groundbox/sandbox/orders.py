@@ -14,7 +14,7 @@ from groundbox.limits import Limits
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox import languages
 from groundbox.sandbox.memfile import sealed
-from groundbox.sandbox.report import GRACE_S, Listener, Order
+from groundbox.sandbox.report import GRACE_S, Calls, Listener, Order
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.session import Session
@@ -84,6 +84,7 @@ async def ordered(
             "private_bytes": _private_bytes(frame, limits, loan),
             "process_count": limits.process_count,
         }
+        calls = frame.pop("calls", None)
         order = Order(
             frame=frame,
             descriptors=descriptors,
@@ -94,6 +95,13 @@ async def ordered(
             listener=listener,
             screen=languages.optional(runtime, "screen"),
             companion=session,
+            calls=None
+            if calls is None
+            else Calls(
+                cases=calls,
+                wall_s=program.options.get("call_wall_s"),
+                cpu_s=program.options.get("call_cpu_s"),
+            ),
             grace_s=_PROCESS_GRACE_S if frame["mode"] in languages.PROCESSES else GRACE_S,
         )
         study: languages.Study | None = languages.optional(runtime, "study")

@@ -270,10 +270,12 @@ def failure_of(
     if outcome is Outcome.TIMEOUT:
         name = report.timed_out or "cpu_s"
         hint = f"Make the program cheaper, or run it with a larger {name}."
-        limit = wall_s if name == "wall_s" else limits.cpu_s
+        calls = report.calls
+        known = {"wall_s": wall_s, "cpu_s": limits.cpu_s}
+        known |= {"call_wall_s": calls.wall_s, "call_cpu_s": calls.cpu_s} if calls is not None else {}
         return Failure(
             type="Timeout",
-            message=f"the program was stopped at {name}={limit}",
+            message=f"the program was stopped at {name}={known[name]}",
             line=told.line if told else None,
             column=told.column if told else None,
             traceback=told.traceback if told else "",

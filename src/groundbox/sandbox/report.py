@@ -54,6 +54,20 @@ class Listener(NamedTuple):
     display: Callable[[dict[str, Any]], None]
 
 
+class Calls(NamedTuple):
+    """Many calls of one run, of which the guest is told the next one when it has answered the last.
+
+    Attributes:
+        cases: `args` and `kwargs` of each, as the guest reads them; the order itself has the first one.
+        wall_s: Limit of each.
+        cpu_s: Limit of each, looked at from time to time.
+    """
+
+    cases: Sequence[dict[str, Any]]
+    wall_s: float | None = None
+    cpu_s: float | None = None
+
+
 @dataclasses.dataclass
 class Order:
     """One run, as the worker is told of it.
@@ -75,6 +89,7 @@ class Order:
     grace_s: float = GRACE_S
     screen: Screen | None = None
     companion: Companion | None = None
+    calls: Calls | None = None
 
 
 class Report:
@@ -101,6 +116,9 @@ class Report:
         self.watched = order.frame.get("checks") is True
         self.wall_s = 0.0
         self.reading_s = 0.0
+        self.calls = order.calls
+        self.answers: list[dict[str, Any]] = []
+        self.call_begun = self.begun
         self._held_bytes = 0
 
     def used_up_cpu(self) -> bool:
@@ -121,6 +139,26 @@ class Report:
         self._held_bytes += size
         self.displays.append(bundle.data)
         return True
+
+    def answered(self, answer: wire.Answered) -> dict[str, Any] | None:
+        """Keep an answer, if it is to the call that is under way; what the guest is to hear, None for nothing."""
+        if self.calls is None or answer.number != len(self.answers) or answer.number >= len(self.calls.cases):
+            return None
+        now = time.monotonic()
+        self._held_bytes += answer.size_bytes
+        lost = answer.lost or ("too-large" if self._held_bytes > _MOST_BYTES else "")
+        if self.timed_out:  # it has caught the interrupt, and gone on
+            lost = "timeout"
+        told: dict[str, Any] = {"value": answer.value}
+        if lost:
+            told = {"lost": lost}
+        elif answer.raised:
+            told = {"raised": answer.raised, "message": answer.message}
+        self.answers.append({**told, "wall_s": round(now - self.call_begun, 6)})
+        self.call_begun = now
+        if len(self.answers) == len(self.calls.cases):
+            return None
+        return {"case": None if lost else self.calls.cases[len(self.answers)]}
 
     def finish(self, done: wire.Done) -> None:
         """Keep what the worker says of the end. Its value has to fit beside the displays."""

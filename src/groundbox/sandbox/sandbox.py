@@ -28,8 +28,8 @@ from groundbox.execution import (
 from groundbox.jail import enter
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.sandbox import answers, languages, options
 from groundbox.sandbox import engine as engines
-from groundbox.sandbox import languages, options
 from groundbox.sandbox.ahead import HostWork
 from groundbox.sandbox.decoding import decoded_trace
 from groundbox.sandbox.egress.addresses import permits
@@ -157,14 +157,18 @@ class AsyncSandbox:
             stdin: Standard input of a script.
             filename: What messages call it; by default `main` with the language's ending.
             call: With `mode="call"`, the function that is called after the module has run, with `args` and
-                `kwargs`: plain Python data, handed over as data. Its result is the value.
-            args: Of that call; a script's arguments are `argv`.
+                `kwargs`: plain Python data, handed over as data. Its result is the value. With `mode="calls"`, it is
+                called once for each item of `args`, each time in a module made anew, and told of a call when it has
+                answered the one before; `groundbox.sandbox.answers.read` reads what came of them.
+            args: Of that call; a script's arguments are `argv`. With `mode="calls"`, pairs `([by place], {by name})`.
             kwargs: Of that call, by name.
             trace: Record what the program does (docs/trace.md); True for the usual options.
             wall_s: A shorter limit for this run alone, in seconds.
             restart: `auto`: begin afresh, with the same files, where an earlier run ended the process; a warning
                 says so. None for what the sandbox was made with.
             checks: Of Python: watch for what may make a result wrong (docs/checks.md).
+            call_wall_s: Of Python with `mode="calls"`: how long each call may take.
+            call_cpu_s: Of Python with `mode="calls"`: how much processor time each call may use.
             dialect: Of SQL: `duckdb` or `sqlite`.
             database: Of SQL: one of the sandbox's `databases`, asked instead.
             max_tokens: Of SQL: how long the answer to DESCRIBE ALL may be.
@@ -489,7 +493,7 @@ class AsyncSandbox:
                 "displays": report.dropped_displays,
                 "artifacts": collected.dropped,
             },
-            value=report.value,
+            value=report.value if report.calls is None else answers.told(report, outcome),
             error=failure_of(report, outcome, self.limits, wall_s, offline=offline),
             displays=[Display(data=data) for data in report.displays],
             artifacts=Artifacts(collected.artifacts),

@@ -56,6 +56,25 @@ class Cleared(msgspec.Struct, tag_field="ev", tag="clear", frozen=True):
     """The program asked to clear what it showed (`clear_output`)."""
 
 
+class _Answered(msgspec.Struct, tag_field="ev", tag="answer", frozen=True):
+    number: Annotated[int, msgspec.Meta(ge=0)]
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    raised: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    message: Annotated[str, msgspec.Meta(max_length=1000)] = ""
+    lost: Annotated[str, msgspec.Meta(max_length=20)] = ""
+
+
+class Answered(NamedTuple):
+    """What came of one of many calls."""
+
+    number: int
+    value: Any
+    raised: str
+    message: str
+    lost: str
+    size_bytes: int
+
+
 class GuestFailure(msgspec.Struct, frozen=True):
     """What the guest says about an exception."""
 
@@ -112,8 +131,9 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     outside: list[str] = []
 
 
-Frame = Ready | Failed | Shown | Cleared | Done
-_DECODER: Final = msgspec.json.Decoder(Ready | Failed | _Shown | Cleared | _Done)
+Frame = Ready | Failed | Shown | Cleared | Answered | Done
+_DECODER: Final = msgspec.json.Decoder(Ready | Failed | _Shown | Cleared | _Answered | _Done)
+_DATA: Final = "application/json"
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -163,6 +183,8 @@ def decode(body: bytes) -> Frame:
         raise WireError(f"a guest's frame does not fit the schema: {str(error)[:200]}") from None
     if isinstance(frame, _Shown):
         return Shown(bundles.unpacked(frame.data))
+    if isinstance(frame, _Answered):
+        return _answered(frame)
     if isinstance(frame, _Done):
         return _done(frame)
     known: Ready | Failed | Cleared = frame
@@ -172,6 +194,18 @@ def decode(body: bytes) -> Frame:
 def is_small(body: bytes) -> bool:
     """Whether a frame is decoded within a few milliseconds, whatever is in it."""
     return len(body) <= _FEW_VALUES or (len(body) <= _SMALL_BYTES and guestjson.count_marks(body) <= _FEW_VALUES)
+
+
+def _answered(told: _Answered) -> Answered:
+    bundle = bundles.unpacked({_DATA: told.value})
+    return Answered(
+        number=told.number,
+        value=bundle.data.get(_DATA),
+        raised=told.raised,
+        message=told.message,
+        lost=told.lost or ("too-large" if bundle.left_out else ""),
+        size_bytes=bundle.size_bytes,
+    )
 
 
 def _done(told: _Done) -> Done:

@@ -36,6 +36,7 @@ _TURN_S: Final = 0.01
 _PAUSES: Final = 9
 _CPU_CHECK_S: Final = 0.1
 _GUARD_S: Final = 2.0
+_CALL_CHECK_S: Final = 0.1
 _SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
@@ -88,6 +89,7 @@ class Worker:
         self._guard: asyncio.TimerHandle | None = None
         self._cpu_s_when_ready: float | None = None
         self._attending = False
+        self._asking: asyncio.Future[None] | None = None
         self._attend()
 
     @property
@@ -366,6 +368,30 @@ class Worker:
                 wait = max(_CPU_CHECK_S, (order.cpu_s - spent) / _CPU_COUNT)
                 timers.append(self._loop.call_later(wait, check_cpu))
 
+        calls = report.calls
+        seen, seen_cpu_s = -1, 0.0
+
+        def check_call() -> None:
+            nonlocal seen, seen_cpu_s
+            assert calls is not None
+            wait = _CALL_CHECK_S
+            if calls.wall_s is not None:
+                left_s = report.call_begun + calls.wall_s - time.monotonic()
+                if left_s <= 0:
+                    stop("call_wall_s")
+                    return
+                wait = min(wait, left_s) if calls.cpu_s is not None else left_s
+            now = None if calls.cpu_s is None else self._cpu_s()
+            if now is not None and calls.cpu_s is not None:
+                if seen != len(report.answers):
+                    seen, seen_cpu_s = len(report.answers), now
+                elif now - seen_cpu_s >= calls.cpu_s:
+                    stop("call_cpu_s")
+                    return
+            timers.append(self._loop.call_later(wait, check_call))
+
+        if calls is not None and (calls.wall_s is not None or calls.cpu_s is not None):
+            check_call()
         if order.companion is not None:
             timers.append(Deadline(order.wall_s, lambda: stop("wall_s")))
         elif order.wall_s is not None:
@@ -537,9 +563,24 @@ class Worker:
                 self._order.listener.display(frame.bundle.data)
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
+        elif isinstance(frame, wire.Answered):
+            if (reply := report.answered(frame)) is not None:
+                self._reply(reply)
         elif frame.id == self._next_id and report.done is None and report.violation is None:
             report.finish(frame)
             self._finish()
+
+    def _reply(self, frame: dict[str, Any]) -> None:
+        """Tell the guest, which waits for it, of the next one of many calls."""
+        data = memoryview(wire.encode(frame))
+        try:
+            with contextlib.suppress(BlockingIOError):
+                data = data[self._control.socket.send(data) :]
+        except OSError:
+            return  # it is gone, which is heard elsewhere
+        if data:
+            self._asking = asyncio.ensure_future(self._send_rest(data))
+            self._asking.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _prepare(self) -> None:
         """Do what the first run would otherwise wait for."""

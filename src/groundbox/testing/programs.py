@@ -236,7 +236,7 @@ class ProgramConformance(Conformance):
         with pytest.raises(InvalidArgument) as refused:
             box.run("1", mode="notebook")  # type: ignore[arg-type]
 
-        assert str(refused.value) == "mode: 'notebook' is none of 'cell', 'script' and 'call'"
+        assert str(refused.value) == "mode: 'notebook' is none of 'cell', 'script', 'call' and 'calls'"
 
     def test_the_result_has_the_documented_keys(self) -> None:
         result = self.sandbox().run("print('é\\x00')\n1 / 0").to_dict()

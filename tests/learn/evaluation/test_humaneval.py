@@ -7,8 +7,8 @@ import pytest
 
 import groundbox as gb
 from groundbox.errors import InvalidArgument
-from groundbox.learn.evaluation import humaneval
-from groundbox.learn.evaluation.humaneval import Sample, judge, judge_all, read_problems, read_samples
+from groundbox.learn.evaluation import humaneval, judging
+from groundbox.learn.evaluation.humaneval import Problem, Sample, judge, judge_all, read_problems, read_samples
 
 PROBLEMS = read_problems(Path(__file__).with_name("problems.jsonl"))
 LIMITS = gb.Limits(wall_s=10, cpu_s=5)
@@ -146,9 +146,125 @@ def test_a_wrong_solution_fails_with_its_reason(program, reason):
 
 
 def test_calls_share_a_budget(monkeypatch):
-    monkeypatch.setattr(humaneval, "MOST_CALLS", 1)
+    monkeypatch.setattr(judging, "MOST_CALLS", 1)
 
     assert judged(DOUBLE, "def double(n): return 2 * n").detail == "more than 1 calls"
+
+
+def problem_of(body, entry="f"):
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    test = f"import random\ndef check(candidate):\n{lines}\n"
+    return Problem(task_id="made", prompt=f"def {entry}(x):\n", entry_point=entry, test=test)
+
+
+@pytest.mark.parametrize(
+    ("body", "right", "wrong", "calls"),
+    [
+        ("assert candidate(candidate(3)) == 9", "return x * 2 if x < 6 else 9", "return 6", 2),
+        ("x = random.randrange(10 ** 9)\nassert candidate(x) == x", "return x", "return 0", 1),
+        ("x = random.SystemRandom().random()\nassert candidate(x) == x", "return x", "return 0", 1),
+        ("n = 0\nwhile n < 3:\n    n = candidate(n)\nassert n == 3", "return x + 1", "return 4", 3),
+        ("assert candidate(1) == 1 if candidate(0) else candidate(2) == 2", "return x", "return 3", 2),
+        ("x = [1]\nassert candidate(x) == 1 and x == [1]", "x.append(2)\n    return 1", "return 2", 1),
+        ("try:\n    candidate(1)\nexcept KeyError:\n    return\nassert False", "raise KeyError(x)", "return 1", 1),
+        ("assert all(candidate(n) == n for n in range(3))", "return x", "return -x", 3),
+        ("assert list(candidate(range(3))) == [0, 1, 2]", "return [*x]", "return [0]", 1),
+        ("assert f(2) == 2", "return x", "return 1", 1),
+    ],
+)
+def test_calls_that_cannot_be_foreseen_are_made_all_the_same(body, right, wrong, calls):
+    problem = problem_of(body)
+
+    found = judged(problem, f"def f(x):\n    {right}\n")
+    missed = judged(problem, f"def f(x):\n    {wrong}\n")
+
+    assert (found.reason, found.calls, missed.reason) == ("passed", calls, "failed")
+
+
+def test_a_call_that_was_foreseen_and_not_made_decides_nothing():
+    problem = problem_of("if candidate(0) == 0:\n    return\ncandidate(1)\nassert False")
+    fine = problem_of("if candidate(0) != 0:\n    return\nassert candidate(1) == 1\nassert candidate(2) == 2")
+
+    assert judged(problem, "def f(x):\n    while x: pass\n    return 0", gb.Limits(wall_s=1)).reason == "passed"
+    assert judged(fine, "def f(x):\n    while x: pass\n    return 5", gb.Limits(wall_s=1)).reason == "passed"
+
+
+def test_a_rehearsal_that_would_not_end_is_broken_off():
+    problem = problem_of("n = 0\nwhile n < 10 ** 9:\n    n += candidate(n)\nassert n")
+
+    assert judged(problem, "def f(x): return 10 ** 9").reason == "passed"
+
+
+def test_sandboxes_of_tests_serve_again_for_their_problem_alone():
+    marks = "import sys\ndef check(candidate):\n    sys.marks = getattr(sys, 'marks', 0) + 1\n"
+    once = judging.Tests(prompt="", entry_point="f", test=f"{marks}    assert candidate(1) == 1")
+    again = judging.Tests(prompt="", entry_point="f", test=f"{marks}    assert candidate(sys.marks) > 3")
+
+    async def reasons(tests, programs):
+        async with judging.Judge(limits=LIMITS) as court:
+            return [(await court.judge(tests, program)).reason for program in programs]
+
+    async def one_after_the_other():
+        async with judging.Judge(limits=LIMITS) as court:
+            await court.judge(once, "def f(x): return x")
+            return (await court.judge(again, "def f(x): return x")).reason
+
+    assert LOOP.run(reasons(again, ["def f(x): return x"] * 2)) == ["failed", "passed"]
+    assert LOOP.run(one_after_the_other()) == "failed"
+
+
+def test_tests_that_ask_without_end_are_ended():
+    problem = problem_of("x = 0\nwhile True:\n    x = candidate(x)")
+
+    found = judged(problem, "import time\ndef f(x):\n    time.sleep(0.2)\n    return x + 1", gb.Limits(wall_s=0.5))
+
+    assert (found.reason, found.detail) == ("timeout", "its calls took more than 2 s together")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    ["{'kind': 'calls'}", "{'kind': 'calls', 'calls': [1]}", "{'kind': 'passed'}", "{'kind': 'call', 'calls_made': 1}"],
+)
+def test_steps_that_tests_forge_are_none(forged):
+    patch = f"t.Tests.rehearse = t.Tests.begin = lambda *_: t.Asked({forged})"
+    body = f"import groundbox.guest.python.remote_tests as t\n{patch}"
+
+    assert judged(problem_of(body), "def f(x): return x").reason == "tests"
+
+
+def test_a_kept_sandbox_that_was_lost_is_replaced():
+    tests = judging.Tests(prompt="", entry_point="f", test="def check(candidate):\n    assert candidate(1) == 1")
+
+    async def reasons():
+        async with judging.Judge(limits=LIMITS) as court:
+            found = [(await court.judge(tests, "def f(x): return x")).reason]
+            for box in court._idle[tests]:
+                worker = await box.worker()
+                worker.kill()
+                await worker.wait()
+            return [*found, (await court.judge(tests, "def f(x): return x")).reason]
+
+    assert LOOP.run(reasons()) == ["passed", "passed"]
+
+
+def test_cases_after_many_lost_ones_are_left_out():
+    cases = [judging.Case(args=[n], expected=n) for n in range(60)]
+    ends = "import os\ndef f(x):\n    if x % 2: os._exit(0)\n    return x"
+
+    async def verdict(**options):
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases(ends, "f", cases, **options)
+
+    assert LOOP.run(verdict()).reasons == (("passed", "ended") * 21 + ("not-run",) * 18)
+    assert LOOP.run(verdict(stop_early=True)).reasons == ("passed", "ended", *["not-run"] * 58)
+
+
+def test_arguments_that_cannot_travel_are_no_verdict_on_the_solution():
+    assert judged(problem_of("x = []\nfor _ in range(50): x = [x]\ncandidate(x)"), "def f(x): ...").reason == "tests"
+
+
+def test_a_program_without_text_is_no_program():
+    assert judged(DOUBLE, "  \n").reason == "error"
 
 
 def test_tests_that_do_not_run_are_no_verdict_on_the_solution():

@@ -23,6 +23,7 @@ _BUILDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "float": float,
     "complex": lambda parts: complex(*parts),
     "bytes": bytes.fromhex,
+    "range": lambda parts: range(*parts),
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
@@ -82,6 +83,32 @@ def _not_there(call: str, part: str, place: Any) -> NoSuchFunction:
     except Exception:  # an object of the program's own, which may do anything
         shown = ""
     return NoSuchFunction(f"{where} has no `{part}` to call", *([f"It has {shown}."] if shown else []))
+
+
+LOST: Final[Mapping[str, Any]] = {"lost": "ended"}
+_MOST_MESSAGE: Final = 1000
+
+
+def answer_of(code: types.CodeType, order: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What comes of one call, in a module made anew: its `value`, what it `raised`, or why it is `lost`."""
+    program = Program(order)
+    try:
+        result = program.run(code)
+        told = canonical(result)
+    except (SystemExit, KeyboardInterrupt):
+        return LOST
+    except MemoryError:
+        return {"lost": "memory"}
+    except BaseException as error:
+        return {"raised": type(error).__name__[:_MOST_MESSAGE], "message": _message(error)}
+    return {"lost": "too-large"} if told is None and result is not None else {"value": told}
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:_MOST_MESSAGE]
+    except Exception:
+        return ""
 
 
 def decode(tagged: Any) -> Any:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import figures, interpreters, machine, viewers
 from .bundles import Bundler
-from .calls import Program, with_data
+from .calls import LOST, Program, answer_of, with_data
 from .commands import with_pip_magic
 from .display import display_event, make_display
 from .failure import bare_failure, failure_of
@@ -110,6 +110,14 @@ class CellRunner:
         """Run a program as a module of its own and call one of its functions; returns as `run` does."""
         return self._guard(lambda: self._attempt_call(order, tracing))
 
+    def run_calls(self, order: Mapping[str, Any], tell: Callable[[int, Mapping[str, Any]], Any]) -> dict[str, Any]:
+        """Make many calls of one function, each in a module made anew; returns as `run` does.
+
+        Args:
+            tell: Given what came of a call and its number; gives the next one, or None.
+        """
+        return self._guard(lambda: self._attempt_calls(order, tell))
+
     def run(self, source: str, tracing: Tracing | None = None) -> dict[str, Any]:
         """Run one cell. Whatever the program does short of ending the process, this returns.
 
@@ -151,6 +159,34 @@ class CellRunner:
             return with_data(self._finish(result), result)
 
         return self._outcome(work, self._scene(program.filename, program.module.__dict__))
+
+    def _attempt_calls(self, order: Mapping[str, Any], tell: Callable[[int, Mapping[str, Any]], Any]) -> dict[str, Any]:
+        program = Program({**order, "args": [], "kwargs": {}})
+        code = None
+
+        def compiled() -> None:
+            nonlocal code
+            code = program.compiled()
+
+        failed = self._outcome(compiled, self._scene(program.filename, program.module.__dict__))
+        if code is None:
+            return failed
+        case, number = order["case"], 0
+        while case is not None:
+            case, number = tell(number, self._answer(code, {**order, **case})), number + 1
+        return _result()
+
+    def _answer(self, code: types.CodeType, order: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            try:
+                self._allow_interrupts()
+                return answer_of(code, order)
+            finally:
+                self._disallow_interrupts()
+        except KeyboardInterrupt:
+            return LOST
+        finally:
+            flush_output()
 
     def _outcome(self, work: Callable[[], dict[str, Any] | None], scene: Scene) -> dict[str, Any]:
         try:

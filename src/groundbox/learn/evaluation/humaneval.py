@@ -1,32 +1,20 @@
 """HumanEval: does a completion pass its tests?
 
-The tests run in one sandbox and the solution in another; the host hands each call from the one to the other and the
-result back, as plain data. So a solution has no way to the tests: ending its process, patching builtins or modules,
-looking into its caller's frames, printing a verdict, returning an object that equals everything stay on its side.
+Problems and samples are read here; `judging` tells how tests judge a solution that cannot steer them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from groundbox.errors import InvalidArgument
-from groundbox.execution import Execution, Outcome
 from groundbox.learn.evaluation import records
-from groundbox.learn.evaluation.canonical import NoPlainData, value_of
-from groundbox.learn.evaluation.plain import decode, encode
+from groundbox.learn.evaluation.judging import Judge, Tests
 from groundbox.limits import Limits
-from groundbox.sandbox.sandbox import AsyncSandbox
-
-MOST_CALLS: Final = 5_000
-MOST_CALL_TIMES: Final = 4
-"""All calls of a sample together take at most so many times the limit of one."""
-_HERE: Final = Path(__file__).parent
-_LOST: Final = frozenset([Outcome.TIMEOUT, Outcome.MEMORY, Outcome.SIGNAL, Outcome.CANCELLED])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,86 +119,21 @@ async def judge(problem: Problem, sample: Sample, *, limits: Limits, options: Ma
         limits: Of the solution for each call, and of the tests.
         options: Of the sandboxes, such as `backend`.
     """
-    tests = AsyncSandbox(limits=limits, **options)
-    solution = AsyncSandbox(limits=limits, **options)
-    try:
-        return await _Exchange(problem, sample, tests, solution, limits).run()
-    finally:
-        await asyncio.gather(tests.close(), solution.close())
+    async with Judge(limits=limits, options=options) as court:
+        return await _judged(court, problem, sample)
 
 
-class _Exchange:
-    """The calls between the tests and a solution."""
-
-    def __init__(
-        self, problem: Problem, sample: Sample, tests: AsyncSandbox, solution: AsyncSandbox, limits: Limits
-    ) -> None:
-        self._problem, self._sample, self._tests, self._solution = problem, sample, tests, solution
-        self._calls, self._spent_s = 0, 0.0
-        self._most_s = None if limits.wall_s is None else MOST_CALL_TIMES * limits.wall_s
-
-    async def run(self) -> Judgement:
-        step = await self._tests.run(_tests_program(self._problem))
-        while True:
-            asked = _asked(step)
-            if asked is None:
-                return self._end("tests", f"the tests ended as {step.outcome.value}")
-            if asked["kind"] == "passed":
-                return self._end("passed")
-            if asked["kind"] == "failed":
-                return self._end("failed", str(asked.get("error", "")))
-            answer = await self._call(asked)
-            if isinstance(answer, Judgement):
-                return answer
-            step = await self._tests.run(f"_tests.answer({json.dumps(answer)!r})")
-
-    async def _call(self, asked: Mapping[str, Any]) -> dict[str, Any] | Judgement:
-        """One call of the solution: what to tell the tests, or the end."""
-        self._calls += 1
-        if self._calls > MOST_CALLS:
-            return self._end("timeout", f"more than {MOST_CALLS} calls")
-        execution = await self._solution.run(
-            self._sample.program,
-            mode="call",
-            call=self._problem.entry_point,
-            args=list(decode(asked["args"])),
-            kwargs=decode(asked["kwargs"]),
-        )
-        self._spent_s += execution.usage.wall_s
-        if self._most_s is not None and self._spent_s > self._most_s:
-            return self._end("timeout", f"its calls took more than {self._most_s:g} s together")
-        if execution.ok and execution.value is None:
-            return self._end("ended", "the solution ended its process")
-        if execution.ok:
-            try:
-                return {"value": encode(value_of(execution.value))}
-            except (NoPlainData, ValueError) as why:
-                return self._end("no-data", str(why))
-        if execution.outcome in _LOST:
-            return self._end("ended" if execution.outcome is Outcome.SIGNAL else execution.outcome.value)
-        error = execution.error
-        if error is None or error.type in ("SystemExit", "KeyboardInterrupt") or execution.state != "kept":
-            return self._end("ended", "the solution ended its process")
-        if error.type in ("SyntaxError", "IndentationError", "TabError"):
-            return self._end("error", f"{error.type}: {error.message}"[:300])
-        return {"raised": error.type, "message": error.message[:300]}
-
-    def _end(self, reason: str, detail: str = "") -> Judgement:
-        return Judgement(
-            task_id=self._problem.task_id, passed=reason == "passed", reason=reason, detail=detail, calls=self._calls
-        )
-
-
-def _tests_program(problem: Problem) -> str:
-    """The cell that begins the tests. Helpers of the prompt are there, the solution is not."""
-    source = f"{problem.prompt}\n    pass\n\n{problem.test}\n"
-    driver = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("plain.py", "driver.py"))
-    return f"{driver}\n_tests = Tests({source!r}, {problem.entry_point!r}, encode, decode)\n_tests.start()"
-
-
-def _asked(step: Execution) -> Mapping[str, Any] | None:
-    asked = (step.value or {}).get("application/json") if step.ok else None
-    return asked if isinstance(asked, dict) and asked.get("kind") in ("call", "passed", "failed") else None
+async def _judged(court: Judge, problem: Problem, sample: Sample) -> Judgement:
+    begun = f"{problem.prompt}\n    pass\n"  # the prompt ends in the middle of a function
+    tests = Tests(prompt=begun, entry_point=problem.entry_point, test=problem.test)
+    verdict = await court.judge(tests, sample.program)
+    return Judgement(
+        task_id=problem.task_id,
+        passed=verdict.passed,
+        reason=verdict.reason,
+        detail=verdict.detail,
+        calls=verdict.calls,
+    )
 
 
 async def judge_all(
@@ -221,14 +144,19 @@ async def judge_all(
     options: Mapping[str, Any],
     workers: int,
 ) -> list[Judgement]:
-    """A judgement for each sample, in their order; `workers` at once."""
-    gate = asyncio.Semaphore(workers)
+    """A judgement for each sample, in their order.
 
-    async def one(sample: Sample) -> Judgement:
-        async with gate:
-            return await judge(problems[sample.task_id], sample, limits=limits, options=options)
+    Args:
+        workers: Processors to use. Two samples are under way for each, since one waits while its sandbox starts.
+    """
+    gate = asyncio.Semaphore(2 * workers)
+    async with Judge(limits=limits, options=options) as court:
 
-    return list(await asyncio.gather(*map(one, samples)))
+        async def one(sample: Sample) -> Judgement:
+            async with gate:
+                return await _judged(court, problems[sample.task_id], sample)
+
+        return list(await asyncio.gather(*map(one, samples)))
 
 
 def counts(judgements: Iterable[Judgement]) -> list[tuple[int, int]]:

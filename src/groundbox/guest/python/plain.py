@@ -1,4 +1,4 @@
-"""Plain data as JSON, with a tag where JSON has no form. Runs on both sides: it imports the standard library only."""
+"""Plain data as JSON, with a tag where JSON has no form. Guest and host both use it."""
 
 import math
 from typing import Any

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from groundbox.guest.python.plain import decode, encode
 from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
-from groundbox.learn.evaluation.plain import decode, encode
 
 VALUES = [
     None, True, 0, -(2**80), 1.5, float("inf"), "a\ud800", b"\0", 1 + 2j, [1, [2]], (1,), {"a": (1, 2), 3: None},

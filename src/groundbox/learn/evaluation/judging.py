@@ -1,0 +1,449 @@
+"""Judging a solution by tests that it has no way to.
+
+The tests run in one sandbox and the solution in another; the host hands calls from the one to the other and results
+back, as plain data. So a solution has no way to the tests: ending its process, patching builtins or modules, looking
+into its caller's frames, printing a verdict, returning an object that equals everything stay on its side.
+
+Calls travel together. The tests are rehearsed with a stand-in for the function, which tells the calls whose arguments
+do not hang on results; the solution's sandbox makes all of these in one run, which hears of a call when
+it has answered the one before; then the tests run with the answers. What was not foreseen is asked one by one.
+A rehearsal decides nothing: an answer counts only where the tests, run in earnest, make that very call.
+
+A sandbox of tests is used again for other solutions of the same problem, when the tests came to their end in it, and
+never for another problem. A solution's sandbox is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+from groundbox.errors import InvalidArgument, SandboxLost
+from groundbox.execution import Execution, Outcome
+from groundbox.guest.python.plain import decode, encode
+from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
+from groundbox.limits import Limits
+from groundbox.sandbox import answers, arguments
+from groundbox.sandbox.answers import Answer
+from groundbox.sandbox.sandbox import AsyncSandbox
+
+MOST_CALLS: Final = 5_000
+MOST_CALL_TIMES: Final = 4
+"""All calls of a solution together take at most so many times the limit of one."""
+_MOST_IDLE: Final = 8
+_MOST_PLANS: Final = 1000
+_MOST_DETAIL: Final = 300
+_KINDS: Final = frozenset(["calls", "call", "passed", "failed", "lost", "many"])
+_NO_PROGRAM: Final = frozenset(["SyntaxError", "IndentationError", "TabError"])
+_LOST: Final = frozenset(["ended", "timeout", "memory", "no-data"])
+_MOST_LOST: Final = 20
+"""Of cases of one program: each takes a new process."""
+_REASONS: Final = {"too-large": "no-data", "signal": "ended"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Tests:
+    """Tests of one function.
+
+    Attributes:
+        prompt: Imports and helpers that the tests may use.
+        entry_point: Name of the function.
+        test: Defines `check(candidate)`.
+    """
+
+    prompt: str
+    entry_point: str
+    test: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Result of a judgement.
+
+    Attributes:
+        reason: `passed`, `failed` (a test), `error` (the solution is no program), `ended` (its process went away),
+            `timeout`, `memory`, `no-data` (it returned something else than built-in values), `tests` (they do not run).
+        calls: How often the tests called it.
+    """
+
+    reason: str
+    detail: str = ""
+    calls: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the solution is right by the tests."""
+        return self.reason == "passed"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """One call and what it has to give, all plain data."""
+
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    expected: Any = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class CasesVerdict:
+    """Result for each case of a judgement by cases.
+
+    Attributes:
+        reasons: As `Verdict.reason`; `failed` is another result than the expected one, or an exception. `not-run` is a
+            case that was left out because others of the program had not come back.
+    """
+
+    reasons: tuple[str, ...]
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are cases, and all are right."""
+        return bool(self.reasons) and set(self.reasons) == {"passed"}
+
+    @property
+    def share(self) -> float:
+        """Share of cases that are right; 0 where there are none."""
+        return self.reasons.count("passed") / len(self.reasons) if self.reasons else 0.0
+
+
+class Call(NamedTuple):
+    """Arguments of one call, as plain.py writes them."""
+
+    args: Any
+    kwargs: Any
+
+
+def equal_data(result: Any, expected: Any) -> bool:
+    """Whether two plain values are equal as Python has it, so that 1 and 1.0 are, and a list and a tuple are not."""
+    return bool(result == expected)
+
+
+class Judge:
+    """Judges many solutions; keeps sandboxes of tests for the next one. Not for two event loops.
+
+    Use it as an asynchronous context manager, or `close` it.
+    """
+
+    def __init__(self, *, limits: Limits, options: Mapping[str, Any] | None = None) -> None:
+        """Args:
+        limits: Of the solution for each call, and of the tests.
+        options: Of the sandboxes, such as `backend`.
+        """
+        self._limits = limits
+        self._options = {"inspect": False, **(options or {})}
+        self._idle: collections.OrderedDict[Tests, list[AsyncSandbox]] = collections.OrderedDict()
+        self._plans: collections.OrderedDict[Tests, tuple[Sequence[Call], bool]] = collections.OrderedDict()
+
+    async def __aenter__(self) -> Judge:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the sandboxes that are kept. Idempotent."""
+        idle, self._idle = self._idle, collections.OrderedDict()
+        await asyncio.gather(*(box.close() for boxes in idle.values() for box in boxes))
+
+    async def judge(self, tests: Tests, program: str) -> Verdict:
+        """Whether a program passes.
+
+        Raises:
+            GroundboxError: A sandbox cannot be had, or was lost by no fault of the program: there is no verdict.
+        """
+        box = self._take(tests)
+        try:
+            return await self._judged(tests, program, box)
+        except SandboxLost:
+            if not box.was_kept:
+                raise
+        return await self._judged(tests, program, self._new(tests))
+
+    async def _judged(self, tests: Tests, program: str, box: _TestsBox) -> Verdict:
+        solution = _Solution(program, tests.entry_point, self._limits, self._options)
+        over = False
+        try:
+            verdict = await self._exchange(tests, box, solution)
+            over = verdict.reason in ("passed", "failed")
+            return verdict
+        finally:
+            await solution.close()
+            if over:
+                await self._give_back(tests, box.box)
+            else:
+                await box.box.close()
+
+    async def judge_cases(
+        self,
+        program: str,
+        entry_point: str,
+        cases: Sequence[Case],
+        *,
+        equal: Callable[[Any, Any], bool] = equal_data,
+        stop_early: bool = False,
+    ) -> CasesVerdict:
+        """How many cases a program gets right: no tests run, results are compared here as data.
+
+        Args:
+            equal: Whether a result (first) is the expected one.
+            stop_early: Whether one wrong case is enough to know: after a call that did not come back no other is made.
+
+        Raises:
+            GroundboxError: As `judge`.
+            InvalidArgument: A case holds something that is no plain data.
+        """
+        for case in cases:
+            arguments.encode("cases", [list(case.args), dict(case.kwargs)])
+        calls = [Call(encode(list(case.args)), encode(dict(case.kwargs))) for case in cases]
+        solution = _Solution(program, entry_point, self._limits, self._options)
+        reasons: list[str] = []
+        try:
+            while len(reasons) < len(calls):
+                lost = sum(reason in _LOST for reason in reasons)
+                if solution.is_out_of_time or lost > _MOST_LOST or (lost and stop_early):
+                    reasons += ["timeout" if solution.is_out_of_time else "not-run"] * (len(calls) - len(reasons))
+                    break
+                for answer in await solution.answers(calls[len(reasons) :]):
+                    reasons.append(_compared(answer, cases[len(reasons)].expected, equal))
+        except _NoProgram as why:
+            return CasesVerdict(reasons=tuple([why.reason] * len(cases)), detail=why.detail)
+        finally:
+            await solution.close()
+        return CasesVerdict(reasons=tuple(reasons))
+
+    async def _exchange(self, tests: Tests, box: _TestsBox, solution: _Solution) -> Verdict:
+        seed = secrets.randbits(31)
+        foreseen, is_fixed = self._plans.get(tests, ([], False))
+        if not is_fixed:
+            step = await box.rehearse(seed)
+            if step is None:
+                return Verdict(reason="tests", detail=box.why)
+            foreseen = [call for each in step["calls"] if _travels(call := Call(*each))]
+            self._remember(tests, foreseen)
+        try:
+            known = await solution.answers(foreseen)
+            step = await box.begin(seed, list(zip(foreseen, known, strict=False)))
+            while step is not None and step["kind"] == "call" and not solution.is_out_of_time:
+                call = Call(step["args"], step["kwargs"])
+                if not _travels(call):
+                    return Verdict(reason="tests", detail="arguments are no data", calls=int(step["calls_made"]))
+                [answer] = await solution.answers([call])
+                step = await box.answer(answer)
+        except _NoProgram as why:
+            return Verdict(reason=why.reason, detail=why.detail, calls=1)
+        if step is None:
+            return Verdict(reason="tests", detail=box.why)
+        calls = int(step["calls_made"])
+        if solution.most_s is not None and (step["kind"] == "call" or step["spent_s"] > solution.most_s):
+            detail = f"its calls took more than {solution.most_s:g} s together"
+            return Verdict(reason="timeout", detail=detail, calls=calls)
+        if step["kind"] == "many":
+            return Verdict(reason="timeout", detail=f"more than {MOST_CALLS} calls", calls=calls)
+        if step["kind"] == "lost":
+            return Verdict(reason=str(step["lost"]), detail=str(step["detail"]), calls=calls)
+        return Verdict(reason=step["kind"], detail=str(step.get("error", "")), calls=calls)
+
+    def _remember(self, tests: Tests, foreseen: Sequence[Call]) -> None:
+        """What was foreseen twice the same, with other random numbers, is not looked for again."""
+        before = self._plans.pop(tests, None)
+        self._plans[tests] = (foreseen, before is not None and before[0] == foreseen)
+        if len(self._plans) > _MOST_PLANS:
+            self._plans.popitem(last=False)
+
+    def _take(self, tests: Tests) -> _TestsBox:
+        kept = self._idle.get(tests)
+        return _TestsBox(tests, kept.pop(), was_kept=True) if kept else self._new(tests)
+
+    def _new(self, tests: Tests) -> _TestsBox:
+        return _TestsBox(tests, AsyncSandbox(limits=self._limits, **self._options), was_kept=False)
+
+    async def _give_back(self, tests: Tests, box: AsyncSandbox) -> None:
+        self._idle.setdefault(tests, []).append(box)
+        self._idle.move_to_end(tests)
+        while sum(map(len, self._idle.values())) > _MOST_IDLE:
+            oldest = next(iter(self._idle))
+            boxes = self._idle[oldest]
+            if not boxes:
+                del self._idle[oldest]
+                continue
+            await boxes.pop(0).close()
+
+
+class _TestsBox:
+    """The sandbox of the tests of one problem, and the steps that are asked of it."""
+
+    def __init__(self, tests: Tests, box: AsyncSandbox, *, was_kept: bool) -> None:
+        self.box, self.was_kept = box, was_kept
+        self.why = ""
+        self._tests, self._is_ready = tests, was_kept
+
+    async def rehearse(self, seed: int) -> Mapping[str, Any] | None:
+        """The calls that can be foreseen; None where the tests end their process."""
+        return await self._step(f"_tests.rehearse({seed})")
+
+    async def begin(self, seed: int, known: Sequence[tuple[Call, Mapping[str, Any]]]) -> Mapping[str, Any] | None:
+        """Begin the tests; the first question, or the end."""
+        return await self._step(f"_tests.begin({seed}, {json.dumps(known)!r})")
+
+    async def answer(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Go on; the next question, or the end."""
+        return await self._step(f"_tests.answer({json.dumps(answer)!r})")
+
+    async def _step(self, source: str) -> Mapping[str, Any] | None:
+        if not self._is_ready:
+            source = f"{_tests_program(self._tests)}\n{source}"
+            self._is_ready = True
+        step = await self.box.run(source)
+        asked = (step.value or {}).get("application/json") if step.ok else None
+        if isinstance(asked, dict) and _is_a_step(asked):
+            return asked
+        self.why = f"the tests ended as {step.outcome.value}"
+        return None
+
+
+def _is_a_step(asked: Mapping[str, Any]) -> bool:
+    """Whether it has the form of a question or an end: tests may say anything."""
+    kind = asked.get("kind")
+    if kind == "calls":
+        calls = asked.get("calls")
+        return isinstance(calls, list) and all(isinstance(call, list) and len(call) == 2 for call in calls)
+    if kind not in _KINDS or not isinstance(asked.get("calls_made"), int):
+        return False
+    return isinstance(asked.get("spent_s"), int | float) and (kind != "call" or {"args", "kwargs"} <= asked.keys())
+
+
+class _NoProgram(Exception):
+    """The solution cannot be compiled."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail[:_MOST_DETAIL]
+
+
+class _Solution:
+    """The sandbox of a solution; it is there from the first call on.
+
+    Attributes:
+        most_s: All calls together may take so long.
+    """
+
+    def __init__(self, program: str, entry_point: str, limits: Limits, options: Mapping[str, Any]) -> None:
+        self.most_s = None if limits.wall_s is None else MOST_CALL_TIMES * limits.wall_s
+        self._program, self._entry_point, self._limits = program, entry_point, limits
+        cpu_s = None if limits.cpu_s is None else MOST_CALL_TIMES * limits.cpu_s
+        self._all = dataclasses.replace(limits, wall_s=self.most_s, cpu_s=cpu_s)
+        self._options = options
+        self._box: AsyncSandbox | None = None
+        self._spent_s = 0.0
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether all calls so far took as long as all may."""
+        return self.most_s is not None and self._spent_s >= self.most_s
+
+    async def answers(self, calls: Sequence[Call]) -> list[Mapping[str, Any]]:
+        """Answers of the first of these calls, at least of one if there is one.
+
+        Raises:
+            _NoProgram: There is none that could be called.
+        """
+        if not calls:
+            return []
+        box = self._open()
+        try:
+            execution = await box.run(
+                self._program,
+                mode="calls",
+                call=self._entry_point,
+                args=[(list(decode(call.args)), decode(call.kwargs)) for call in calls],
+                **self._limits_of_a_call(),
+            )
+        except InvalidArgument as error:
+            raise _NoProgram("error" if error.argument == "source" else "tests", str(error)) from None
+        self._spent_s += execution.usage.wall_s
+        found = answers.read(execution)
+        if found:
+            return [_told(answer) for answer in found]
+        raise _NoProgram(*_why_none(execution))
+
+    def _limits_of_a_call(self) -> dict[str, Any]:
+        limits = {"call_wall_s": self._limits.wall_s, "call_cpu_s": self._limits.cpu_s}
+        return {name: limit for name, limit in limits.items() if limit is not None}
+
+    async def close(self) -> None:
+        """End it. Idempotent."""
+        box, self._box = self._box, None
+        if box is not None:
+            await box.close()
+
+    def _open(self) -> AsyncSandbox:
+        if self._box is None:
+            self._box = AsyncSandbox(limits=self._all, restart="auto", **self._options)
+        return self._box
+
+
+def _travels(call: Call) -> bool:
+    """Whether a sandbox can be given these arguments; one that cannot is a matter for the tests, when they make it."""
+    try:
+        arguments.encode("args", [decode(call.args), decode(call.kwargs)])
+    except (InvalidArgument, RecursionError, AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def _told(answer: Answer) -> Mapping[str, Any]:
+    """An answer for the tests: `value`, `raised` or `lost`, each as plain data."""
+    if answer.lost:
+        return _lost(answer)
+    if answer.raised:
+        return {"raised": answer.raised, "message": answer.message[:_MOST_DETAIL], "wall_s": answer.wall_s}
+    try:
+        return {"value": encode(value_of({MIME: answer.told})), "wall_s": answer.wall_s}
+    except (NoPlainData, ValueError, RecursionError) as why:
+        return {"lost": "no-data", "detail": str(why)[:_MOST_DETAIL]}
+
+
+def _compared(answer: Mapping[str, Any], expected: Any, equal: Callable[[Any, Any], bool]) -> str:
+    if "lost" in answer:
+        return str(answer["lost"])
+    if "raised" in answer:
+        return "failed"
+    try:
+        return "passed" if equal(decode(answer["value"]), expected) else "failed"
+    except (ArithmeticError, RecursionError, TypeError, ValueError):
+        return "failed"
+
+
+def _lost(answer: Answer) -> Mapping[str, Any]:
+    reason = _REASONS.get(answer.lost, answer.lost)
+    details = {"ended": "the solution ended its process", "no-data": "the result is too large"}
+    return {"lost": reason, "detail": details.get(reason, "")}
+
+
+def _why_none(execution: Execution) -> tuple[str, str]:
+    """Why a run has no answer at all, which no call of the program can bring about: it was not compiled."""
+    error = execution.error
+    if execution.outcome in (Outcome.TIMEOUT, Outcome.MEMORY):
+        return execution.outcome.value, ""
+    if error is not None and error.type in _NO_PROGRAM:
+        return "error", f"{error.type}: {error.message}"
+    if execution.outcome is Outcome.ERROR and execution.state == "kept" and error is not None:
+        return "error", f"{error.type}: {error.message}"
+    return "ended", "the solution ended its process"
+
+
+def _tests_program(tests: Tests) -> str:
+    """The cell that prepares the tests. Helpers of the prompt are there, the solution is not."""
+    source = f"{tests.prompt}\n\n{tests.test}\n"
+    made = f"Tests({source!r}, {tests.entry_point!r}, {MOST_CALLS})"
+    return f"from groundbox.guest.python.remote_tests import Tests\n_tests = {made}"
