@@ -108,6 +108,38 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     return 0
 
 
+@eval.command()
+@click.argument("a", type=_folder, metavar="DIR_A")
+@click.argument("b", type=_folder, metavar="DIR_B")
+@click.option("--html", "page", type=_path, metavar="FILE", help="Also as a page with charts and replies of both.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the bootstrap.")
+@click.option(
+    "--resamples", type=click.IntRange(100), default=2_000, show_default=True, metavar="N", help="Of the bootstrap.",
+)  # fmt: skip
+@_json
+@ends_tidily
+def compare(a: Path, b: Path, page: Path | None, seed: int, resamples: int, *, as_json: bool) -> int:
+    """Compares two runs of `eval model` on one suite, question by question.
+
+    Tells how often only one of them is right, with McNemar's exact test, and each difference B - A with a
+    bootstrap interval over the questions.
+    """
+    from groundbox.learn.evaluation.compare import compare as compared
+    from groundbox.learn.evaluation.compare import lines
+    from groundbox.learn.evaluation.page import page as page_of
+
+    found = compared(a, b, seed=seed, resamples=resamples)
+    if page is not None:
+        write_file(page, page_of(found).encode(), "--html")
+        click.echo(f"groundbox: wrote {one_line(str(page))}", err=True)
+    if as_json:
+        print(json.dumps(found.facts), flush=True)
+    else:
+        for line in lines(found):
+            click.echo(one_line(line).rstrip())
+    return 0
+
+
 class _ModelRun:
     """What the options of `eval model` ask for, checked before anything is asked."""
 
@@ -223,7 +255,9 @@ class _ModelRun:
         }
 
     def _versions(self) -> dict[str, str]:
-        return {"groundbox": metadata.version("groundbox"), "python": platform.python_version()}
+        from groundbox.learn.evaluation.results import JUDGES
+
+        return {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
 
     def _facts(self) -> dict[str, Any]:
         from groundbox.learn.evaluation import trained

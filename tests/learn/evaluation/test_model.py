@@ -291,6 +291,7 @@ def test_steps_are_held_against_the_run_and_the_answer_against_the_steps(cruxeva
     assert (steps["first_false"], steps["follows"]) == (3, {"yes": 1, "no": 1, "share": 0.5})
 
 
+@pytest.mark.slow
 def test_killed_and_started_again_it_asks_no_question_twice(tmp_path):
     path = tmp_path / "c.jsonl"
     rows = [

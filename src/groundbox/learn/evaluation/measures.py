@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 T = TypeVar("T")
 Z: Final = 1.959963984540054
 """Of the normal distribution, for 95 %."""
-RESAMPLES: Final = 5_000
+RESAMPLES: Final = 2_000
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 

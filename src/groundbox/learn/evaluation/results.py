@@ -21,6 +21,8 @@ from groundbox.dataset import files
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.steps import Steps
 
+JUDGES: Final = "1"
+"""Version of what judges write; what another one wrote is judged again."""
 SETTINGS: Final = "settings.json"
 RESULTS: Final = "results.jsonl"
 REPORT: Final = "report.json"
