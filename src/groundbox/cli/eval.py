@@ -220,9 +220,10 @@ class _ModelRun:
                 options=self._request(),
                 at_once=at_once,
                 timeout_s=given["timeout_s"],
-                cache=store,
                 told=Repeated(progress.end),
-            )
+            ),
+            {"model": given["model"], **self._request()},
+            store,
         )
 
     def _request(self) -> dict[str, Any]:

@@ -59,12 +59,10 @@ def run(suite, url, out, *, limit=None, settings=None, at_once=4, **options):
         executor = LocalExecutor(1)
         means = Means(runner=SandboxRunner(at_once=1), limits=Limits(wall_s=20), sandbox={})
         tools = model.Tools(means=means, executor=executor, at_once=at_once)
-        endpoint = Endpoint(
-            url, "m", at_once=at_once, pause_s=0.01, cache=out / asking.ANSWERS, **{"timeout_s": 5, **options}
-        )
+        endpoint = Endpoint(url, "m", at_once=at_once, pause_s=0.01, **{"timeout_s": 5, **options})
         asked = model.drawn(suite.questions, limit, 0)
         with results.opened(out, settings or {"suite": suite.name}, {"groundbox": "1"}) as kept:
-            async with asking.connected(endpoint) as source:
+            async with asking.connected(endpoint, {"model": "m"}, out / asking.ANSWERS) as source:
                 try:
                     return await model.evaluate(suite, asked, source, kept, {"suite": suite.name}, tools)
                 finally:

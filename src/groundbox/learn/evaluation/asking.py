@@ -42,15 +42,64 @@ class Source(Protocol):
         """
 
 
-class Asked:
-    """An endpoint. The connection is entered before and closed after."""
+class _Store:
+    """Replies by the digest of their request. A reply is in the file at once, so that a kill of the process loses none.
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    The disk is waited for in a thread, by all replies that came meanwhile together: one at a time would hold up the
+    others for some milliseconds each.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._cache = Cache(path)
+        self._syncing: asyncio.Task[None] | None = None
+        self._written = False
+
+    def get(self, key: str) -> Reply | None:
+        return self._cache.get(key)
+
+    def put(self, key: str, reply: Reply) -> None:
+        self._cache.write(key, reply)
+        self._written = True
+        if self._syncing is None or self._syncing.done():
+            self._syncing = asyncio.ensure_future(self._sync())
+
+    async def close(self) -> None:
+        if self._syncing is not None:
+            await asyncio.gather(self._syncing, return_exceptions=True)
+        self._cache.sync()
+        self._cache.close()
+
+    async def _sync(self) -> None:
+        while self._written:
+            self._written = False
+            await asyncio.to_thread(self._cache.sync)
+
+
+class Asked:
+    """An endpoint, whose connection is entered before and closed after.
+
+    Args:
+        endpoint: Without a cache of its own.
+        request: Keys that every request has, the model among them; they are part of what a reply is kept under.
+    """
+
+    def __init__(self, endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> None:
+        self._endpoint, self._request = endpoint, dict(request)
+        self._store = _Store(store)
 
     async def answer(self, question: Question) -> Reply:
         """See Source.answer."""
-        return await self._endpoint.answer(messages(question))
+        key = digest({**self._request, "messages": messages(question)})
+        known = self._store.get(key)
+        if known is not None:
+            return known
+        reply = await self._endpoint.answer(messages(question))
+        self._store.put(key, reply)
+        return reply
+
+    async def close(self) -> None:
+        """End the work with the file."""
+        await self._store.close()
 
 
 class Recorded:
@@ -125,13 +174,13 @@ class Folder:
         self._identity = {"folder": str(folder.resolve()), **options}
         self._options, self._at_once = options, at_once
         self._waiting: list[tuple[Question, asyncio.Future[Reply]]] = []
-        self._cache = Cache(store)
+        self._store = _Store(store)
         self._task: asyncio.Task[None] | None = None
 
     async def answer(self, question: Question) -> Reply:
         """See Source.answer."""
         key = digest({**self._identity, "messages": messages(question)})
-        known = self._cache.get(key)
+        known = self._store.get(key)
         if known is not None:
             return known
         coming: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -139,14 +188,14 @@ class Folder:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._work())
         reply = await coming
-        self._cache.put(key, reply)
+        self._store.put(key, reply)
         return reply
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End the work."""
         if self._task is not None:
             self._task.cancel()
-        self._cache.close()
+        await self._store.close()
 
     async def _work(self) -> None:
         await asyncio.sleep(0)  # all that come in this turn of the loop go into the first batch
@@ -207,10 +256,14 @@ def messages(question: Question) -> list[dict[str, str]]:
 
 
 @contextlib.asynccontextmanager
-async def connected(endpoint: Endpoint) -> AsyncIterator[Source]:
-    """The endpoint as a source."""
+async def connected(endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> AsyncIterator[Source]:
+    """The endpoint as a source; see `Asked`."""
     async with endpoint:
-        yield Asked(endpoint)
+        asked = Asked(endpoint, request, store)
+        try:
+            yield asked
+        finally:
+            await asked.close()
 
 
 @contextlib.asynccontextmanager
@@ -220,7 +273,7 @@ async def closing(source: Recorded | Folder) -> AsyncIterator[Source]:
         yield source
     finally:
         if isinstance(source, Folder):
-            source.close()
+            await source.close()
 
 
 def _trouble(error: Exception) -> str:

@@ -133,10 +133,18 @@ class _Evaluation:
         queue = iter(left)
         try:
             async with asyncio.TaskGroup() as group:
+                if any(each.run is not None for each in left):
+                    group.create_task(self._warm())
                 for _ in range(min(self._tools.at_once, len(left))):
                     group.create_task(self._worker(queue, group))
         except* GroundboxError as errors:
             raise _first(errors) from None
+
+    async def _warm(self) -> None:
+        """Have processes that prove started while the first replies are waited for."""
+        shards = [Shard(stage=steps.STAGE, number=next(self._numbers), payload=None) for _ in range(self._tools.judges)]
+        with contextlib.suppress(GroundboxError):
+            await asyncio.gather(*(self._tools.executor.compute(steps.nothing, shard) for shard in shards))
 
     async def _worker(self, queue: Iterator[Question], group: asyncio.TaskGroup) -> None:
         for question in queue:

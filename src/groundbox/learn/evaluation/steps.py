@@ -24,10 +24,14 @@ from groundbox.trace.proof import verdicts
 from groundbox.trace.proof.prover import prove as prove_narration
 from groundbox.trace.reading import Trace
 
+LEAST_SENTENCES: Final = 3
+"""Of a text that is read so."""
 LEAST_COVERAGE: Final = 0.85
 """Share of the sentences in our narrator's wordings from which on a text is read as its own. Replies of our datasets
 have 0.88 and more (the median has 1), texts of other models 0.8 and less (0.36)."""
 MOST_CHARS: Final = 200_000
+_LAST: Final = 8
+"""Sentences at the end of a narration in which its result is looked for."""
 STAGE: Final = "steps"
 
 
@@ -77,6 +81,11 @@ class Stepping:
         return {"json": json.dumps(dataclasses.asdict(found)).encode()}
 
 
+def nothing(shard: Shard) -> Part:
+    """Work for `Executor.compute` that only has a process started, with all that it imports."""
+    return {"json": b"null"}
+
+
 def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
     """The claims of a reasoning held against a run.
 
@@ -85,16 +94,18 @@ def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
     """
     text = text[:MOST_CHARS]
     wanted = _value(answer)
-    words = prove_words(text, trace, **wanted)
-    follows = _follows(words, trace) if wanted else None
     told = prove_narration(text, trace)
-    if told.sentence_coverage >= LEAST_COVERAGE:
+    if told.sentence_coverage >= LEAST_COVERAGE and len(told.sentences) >= LEAST_SENTENCES:
         judged = [
             (each.sentence, each.status is verdicts.Status.SUPPORTED, each.status is verdicts.Status.CONTRADICTED)
             for each in told.verdicts
             if each.status is not verdicts.Status.UNCHECKABLE
         ]
+        ending = text[told.sentences[-_LAST:][0].start :] if told.sentences else text
+        follows = _follows(prove_words(ending, trace, **wanted), trace) if wanted else None
         return _steps(judged, len(told.sentences), follows, "narration")
+    words = prove_words(text, trace, **wanted)
+    follows = _follows(words, trace) if wanted else None
     judged = [
         (each.claim.sentence, each.status is Status.SUPPORTED, each.status is Status.REFUTED)
         for each in words.verdicts
