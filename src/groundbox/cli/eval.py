@@ -1,21 +1,31 @@
-"""`groundbox eval`: scores recorded programs of a model, by runs that the programs cannot steer."""
+"""`groundbox eval`: scores models on suites of questions, compares two, and scores recorded programs."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import platform
+import signal
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from groundbox.cli.ending import ends_tidily
+from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
+from groundbox.cli.terminal import one_line
+from groundbox.errors import GroundboxError, InvalidArgument
+
+_GO_ON: Final = "What was answered is kept in {}; the same command goes on from there."
 
 _path = click.Path(path_type=Path, dir_okay=False)
 _samples = click.option("--samples", required=True, type=_path, metavar="FILE", help="Lines of JSON, plain or .gz.")
@@ -24,9 +34,291 @@ _workers = click.option("--workers", type=click.IntRange(1), metavar="N", help="
 _json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
 
 
+_folder = click.Path(path_type=Path, file_okay=False)
+
+
 @click.group(name="eval")
 def eval() -> None:
-    """Scores recorded programs: which of them solve their problem."""
+    """Scores models, compares two of them, and scores recorded programs."""
+
+
+@eval.command()
+@click.option("--suite", required=True, metavar="NAME[:PLACE]", help="What is asked, such as cruxeval-output:FILE.")
+@click.option("--out", required=True, type=_folder, metavar="DIR", help="Where results go; goes on with what is there.")
+@takes_endpoint
+@click.option("--model", metavar="NAME", envvar="GROUNDBOX_MODEL", help="As the endpoint knows it.")
+@takes_key
+@click.option("--recorded", type=_path, metavar="FILE", help='Replies in place of a model: {"id", "reply"} a line.')
+@click.option("--folder", type=_folder, metavar="DIR2", help="A model of transformers, computed here.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="So many questions, drawn by the seed; can be raised."
+)
+@click.option("--split", default="test", show_default=True, metavar="NAME", help="Of the suite `dataset`.")
+@click.option("--task", "tasks", multiple=True, metavar="NAME", help="Of the suite `dataset`; by default all.")
+@click.option(
+    "--size", type=click.IntRange(1), default=50, show_default=True, metavar="N",
+    help="Questions of each kind, where a suite makes them.",
+)  # fmt: skip
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=16, show_default=True, metavar="N",
+    help="Questions that wait for a reply at once.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of what is drawn; sent along, too.")
+@click.option(
+    "--temperature", type=click.FloatRange(0), default=0.0, show_default=True, metavar="N", help="Of each request.",
+)  # fmt: skip
+@click.option(
+    "--max-tokens", type=click.IntRange(1), default=4096, show_default=True, metavar="N", help="Longest reply.",
+)  # fmt: skip
+@click.option(
+    "--option", "more", multiple=True, metavar="KEY=JSON", help="Another key of every request; null: without."
+)
+@click.option(
+    "--timeout-s", type=click.FloatRange(1), default=600.0, show_default=True, metavar="N",
+    help="Seconds that one reply may take, before it is asked for again.",
+)  # fmt: skip
+@click.option(
+    "--trained-on", type=click.Path(path_type=Path), metavar="PATH",
+    help="The model's folder with its card, or the dataset it was trained on.",
+)  # fmt: skip
+@_workers
+@_json
+@takes_sandbox
+@ends_tidily
+def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: Asked, **given: Any) -> int:
+    """Scores a model on a suite: accuracy, length, and how many of the steps it tells are true.
+
+    Suites: dataset:DIR, cruxeval-output:FILE, cruxeval-input:FILE, humaneval:FILE, mbpp:FILE, pal:FILE,
+    reasoning-gym[:KINDS], and those of other packages. Killed and started again with the same arguments, it asks
+    no question twice. What got no reply is listed and counts for nothing.
+    """
+    from groundbox.endpoint.chat import EndpointFailed
+
+    check_host(asked)
+    run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
+    try:
+        with _can_go_on(out):
+            report = run_until_signal(run.carry_out())
+    except EndpointFailed as error:
+        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
+    if as_json:
+        print(json.dumps(report), flush=True)
+    else:
+        _tell_model(report, out)
+    return 0
+
+
+@eval.command()
+@click.argument("a", type=_folder, metavar="DIR_A")
+@click.argument("b", type=_folder, metavar="DIR_B")
+@click.option("--html", "page", type=_path, metavar="FILE", help="Also as a page with charts and replies of both.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of the bootstrap.")
+@click.option(
+    "--resamples", type=click.IntRange(100), default=2_000, show_default=True, metavar="N", help="Of the bootstrap.",
+)  # fmt: skip
+@_json
+@ends_tidily
+def compare(a: Path, b: Path, page: Path | None, seed: int, resamples: int, *, as_json: bool) -> int:
+    """Compares two runs of `eval model` on one suite, question by question.
+
+    Tells how often only one of them is right, with McNemar's exact test, and each difference B - A with a
+    bootstrap interval over the questions.
+    """
+    from groundbox.learn.evaluation.compare import compare as compared
+    from groundbox.learn.evaluation.compare import lines
+    from groundbox.learn.evaluation.page import page as page_of
+
+    found = compared(a, b, seed=seed, resamples=resamples)
+    if page is not None:
+        write_file(page, page_of(found).encode(), "--html")
+        click.echo(f"groundbox: wrote {one_line(str(page))}", err=True)
+    if as_json:
+        print(json.dumps(found.facts), flush=True)
+    else:
+        for line in lines(found):
+            click.echo(one_line(line).rstrip())
+    return 0
+
+
+class _ModelRun:
+    """What the options of `eval model` ask for, checked before anything is asked."""
+
+    def __init__(self, suite: str, out: Path, workers: int, asked: Asked, given: Mapping[str, Any]) -> None:
+        from groundbox.learn.evaluation import trained
+        from groundbox.learn.evaluation.model import drawn
+        from groundbox.learn.evaluation.suites import Wanted, open_suite
+
+        ways = [name for name in ("endpoint", "recorded", "folder") if given[name]]
+        if given["endpoint"] and (given["recorded"] or given["folder"]):
+            ways.remove("endpoint")  # it may come from the environment
+        if len(ways) != 1:
+            raise click.UsageError(
+                f"name the model by one of --endpoint URL (such as {LOCAL}), --folder DIR, --recorded FILE"
+            )
+        (self.way,) = ways
+        if self.way == "endpoint" and not given["model"]:
+            raise click.UsageError("name the model as the endpoint knows it with --model NAME")
+        self.out, self.workers, self.asked, self.given = out, workers, asked, given
+        wanted = Wanted(split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"])
+        self.suite = open_suite(suite, wanted)
+        self.questions = drawn(self.suite.questions, given["limit"], given["seed"])
+        place = given["trained_on"]
+        self.training = trained.training_of(place) if place else None
+        if self.training is None and self.way == "folder":
+            self.training = trained.card_in(given["folder"])
+
+    async def carry_out(self) -> dict[str, Any]:
+        """Ask, judge, and write the report."""
+        from groundbox.dataset.executor import LocalExecutor
+        from groundbox.dataset.progress import Line, Progress, Quiet
+        from groundbox.dataset.running import SandboxRunner
+        from groundbox.learn.evaluation.model import Tools, evaluate
+        from groundbox.learn.evaluation.results import opened
+        from groundbox.learn.evaluation.suites import Means
+        from groundbox.trace.options import TraceOptions
+
+        limits, options = _options_of(self.asked)
+        progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
+        executor = LocalExecutor(self.workers)
+        runner = SandboxRunner(
+            at_once=self.workers, options=getattr(self.suite, "trace_options", None) or TraceOptions()
+        )
+        tools = Tools(
+            means=Means(runner=runner, limits=limits, sandbox=options),
+            executor=executor,
+            at_once=self.given["concurrency"],
+            judges=self.workers,
+            progress=progress,
+        )
+        with opened(self.out, self._settings(), self._versions()) as results:
+            async with self._source(progress) as source:
+                try:
+                    return await evaluate(self.suite, self.questions, source, results, self._facts(), tools)
+                finally:
+                    progress.end()
+                    await executor.close()
+
+    def _source(self, progress: Any) -> Any:
+        from groundbox.dataset.translation.endpoint import Endpoint
+        from groundbox.endpoint.chat import key_in
+        from groundbox.learn.evaluation import asking
+
+        given, at_once = self.given, self.given["concurrency"]
+        if self.way == "recorded":
+            recorded = asking.Recorded(given["recorded"], {each.id for each in self.suite.questions})
+            if recorded.others:
+                click.echo(f"groundbox: {recorded.others} recorded replies are to no question of this suite", err=True)
+            return asking.closing(recorded)
+        store = self.out / asking.ANSWERS
+        if self.way == "folder":
+            return asking.closing(asking.Folder(given["folder"], self._request(), at_once=at_once, store=store))
+        return asking.connected(
+            Endpoint(
+                given["endpoint"],
+                given["model"],
+                api_key=key_in(given["api_key_env"]),
+                options=self._request(),
+                at_once=at_once,
+                timeout_s=given["timeout_s"],
+                told=Repeated(progress.end),
+            ),
+            {"model": given["model"], **self._request()},
+            store,
+        )
+
+    def _request(self) -> dict[str, Any]:
+        given = self.given
+        request = {name: given[name] for name in ("temperature", "max_tokens", "seed")}
+        request |= dict(map(_option, given["more"]))
+        return {name: value for name, value in request.items() if value is not None}
+
+    def _settings(self) -> dict[str, Any]:
+        """All that decides what is asked and how; neither the limit, which can be raised, nor where the model is."""
+        from groundbox.dataset import files
+        from groundbox.learn.evaluation.model import prompts_digest
+
+        given: Mapping[str, Any] = self.given
+        how: dict[str, Any] = {"by": self.way, "model": given["model"]}
+        if self.way == "recorded":
+            how = {"by": self.way, "file": given["recorded"].name, "sha256": _digest(given["recorded"])}
+        elif self.way == "folder":
+            config = given["folder"] / "config.json"
+            weights = sorted(given["folder"].glob("*.safetensors"))
+            how = {"by": self.way, "folder": given["folder"].resolve().name}
+            how["sha256"] = {each.name: files.digest(each) for each in (config, *weights) if each.is_file()}
+        return {
+            "suite": self.suite.name,
+            "source": dict(self.suite.source),
+            "prompts": prompts_digest(self.suite.questions),
+            "model": how,
+            "request": {} if self.way == "recorded" else self._request(),
+            "seed": given["seed"],
+        }
+
+    def _versions(self) -> dict[str, str]:
+        from groundbox.learn.evaluation.results import JUDGES
+
+        return {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+
+    def _facts(self) -> dict[str, Any]:
+        from groundbox.learn.evaluation import trained
+
+        settings = self._settings()
+        facts = {"suite": self.suite.name, "source": settings["source"], "model": settings["model"]}
+        facts |= {"request": settings["request"], "seed": settings["seed"], "prompts": settings["prompts"]}
+        if self.training is not None:
+            facts["trained_on"] = trained.told_of(self.training, self.suite, self.questions)
+        return {**facts, "versions": self._versions()}
+
+
+@contextlib.contextmanager
+def _can_go_on(out: Path) -> Iterator[None]:
+    """Say that nothing is lost, where the work is stopped or the disk is full."""
+    try:
+        yield
+    except (KeyboardInterrupt, Ended) as stop:
+        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
+        end.tell(_GO_ON.format(out))
+        raise end from None
+    except OSError as error:
+        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {_GO_ON.format(out)}") from None
+
+
+def _digest(path: Path) -> str:
+    from groundbox.dataset import files
+
+    try:
+        return files.digest(path)
+    except OSError as error:
+        raise InvalidArgument("--recorded", f"{path} cannot be read: {error.strerror}") from None
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidArgument("--option", f"{text!r} is not KEY=JSON, such as top_p=0.95")
+    if name in ("model", "messages", "stream", "n", "response_format"):
+        raise InvalidArgument("--option", f"{name} cannot be set")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _tell_model(report: Mapping[str, Any], out: Path) -> None:
+    from groundbox.learn.evaluation.report import lines
+    from groundbox.learn.evaluation.trained import words
+
+    for line in lines(report):
+        click.echo(one_line(line))
+    for name in ("unanswered", "unjudged"):
+        if report[name]:
+            first = report[name][0]
+            said = f"{len(report[name])} questions {name}, which count for nothing; the first is {first['id']}"
+            click.echo("groundbox: " + one_line(f"{said}: {first['why']}"), err=True)
+    if "trained_on" in report:
+        click.echo(f"groundbox: {one_line(words(report['trained_on'], report['asked']))}", err=True)
+    click.echo(f"groundbox: wrote {one_line(str(out / 'report.json'))}", err=True)
 
 
 @eval.command()
@@ -94,6 +386,10 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
 def _sandbox(asked: Asked) -> tuple[Any, dict[str, Any]]:
     check_host(asked)
+    return _options_of(asked)
+
+
+def _options_of(asked: Asked) -> tuple[Any, dict[str, Any]]:
     options = dict(vars(asked))
     return options.pop("limits"), options
 

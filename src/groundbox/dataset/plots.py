@@ -1,4 +1,4 @@
-"""Plots as SVG: bars and histograms, with words and numbers that can be read without the picture."""
+"""Plots as SVG: bars, ranges and histograms, with words and numbers that can be read without the picture."""
 
 from __future__ import annotations
 
@@ -41,6 +41,52 @@ def bars(rows: Sequence[Bar], *, kind: str = "main") -> str:
             f'<rect x="{start}" y="{y + 3}" width="{width:.1f}" height="{_ROW - 7}" rx="2" class="{kind}"/>'
         )
     return _svg("bars", _ROW * len(rows) + 4, parts)
+
+
+class Range(NamedTuple):
+    """A value with its interval; `note` stands after its number."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+
+def ranges(rows: Sequence[Range], *, low: float, high: float, unit: str, mark: float | None = None) -> str:
+    """Values as points on one scale, each on its interval; `mark` is a line, such as one at no difference."""
+    if not rows:
+        return _nothing()
+    numbers = [
+        f"{row.value:+.1f} {row.note}".strip() if low < 0 else f"{row.value:.1f} {row.note}".strip() for row in rows
+    ]
+    left = _LABEL + _GAP + max(sum(map(_width, words)) for words in numbers) + 8
+    scale = (_WIDTH - 12 - left) / (high - low or 1)
+
+    def place(value: float) -> float:
+        return left + (min(max(value, low), high) - low) * scale
+
+    base = _ROW * len(rows) + 6
+    parts = [f'<line x1="{left}" y1="{base}" x2="{_WIDTH - 12}" y2="{base}" class="axis"/>']
+    if mark is not None:
+        parts.append(f'<line x1="{place(mark):.1f}" y1="0" x2="{place(mark):.1f}" y2="{base}" class="mark"/>')
+    for number, (row, words) in enumerate(zip(rows, numbers, strict=True)):
+        y = number * _ROW + 12
+        title = f"{row.value:.2f}, from {row.low:.2f} to {row.high:.2f} {unit}"
+        parts.append(
+            f'<text x="{_LABEL - 8}" y="{y + 4}" class="label end">{_named(row.label)}</text>'
+            f'<text x="{_LABEL}" y="{y + 4}" class="number">{escape(words)}</text>'
+            f'<rect x="{place(row.low):.1f}" y="{y - 1.5}" width="{max(1.0, place(row.high) - place(row.low)):.1f}" '
+            f'height="3" class="main"><title>{escape(title)}</title></rect>'
+            f'<circle cx="{place(row.value):.1f}" cy="{y}" r="5" class="main"/>'
+        )
+    step = _step((high - low) / 5 or 1)
+    tick = math.ceil(low / step - 1e-9) * step
+    while tick <= high + 1e-9:
+        parts.append(f'<text x="{place(tick):.1f}" y="{base + 16}" class="tick middle">{_number(tick)}</text>')
+        tick += step
+    parts.append(f'<text x="{(left + _WIDTH) / 2:.0f}" y="{base + 34}" class="tick middle">{escape(unit)}</text>')
+    return _svg("bars", base + 42, parts)
 
 
 def histogram(values: Sequence[float], unit: str, *, mark: float | None = None, least: float | None = None) -> str:

@@ -64,12 +64,20 @@ class Cache:
 
     def put(self, key: str, reply: Reply) -> None:
         """Keep an answer; it is on the disk when this returns."""
+        self.write(key, reply)
+        self.sync()
+
+    def write(self, key: str, reply: Reply) -> None:
+        """Keep an answer; a kill of this process no longer loses it, and after `sync` nothing does."""
         line = {"key": key, **dataclasses.asdict(reply)}
         place = self._file.seek(0, os.SEEK_END)
         self._file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
         self._places[key] = place
+
+    def sync(self) -> None:
+        """Have all that was written on the disk when this returns. May be called in another thread."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Nothing can be got or put any more."""

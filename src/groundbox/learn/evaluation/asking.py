@@ -1,0 +1,296 @@
+"""Where replies come from: an endpoint, a folder with a model, or a file in which they were recorded.
+
+Replies of an endpoint or a folder are kept as they come, each a line on the disk under the digest of its whole request
+(`groundbox.dataset.translation.cache`), so that none is asked for twice; a line that a kill tore is cut off and asked
+for again. A recorded file is its own store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Collection, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from groundbox.dataset.translation.cache import Cache, Reply, digest
+from groundbox.dataset.translation.endpoint import Endpoint
+from groundbox.endpoint.answer import sendable
+from groundbox.endpoint.chat import EndpointFailed
+from groundbox.errors import ExtraMissing, InvalidArgument
+from groundbox.learn.evaluation import records
+from groundbox.learn.evaluation.suites import Question
+
+ANSWERS: Final = "answers.jsonl"
+_FINISH: Final = "stop"
+_TEXTS: Final = ("reply", "response", "completion", "text")
+"""Keys under which a recorded file may have a reply."""
+
+
+class NotRecorded(EndpointFailed):
+    """A recorded file has no reply to this question."""
+
+
+class Source(Protocol):
+    """Answers questions. Safe to be called many times at once."""
+
+    async def answer(self, question: Question) -> Reply:
+        """The reply to a question.
+
+        Raises:
+            EndpointFailed: There is none; `RequestRefused` where there is none to this question alone.
+        """
+
+
+class _Store:
+    """Replies by the digest of their request. A reply is in the file at once, so that a kill of the process loses none.
+
+    The disk is waited for in a thread, by all replies that came meanwhile together: one at a time would hold up the
+    others for some milliseconds each.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._cache = Cache(path)
+        self._syncing: asyncio.Task[None] | None = None
+        self._written = False
+
+    def get(self, key: str) -> Reply | None:
+        return self._cache.get(key)
+
+    def put(self, key: str, reply: Reply) -> None:
+        self._cache.write(key, reply)
+        self._written = True
+        if self._syncing is None or self._syncing.done():
+            self._syncing = asyncio.ensure_future(self._sync())
+
+    async def close(self) -> None:
+        if self._syncing is not None:
+            await asyncio.gather(self._syncing, return_exceptions=True)
+        self._cache.sync()
+        self._cache.close()
+
+    async def _sync(self) -> None:
+        while self._written:
+            self._written = False
+            await asyncio.to_thread(self._cache.sync)
+
+
+class Asked:
+    """An endpoint, whose connection is entered before and closed after.
+
+    Args:
+        endpoint: Without a cache of its own.
+        request: Keys that every request has, the model among them; they are part of what a reply is kept under.
+    """
+
+    def __init__(self, endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> None:
+        self._endpoint, self._request = endpoint, dict(request)
+        self._store = _Store(store)
+
+    async def answer(self, question: Question) -> Reply:
+        """See Source.answer."""
+        key = digest({**self._request, "messages": messages(question)})
+        known = self._store.get(key)
+        if known is not None:
+            return known
+        reply = await self._endpoint.answer(messages(question))
+        self._store.put(key, reply)
+        return reply
+
+    async def close(self) -> None:
+        """End the work with the file."""
+        await self._store.close()
+
+
+class Recorded:
+    """Replies of a file: lines of `{"id", "reply"}`, with `finish`, `prompt_tokens`, `completion_tokens` if known.
+
+    Attributes:
+        others: How many lines answer no question of the suite.
+
+    Raises:
+        InvalidArgument: The file cannot be read, has an id twice, or answers no question.
+    """
+
+    def __init__(self, path: Path, known: Collection[str]) -> None:
+        self._replies: dict[str, Reply] = {}
+        self.others = 0
+        for place, row in records.rows("--recorded", path):
+            name = records.text("--recorded", place, row, "id")
+            if name not in known:
+                self.others += 1
+                continue
+            if name in self._replies:
+                raise InvalidArgument("--recorded", f"{place} answers {name!r} a second time")
+            key = next((key for key in _TEXTS if key in row), _TEXTS[0])
+            self._replies[name] = Reply(
+                text=sendable(records.text("--recorded", place, row, key)),
+                finish=str(row.get("finish") or row.get("finish_reason") or _FINISH)[:100],
+                prompt_tokens=_count(row.get("prompt_tokens")),
+                completion_tokens=_count(row.get("completion_tokens")),
+                cached=True,
+            )
+        if not self._replies:
+            raise InvalidArgument("--recorded", f"{path} has no reply to a question of this suite")
+
+    async def answer(self, question: Question) -> Reply:
+        """See Source.answer."""
+        try:
+            return self._replies[question.id]
+        except KeyError:
+            raise NotRecorded("the file has no reply to it") from None
+
+
+class Folder:
+    """A model in a folder, as transformers' `save_pretrained` writes it, computed in this process.
+
+    Questions that wait are answered in one batch, `at_once` at most. Nothing is loaded from anywhere else, and no code
+    of the folder is run.
+
+    Args:
+        options: `temperature` (0 takes the likeliest token each time), `max_tokens`, `seed`.
+    """
+
+    def __init__(self, folder: Path, options: Mapping[str, Any], *, at_once: int, store: Path) -> None:
+        self._torch, transformers = _library("torch"), _library("transformers")
+        if not (folder / "config.json").is_file():
+            raise InvalidArgument("--folder", f"{folder} holds no model of transformers: it has no config.json")
+        kept = {"local_files_only": True, "trust_remote_code": False}
+        try:
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **kept)
+            self._model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto", **kept)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise InvalidArgument("--folder", f"the model in {folder} cannot be loaded: {str(error)[:500]}") from None
+        if len(self._tokenizer) > self._model.get_input_embeddings().weight.shape[0]:
+            raise InvalidArgument(
+                "--folder",
+                f"the tokenizer in {folder} has {len(self._tokenizer)} tokens and the model knows "
+                f"{self._model.get_input_embeddings().weight.shape[0]}; they are not of one model",
+            )
+        if self._tokenizer.pad_token_id is None:
+            self._tokenizer.pad_token = self._tokenizer.eos_token
+        self._device = "cuda" if self._torch.cuda.is_available() else "cpu"
+        self._model = self._model.to(self._device).eval()
+        self._identity = {"folder": str(folder.resolve()), **options}
+        self._options, self._at_once = options, at_once
+        self._waiting: list[tuple[Question, asyncio.Future[Reply]]] = []
+        self._store = _Store(store)
+        self._task: asyncio.Task[None] | None = None
+
+    async def answer(self, question: Question) -> Reply:
+        """See Source.answer."""
+        key = digest({**self._identity, "messages": messages(question)})
+        known = self._store.get(key)
+        if known is not None:
+            return known
+        coming: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, coming))
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._work())
+        reply = await coming
+        self._store.put(key, reply)
+        return reply
+
+    async def close(self) -> None:
+        """End the work."""
+        if self._task is not None:
+            self._task.cancel()
+        await self._store.close()
+
+    async def _work(self) -> None:
+        await asyncio.sleep(0)  # all that come in this turn of the loop go into the first batch
+        while self._waiting:
+            batch, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
+            try:
+                replies = await asyncio.to_thread(self._generate, [question.prompt for question, _ in batch])
+            except Exception as error:
+                for _, coming in batch:
+                    if not coming.done():
+                        coming.set_exception(EndpointFailed(_trouble(error)))
+                continue
+            for (_, coming), reply in zip(batch, replies, strict=True):
+                if not coming.done():
+                    coming.set_result(reply)
+
+    def _generate(self, prompts: list[str]) -> list[Reply]:
+        torch, most = self._torch, int(self._options["max_tokens"])
+        texts = [self._templated(prompt) for prompt in prompts]
+        given = self._tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(self._device)
+        given.pop("token_type_ids", None)
+        temperature = float(self._options.get("temperature") or 0)
+        how = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
+        torch.manual_seed(int(self._options.get("seed") or 0))
+        with torch.inference_mode():
+            told = self._model.generate(
+                **given, max_new_tokens=most, pad_token_id=self._tokenizer.pad_token_id, **how
+            )  # fmt: skip
+        new = told[:, given["input_ids"].shape[1] :]
+        return [
+            self._reply(row, int(mask.sum())) for row, mask in zip(new.tolist(), given["attention_mask"], strict=True)
+        ]
+
+    def _templated(self, prompt: str) -> str:
+        if self._tokenizer.chat_template is None:
+            return prompt + "\n"
+        conversation = [{"role": "user", "content": prompt}]
+        return str(self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
+
+    def _reply(self, tokens: list[int], prompt_tokens: int) -> Reply:
+        ends = self._model.generation_config.eos_token_id
+        ends = {ends} if isinstance(ends, int) else set(ends or ())
+        ends.add(self._tokenizer.eos_token_id)
+        place = next((at for at, token in enumerate(tokens) if token in ends), None)
+        own = tokens if place is None else tokens[:place]
+        text = self._tokenizer.decode(own, skip_special_tokens=True)
+        return Reply(
+            text=sendable(text),
+            finish="length" if place is None else _FINISH,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=len(own) + (place is not None),
+        )
+
+
+def messages(question: Question) -> list[dict[str, str]]:
+    """The conversation that a question is."""
+    return [{"role": "user", "content": question.prompt}]
+
+
+@contextlib.asynccontextmanager
+async def connected(endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> AsyncIterator[Source]:
+    """The endpoint as a source; see `Asked`."""
+    async with endpoint:
+        asked = Asked(endpoint, request, store)
+        try:
+            yield asked
+        finally:
+            await asked.close()
+
+
+@contextlib.asynccontextmanager
+async def closing(source: Recorded | Folder) -> AsyncIterator[Source]:
+    """A source that needs no connection."""
+    try:
+        yield source
+    finally:
+        if isinstance(source, Folder):
+            await source.close()
+
+
+def _trouble(error: Exception) -> str:
+    words = f"{type(error).__name__}: {str(error)[:300]}"
+    if "out of memory" in words.lower() or isinstance(error, MemoryError):
+        return f"too little memory ({words}); a smaller --concurrency or --max-tokens takes less"
+    return words
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ExtraMissing(name, "to run a model from its folder", "torch transformers") from None
+
+
+def _count(told: Any) -> int:
+    return told if isinstance(told, int) and not isinstance(told, bool) and 0 <= told <= 2**53 else 0

@@ -1,0 +1,126 @@
+"""Questions of `reasoning-gym`, as transfer: nothing of them is trained on.
+
+The package scores replies by functions of its own, some of which evaluate what a model wrote (`eval`, `parse_expr`).
+None of these is called: asked are those of its generators whose questions have one answer on one line, and a reply is
+right when it is that answer, as words or as a number. So there is no partial credit, and figures are not the package's.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any, Final
+
+from groundbox.dataset import extra
+from groundbox.dataset.tasks.checking import MARK
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation.replies import Said
+from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
+
+KINDS: Final = (
+    "acre", "aiw", "base_conversion", "basic_arithmetic", "bf", "binary_alternation", "caesar_cipher",
+    "calendar_arithmetic", "chain_sum", "circuit_logic", "coin_flip", "color_cube_rotation", "count_bits",
+    "count_primes", "course_schedule", "decimal_arithmetic", "decimal_chain_sum", "dice", "family_relationships",
+    "fraction_simplification", "game_of_life_halting", "gcd", "gsm_symbolic", "isomorphic_strings", "largest_island",
+    "lcm", "leg_counting", "letter_counting", "letter_jumble", "list_functions", "mahjong_puzzle", "maze",
+    "needle_haystack", "number_filtering", "number_format", "number_sequence", "number_sorting", "prime_factorization",
+    "products", "ransom_note", "rectangle_count", "rotten_oranges", "self_reference", "sentence_reordering",
+    "simple_equations", "simple_geometry", "spell_backward", "spiral_matrix", "string_insertion",
+    "string_manipulation", "string_splitting", "string_synthesis", "syllogism", "time_intervals",
+    "word_sequence_reversal", "word_sorting", "zebra_puzzles",
+)  # fmt: skip
+"""Generators whose questions have one answer, on one line."""
+_ENDING: Final = f"Reason step by step. End with a line that begins with `{MARK}` and holds nothing but the answer."
+_PLACES: Final = 1e-9
+_MOST_NUMBER: Final = 400
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gym:
+    """Questions with one answer each."""
+
+    name: str
+    source: Mapping[str, Any]
+    questions: Sequence[Question]
+    left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    async def judge(self, question: Question, said: Said, means: Means) -> Judged:
+        """See Suite.judge."""
+        if said.lacks:
+            return Judged(right=False, reason=said.lacks)
+        right = is_answer(said.answer, question.right)
+        return Judged(right=right, reason="right" if right else "wrong")
+
+
+def open_gym(wanted: Wanted) -> Gym:
+    """So many questions of each kind; the place names kinds with commas between them, or nothing for all.
+
+    Raises:
+        ExtraMissing: The package is not installed.
+        InvalidArgument: There is no such kind, or none whose questions have one answer.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of packages that it imports
+        package = extra.need("reasoning_gym", "to ask its questions", install="reasoning-gym")
+    kinds = [each.strip() for each in wanted.place.split(",") if each.strip()] or list(KINDS)
+    if unknown := [each for each in kinds if each not in KINDS]:
+        raise InvalidArgument(
+            "--suite", f"{unknown[0]!r} is no kind whose questions have one answer; there are {', '.join(KINDS)}"
+        )
+    questions = [each for kind in kinds for each in _questions(package, kind, wanted)]
+    source = {"version": _version(), "kinds": kinds, "size": wanted.size, "seed": wanted.seed}
+    return Gym(name="reasoning-gym", source=source, questions=questions)
+
+
+def is_answer(given: str, true: str) -> bool:
+    """Whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts."""
+    if " ".join(given.split()).rstrip(".").casefold() == " ".join(true.split()).rstrip(".").casefold():
+        return True
+    one, other = _number(given), _number(true)
+    if one is not None and other is not None:
+        return math.isclose(one, other, rel_tol=_PLACES, abs_tol=_PLACES)
+    return true.startswith("[") and _listed(given) is not None and _listed(given) == _listed(true)
+
+
+def _questions(package: Any, kind: str, wanted: Wanted) -> Iterator[Question]:
+    made = package.create_dataset(kind, seed=wanted.seed, size=wanted.size)
+    for number in range(wanted.size):
+        row = made[number]
+        answer = str(row["answer"]).strip().strip("$")
+        if answer and "\n" not in answer:
+            yield Question(
+                id=f"{kind}/{wanted.seed}/{number}",
+                prompt=f"{str(row['question']).rstrip()}\n\n{_ENDING}",
+                group=kind,
+                right=answer,
+            )
+
+
+def _number(text: str) -> float | None:
+    text = text.strip().strip("$").replace(",", "").rstrip(".")
+    if len(text) > _MOST_NUMBER:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _listed(text: str) -> list[str] | None:
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return list(map(str, found)) if isinstance(found, list) else None
+
+
+def _version() -> str:
+    try:
+        return metadata.version("reasoning-gym")
+    except metadata.PackageNotFoundError:
+        return "unknown"

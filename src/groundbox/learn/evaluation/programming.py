@@ -1,0 +1,190 @@
+"""Suites that ask for a program: HumanEval, MBPP, PAL. Each program runs in a sandbox and cannot steer its verdict.
+
+A reply's program is its last fenced block of Python, or all of it where it has none; no `Answer:` line is looked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import files
+from groundbox.dataset.drop import Drop
+from groundbox.dataset.problems import mbpp
+from groundbox.dataset.problems.reading import read, rows
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation import humaneval, pal, records
+from groundbox.learn.evaluation.replies import Said, program_of
+from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
+
+_COMPLETE: Final = """Complete this Python function:
+
+```python
+{prompt}
+```
+
+Reply with one fenced block of Python that holds the whole function, with the imports that it needs."""
+_WRITE: Final = """{text}
+
+Write a Python function `{entry}` for this. It has to pass tests such as:
+
+```python
+{tests}
+```
+
+Reply with one fenced block of Python that holds the whole function, with the imports that it needs."""
+_CALCULATE: Final = """{question}
+
+Write a Python function `solution()` without arguments that works out the answer and returns it as a number.
+Reply with one fenced block of Python that holds the whole function, with the imports that it needs."""
+_TESTS_SHOWN: Final = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Programming:
+    """Questions whose replies are programs.
+
+    Attributes:
+        score: Of a question and a program.
+    """
+
+    name: str
+    source: Mapping[str, Any]
+    questions: Sequence[Question]
+    left_out: Mapping[str, int]
+    score: Callable[[Question, str, Means], Any]
+
+    async def judge(self, question: Question, said: Said, means: Means) -> Judged:
+        """See Suite.judge. A block that was cut off is a program like any other: it fails by itself."""
+        if said.lacks_text and not said.text:
+            return Judged(right=False, reason=said.lacks_text)
+        judged: Judged = await self.score(question, program_of(said.text), means)
+        return judged
+
+
+def open_humaneval(wanted: Wanted) -> Programming:
+    """HumanEval's problems; a verdict is that of `groundbox eval humaneval`."""
+    path = _file(wanted, "humaneval", "HumanEval.jsonl.gz")
+    problems = humaneval.read_problems(path)
+    questions = [
+        Question(
+            id=name,
+            prompt=_COMPLETE.format(prompt=each.prompt.rstrip("\n")),
+            right=each,
+            program=each.prompt + each.canonical_solution,
+        )
+        for name, each in problems.items()
+    ]
+    return Programming(name="humaneval", source=_source(path), questions=questions, left_out={}, score=_passes)
+
+
+def open_mbpp(wanted: Wanted) -> Programming:
+    """MBPP's problems; the model sees the first three asserts, as is usual, and all of them judge."""
+    path = _file(wanted, "mbpp", "mbpp.jsonl")
+    left_out: Counter[str] = Counter()
+    questions = list(_mbpp(path, left_out))
+    if not questions:
+        raise InvalidArgument("--suite", f"{path} has no row of MBPP (text or prompt, code, test_list)")
+    return Programming(name="mbpp", source=_source(path), questions=questions, left_out=dict(+left_out), score=_passes)
+
+
+def open_pal(wanted: Wanted) -> Programming:
+    """Lines of `{"question", "answer"}`, with an `id` if they have one: programs that work out a number."""
+    path = _file(wanted, "pal", "questions.jsonl")
+    questions = []
+    for number, (place, row) in enumerate(records.rows("--suite", path)):
+        text, answer = records.text("--suite", place, row, "question"), pal.number(row.get("answer"))
+        if answer is None:
+            raise InvalidArgument("--suite", f"{place} has no number under 'answer'")
+        name = str(row.get("id", number))
+        questions.append(Question(id=name, prompt=_CALCULATE.format(question=text), right=answer))
+    if len({each.id for each in questions}) != len(questions) or not questions:
+        raise InvalidArgument("--suite", f"{path} has no question, or an id twice")
+    return Programming(name="pal", source=_source(path), questions=questions, left_out={}, score=_calculates)
+
+
+async def _passes(question: Question, program: str, means: Means) -> Judged:
+    problem: humaneval.Problem = question.right
+    sample = humaneval.Sample(task_id=problem.task_id, program=_whole(problem, program))
+    found = await humaneval.judge(problem, sample, limits=means.limits, options=means.sandbox)
+    if found.reason == "tests" and not found.calls:  # later it may be what the program returned that ends the tests
+        return Judged(right=None, reason="tests", detail=found.detail)
+    return Judged(right=found.passed, reason="right" if found.passed else found.reason, detail=found.detail)
+
+
+async def _calculates(question: Question, program: str, means: Means) -> Judged:
+    item = pal.Item(question=question.prompt, program=program, answer=question.right)
+    found = await pal.score(item, limits=means.limits, options=means.sandbox)
+    return Judged(right=found.right, reason=found.reason)
+
+
+def _whole(problem: humaneval.Problem, program: str) -> str:
+    """A program with what stands before the function in the prompt; a mere body is put below the prompt."""
+    before, header, _ = problem.prompt.partition(f"def {problem.entry_point}(")
+    if not header or _defines(program, problem.entry_point):
+        return f"{before if header else ''}\n{program}"
+    body = program if program.startswith((" ", "\t")) else "".join(f"    {line}\n" for line in program.splitlines())
+    return problem.prompt + body
+
+
+def _defines(program: str, name: str) -> bool:
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return f"def {name}(" in program
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    named = {node.name for node in tree.body if isinstance(node, kinds)}
+    assigned = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return name in named | assigned
+
+
+def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
+    tests = {number: row for number, row in rows(path) if isinstance(row, dict)}
+    for found in read(path, format=mbpp.NAME):
+        if isinstance(found, Drop):
+            left_out[found.reason] += (
+                found.reason != "input-not-a-literal"
+            )  # an assert like this is a test all the same
+            continue
+        row = tests[found.provenance.line]
+        asserts = [str(each) for each in (*row["test_list"], *(row.get("challenge_test_list") or ()))]
+        setup = "\n".join(map(str, [row.get("test_setup_code") or "", *(row.get("test_imports") or ())])).strip()
+        body = "\n".join(asserts).replace("\n", "\n    ")
+        entry = str(found.entry)
+        problem = humaneval.Problem(
+            task_id=found.id,
+            prompt=f"def {entry}(*args, **kwargs):",
+            entry_point=entry,
+            test=f"{setup}\n\ndef check(candidate):\n    {body}\n",
+            canonical_solution=found.source,
+        )
+        shown = "\n".join(str(each) for each in row["test_list"][:_TESTS_SHOWN])
+        yield Question(
+            id=found.id,
+            prompt=_WRITE.format(text=found.statement, entry=entry, tests=shown),
+            right=problem,
+            program=found.source,
+        )
+
+
+def _file(wanted: Wanted, name: str, such_as: str) -> Path:
+    if not wanted.place:
+        raise InvalidArgument("--suite", f"name the file of its problems, as in {name}:{such_as}")
+    path = Path(wanted.place)
+    if not path.is_file():
+        raise InvalidArgument("--suite", f"there is no file {path}")
+    return path
+
+
+def _source(path: Path) -> dict[str, Any]:
+    return {"name": path.name, "sha256": files.digest(path)}

@@ -1,0 +1,158 @@
+"""Step truth: which claims of a model's reasoning the recorded run of the program bears out.
+
+Two readers, and neither is ever run on what it was not made for: a text whose sentences are nearly all in our
+narrator's wordings, as a model writes that was trained on them, is read by `groundbox.trace.proof`, which knows these
+wholly; any other text by `groundbox.trace.claims`. Which of them reads a text depends on its wordings alone, not on
+what is true in it. Whether the answer follows is always told by `groundbox.trace.claims`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+import zlib
+from typing import Any, Final
+
+from groundbox.dataset import literals
+from groundbox.dataset.executor import Part, Shard
+from groundbox.dataset.literals import NotALiteral
+from groundbox.dataset.patience import Impatient, at_most
+from groundbox.trace.claims import Kind, Proof, Status
+from groundbox.trace.claims import prove as prove_words
+from groundbox.trace.proof import verdicts
+from groundbox.trace.proof.prover import prove as prove_narration
+from groundbox.trace.reading import Trace
+
+LEAST_SENTENCES: Final = 3
+"""Of a text that is read so."""
+LEAST_COVERAGE: Final = 0.85
+"""Share of the sentences in our narrator's wordings from which on a text is read as its own. Replies of our datasets
+have 0.88 and more (the median has 1), texts of other models 0.8 and less (0.36)."""
+MOST_CHARS: Final = 200_000
+_LAST: Final = 8
+"""Sentences at the end of a narration in which its result is looked for."""
+STAGE: Final = "steps"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Claims of a reasoning beside the record of the run.
+
+    Attributes:
+        told: Claims about the run that are made.
+        borne_out: Those that a record shows.
+        refuted: Those of which a record shows otherwise; the others are not found in it.
+        sentences: Of the reasoning.
+        first_false: Number of the first sentence with a refuted claim, counted from 1; None without any.
+        first_unproven: The same for one that is not borne out, refuted or not.
+        follows: Whether the reasoning tells the answer that was given as its result: True, False (another one), or
+            None (it tells none, or the question asks for something else).
+        reader: `narration` or `words`.
+    """
+
+    told: int
+    borne_out: int
+    refuted: int
+    sentences: int
+    first_false: int | None
+    first_unproven: int | None
+    follows: bool | None
+    reader: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stepping:
+    """Work for `Executor.compute`: the payload has `trace` (compressed), `text`, `answer` ("" for none to follow)."""
+
+    cpu_s: float
+
+    def __call__(self, shard: Shard) -> Part:
+        """See Executor.compute; the part is JSON for `of_json`."""
+        payload = shard.payload
+        try:
+            with at_most(self.cpu_s):
+                found = steps_of(payload["text"], Trace.loads(zlib.decompress(payload["trace"])), payload["answer"])
+        except Impatient:
+            return {"json": json.dumps({"missing": f"took over {self.cpu_s:g} s"}).encode()}
+        except Exception as error:
+            # A text that the prover fails on must not end the work on others; it is counted, and shown.
+            return {"json": json.dumps({"missing": f"{type(error).__name__}: {error}"[:300]}).encode()}
+        return {"json": json.dumps(dataclasses.asdict(found)).encode()}
+
+
+def nothing(shard: Shard) -> Part:
+    """Work for `Executor.compute` that only has a process started, with all that it imports."""
+    return {"json": b"null"}
+
+
+def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
+    """The claims of a reasoning held against a run.
+
+    Args:
+        answer: What was answered, as Python writes it; "" where it need not follow from the reasoning.
+    """
+    text = text[:MOST_CHARS]
+    wanted = _value(answer)
+    told = prove_narration(text, trace)
+    if told.sentence_coverage >= LEAST_COVERAGE and len(told.sentences) >= LEAST_SENTENCES:
+        judged = [
+            (each.sentence, each.status is verdicts.Status.SUPPORTED, each.status is verdicts.Status.CONTRADICTED)
+            for each in told.verdicts
+            if each.status is not verdicts.Status.UNCHECKABLE
+        ]
+        ending = text[told.sentences[-_LAST:][0].start :] if told.sentences else text
+        follows = _follows(prove_words(ending, trace, **wanted), trace) if wanted else None
+        return _steps(judged, len(told.sentences), follows, "narration")
+    words = prove_words(text, trace, **wanted)
+    follows = _follows(words, trace) if wanted else None
+    judged = [
+        (each.claim.sentence, each.status is Status.SUPPORTED, each.status is Status.REFUTED)
+        for each in words.verdicts
+        if each.status is not Status.OFF_PROGRAM
+    ]
+    return _steps(judged, len(words.sentences), follows, "words")
+
+
+def _follows(proof: Proof, trace: Trace) -> bool | None:
+    """Whether the answer that a proof was given is the result that the text tells; None where it tells none."""
+    if proof.answer is True:
+        return True
+    entry = trace.header.entry
+    told = [
+        verdict.claim
+        for verdict in proof.verdicts
+        if verdict.claim.kind in (Kind.RETURN, Kind.ANSWER)
+        and not verdict.claim.general
+        and (
+            not isinstance(verdict.claim.subject, ast.Call)
+            or (entry is not None and ast.unparse(verdict.claim.subject.func) == entry.call)
+        )
+    ]
+    return None if not told and proof.answer is None else False
+
+
+def of_json(data: bytes) -> tuple[Steps | None, str]:
+    """What `Stepping` found, or why it found nothing."""
+    found: dict[str, Any] = json.loads(data)
+    return (None, found["missing"]) if "missing" in found else (Steps(**found), "")
+
+
+def _steps(judged: list[tuple[int, bool, bool]], sentences: int, follows: bool | None, reader: str) -> Steps:
+    return Steps(
+        told=len(judged),
+        borne_out=sum(holds for _, holds, _ in judged),
+        refuted=sum(refuted for _, _, refuted in judged),
+        sentences=sentences,
+        first_false=min((number + 1 for number, _, refuted in judged if refuted), default=None),
+        first_unproven=min((number + 1 for number, holds, _ in judged if not holds), default=None),
+        follows=follows,
+        reader=reader,
+    )
+
+
+def _value(answer: str) -> dict[str, Any]:
+    try:
+        return {"answer": literals.parse(answer)} if answer else {}
+    except NotALiteral:
+        return {}

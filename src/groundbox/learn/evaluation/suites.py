@@ -1,0 +1,168 @@
+"""Suites: questions for a model, each with a judge that no reply can steer; found by name, others' by an entry point.
+
+A suite is opened by `NAME` or `NAME:PLACE`, where PLACE is a file, a folder, or names that the suite knows. Packages
+add suites by the entry point group `groundbox.suites`, whose value is a function like `Opener`:
+
+    [project.entry-points."groundbox.suites"]
+    my-suite = "my_package.suites:open_mine"
+
+Judging never executes a reply on the host: programs go into sandboxes, answers are read as literals. What the judge
+itself cannot tell, because a sandbox failed, is `right=None` and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from groundbox.dataset.running import Request, Runner
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation.replies import Said
+from groundbox.limits import Limits
+
+ENTRY_POINTS: Final = "groundbox.suites"
+_HERE: Final = "groundbox.learn.evaluation"
+_OWN: Final = {
+    "dataset": f"{_HERE}.predicting:open_dataset",
+    "cruxeval-output": f"{_HERE}.predicting:open_cruxeval_output",
+    "cruxeval-input": f"{_HERE}.predicting:open_cruxeval_input",
+    "humaneval": f"{_HERE}.programming:open_humaneval",
+    "mbpp": f"{_HERE}.programming:open_mbpp",
+    "pal": f"{_HERE}.programming:open_pal",
+    "reasoning-gym": f"{_HERE}.gym:open_gym",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+    """One question.
+
+    Attributes:
+        id: Unique in the suite, and the same in every run of it.
+        prompt: What the user says; there is no other message.
+        group: Kind of the question, such as the task of a dataset; figures are told for each.
+        right: What its judge compares with; only the suite reads it.
+        run: The run that the question is about, which steps of a reply are held against; None where there is none.
+        asks_result: Whether the answer is what that run gave, so that steps can lead to it.
+        program: Source of the program that it is about; "" for none.
+    """
+
+    id: str
+    prompt: str
+    group: str = ""
+    right: Any = None
+    run: Request | None = None
+    asks_result: bool = False
+    program: str = ""
+
+
+class Judged(NamedTuple):
+    """What came of a reply.
+
+    Attributes:
+        right: None where the judge failed, so that nothing is known.
+        reason: `right`, `wrong`, or in a word what else was wrong.
+    """
+
+    right: bool | None
+    reason: str
+    detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Means:
+    """What judges run programs with.
+
+    Attributes:
+        runner: Runs programs of questions.
+        limits: Of each program that a model wrote.
+        sandbox: Further options of their sandboxes.
+    """
+
+    runner: Runner
+    limits: Limits
+    sandbox: Mapping[str, Any]
+    cpu_s: float = 10.0
+
+
+class Suite(Protocol):
+    """Questions and their judge."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """What its questions were made of, as JSON: names, digests, versions."""
+
+    @property
+    def questions(self) -> Sequence[Question]:
+        """All questions, in their order."""
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """How many rows gave no question, by reason."""
+
+    async def judge(self, question: Question, said: Said, means: Means) -> Judged:
+        """Whether a reply is right.
+
+        Raises:
+            GroundboxError: A sandbox failed; nothing is known of the reply.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Options of a suite, each of which has no effect on those that do not know it.
+
+    Attributes:
+        place: What stands after the colon; "" for nothing.
+        split: Of a dataset.
+        tasks: Of a dataset; empty for all.
+        size: Questions of a suite that makes as many as are wanted, of each kind.
+    """
+
+    place: str = ""
+    split: str = "test"
+    tasks: Sequence[str] = ()
+    seed: int = 0
+    size: int = 50
+
+
+Opener: TypeAlias = Callable[[Wanted], Suite]
+
+
+def open_suite(text: str, wanted: Wanted) -> Suite:
+    """The suite of `NAME` or `NAME:PLACE`.
+
+    Raises:
+        InvalidArgument: There is no such suite, or nothing to be read at the place.
+        ExtraMissing: It needs a package that is not installed.
+    """
+    name, _, place = text.partition(":")
+    return _opener(name)(dataclasses.replace(wanted, place=place))
+
+
+def names() -> list[str]:
+    """All suites that are installed, those of other packages last."""
+    return [*_OWN, *sorted(set(_others()) - _OWN.keys())]
+
+
+def _opener(name: str) -> Opener:
+    if name in _OWN:
+        module, _, function = _OWN[name].partition(":")
+        found: Opener = getattr(importlib.import_module(module), function)
+        return found
+    others = _others()
+    if name in others:
+        loaded: Opener = others[name].load()
+        return loaded
+    raise InvalidArgument("--suite", f"there is no suite {name!r}; there are {', '.join(names())}")
+
+
+def _others() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}

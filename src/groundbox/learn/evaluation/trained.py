@@ -1,0 +1,111 @@
+"""Which questions a model was trained on, as far as its card tells.
+
+`groundbox train` leaves `groundbox.json` in the model's folder, which names the dataset by digest (that of its
+`samples.parquet`) and the folder in which it was. A question was seen if its program is one of the training split of
+that dataset, however it is spaced and whatever its names are; so that holds for any suite. Where the dataset is no
+longer there, digests alone are compared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.dataset import extra, files, tokens
+from groundbox.dataset.stages import write
+from groundbox.dataset.stages.split import TRAIN
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation.suites import Question, Suite
+
+CARD: Final = "groundbox.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a model was trained on.
+
+    Attributes:
+        name: Of the dataset.
+        digest: Of its samples.
+        programs: Names of the programs of its training split, by `groundbox.dataset.tokens.digest`; None where these
+            are not at hand.
+    """
+
+    name: str
+    digest: str
+    programs: frozenset[str] | None = None
+
+    def seen(self, questions: Sequence[Question]) -> list[str]:
+        """Ids of the questions whose program is one of its training split."""
+        if not self.programs:
+            return []
+        digests = {each.program: tokens.digest(tokens.normalised(each.program)) for each in questions if each.program}
+        return [each.id for each in questions if digests.get(each.program) in self.programs]
+
+
+def training_of(place: Path) -> Training:
+    """What a card or a dataset tells; the place is a model's folder, a card, or the folder of a dataset.
+
+    Raises:
+        InvalidArgument: It is none of these, or the card names no dataset.
+    """
+    if (place / write.SAMPLES).is_file():
+        return _of_dataset(place, place.resolve().name)
+    card = place / CARD if place.is_dir() else place
+    try:
+        told = json.loads(card.read_bytes())["dataset"]
+        name, digest = str(told["name"]), str(told["digest"])
+    except (OSError, ValueError, LookupError, TypeError):
+        raise InvalidArgument(
+            "--trained-on", f"{place} is no model with a card ({CARD} that names its dataset), no card, and no dataset"
+        ) from None
+    folder = Path(str(told.get("folder") or name))
+    if (folder / write.SAMPLES).is_file() and files.digest(folder / write.SAMPLES) == digest:
+        return _of_dataset(folder, name)
+    return Training(name=name, digest=digest)
+
+
+def card_in(folder: Path) -> Training | None:
+    """What the card of a model's folder tells; None without one."""
+    return training_of(folder) if (folder / CARD).is_file() else None
+
+
+def told_of(training: Training, suite: Suite, asked: Sequence[Question]) -> dict[str, Any]:
+    """What the report says of a model's training and the questions that it is asked."""
+    same = training.digest == suite.source.get("samples")
+    seen = training.seen(asked)
+    if same and suite.source.get("split") == TRAIN:
+        seen = [each.id for each in asked]
+    return {
+        "dataset": training.name,
+        "digest": training.digest,
+        "same_dataset": same,
+        "compared": training.programs is not None,
+        "seen": len(seen),
+        "seen_ids": seen,
+    }
+
+
+def words(told: Mapping[str, Any], asked: int) -> str:
+    """The same as a sentence."""
+    begin = f"the model was trained on the dataset {told['dataset']} ({told['digest'][:12]}…)"
+    if told["seen"]:
+        return f"{begin}, and {told['seen']} of the {asked} questions are about programs of its training split"
+    if told["same_dataset"]:
+        return f"{begin}, which is asked about here; none of the {asked} questions is of its training split"
+    if not told["compared"]:
+        return f"{begin}, which is not at hand: whether it has these questions is not known"
+    return f"{begin}; none of the {asked} questions is about a program of its training split"
+
+
+def _of_dataset(folder: Path, name: str) -> Training:
+    extra.parquet()
+    sources = {row.source for row in write.read_samples(folder / write.SAMPLES) if row.split == TRAIN}
+    return Training(
+        name=name,
+        digest=files.digest(folder / write.SAMPLES),
+        programs=frozenset(tokens.digest(tokens.normalised(source)) for source in sources),
+    )

@@ -1,0 +1,109 @@
+"""Two runs compared, from folders that are written here."""
+
+import json
+import re
+
+import pytest
+
+from groundbox.errors import InvalidArgument
+from groundbox.learn.evaluation.compare import compare, lines
+from groundbox.learn.evaluation.page import page
+from groundbox.learn.evaluation.report import figures
+from groundbox.learn.evaluation.results import Result, opened
+from groundbox.learn.evaluation.steps import Steps
+
+
+def steps(told, borne_out, follows=True):
+    false = 2 if borne_out < told else None
+    return Steps(
+        told=told, borne_out=borne_out, refuted=told - borne_out, sentences=4, first_false=false,
+        first_unproven=false, follows=follows, reader="words",
+    )  # fmt: skip
+
+
+def result(name, right, *, tokens=10, group="", steps=None, reply="Answer: 3"):
+    return Result(
+        id=name, group=group, right=right, reason="right" if right else "wrong", detail="", answer="3", reply=reply,
+        finish="stop", prompt_tokens=5, completion_tokens=tokens, repeated=0.1, steps=steps, no_steps="",
+    )  # fmt: skip
+
+
+def written(folder, found, **settings):
+    settings = {"suite": "s", "prompts": "p", "model": {"by": "endpoint"}, "request": {}, **settings}
+    with opened(folder, settings, {"groundbox": "1"}) as results:
+        for each in found:
+            results.add(each)
+        results.finish([each.id for each in found], figures(found))
+    return folder
+
+
+def test_pairs_are_tested_and_differences_have_intervals(tmp_path):
+    a = [result(f"q{n}", n < 10, tokens=100, steps=steps(4, 2)) for n in range(30)]
+    b = [result(f"q{n}", n < 10 or n >= 21, tokens=40, steps=steps(2, 2)) for n in range(31)]
+
+    found = compare(written(tmp_path / "a", a), written(tmp_path / "b", b))
+
+    facts = found.facts
+    assert (facts["pairs"], facts["only_in_a"], facts["only_in_b"]) == (30, 0, 1)
+    assert facts["right"] == {"both": 10, "only_a": 0, "only_b": 9, "neither": 11}
+    assert facts["mcnemar_p"] == pytest.approx(2 / 2**9, rel=1e-3)
+    accuracy = facts["differences"]["accuracy"]
+    assert (accuracy["a"], accuracy["b"], accuracy["by"]) == (0.3333, 0.6333, 0.3)
+    assert accuracy["interval"][0] > 0.1
+    assert accuracy["interval"][1] < 0.5
+    assert facts["differences"]["tokens"]["interval"] == [-60, -60]
+    assert (facts["differences"]["step_truth"]["a"], facts["differences"]["step_truth"]["b"]) == (0.5, 1.0)
+    assert compare(tmp_path / "a", tmp_path / "b").facts == facts
+    assert "right: both 10, only A 0, only B 9, neither 11; McNemar p = 0.00391" in lines(found)
+
+
+def test_groups_are_compared_too(tmp_path):
+    a = [result(f"q{n}", n % 2 == 0, group="xy"[n % 2]) for n in range(8)]
+    b = [result(f"q{n}", True, group="xy"[n % 2]) for n in range(8)]
+
+    facts = compare(written(tmp_path / "a", a), written(tmp_path / "b", b)).facts
+
+    assert facts["groups"]["x"]["right"] == {"both": 4, "only_a": 0, "only_b": 0, "neither": 0}
+    assert facts["groups"]["y"]["right"] == {"both": 0, "only_a": 0, "only_b": 4, "neither": 0}
+
+
+def test_runs_that_cannot_be_compared_are_refused(tmp_path):
+    a = written(tmp_path / "a", [result("q", True)])
+
+    with pytest.raises(InvalidArgument, match="different suites"):
+        compare(a, written(tmp_path / "b", [result("q", True)], suite="t"))
+    with pytest.raises(InvalidArgument, match="different questions or words of the same suite"):
+        compare(a, written(tmp_path / "c", [result("q", True)], prompts="r"))
+    with pytest.raises(InvalidArgument, match="no answered question in common"):
+        compare(a, written(tmp_path / "d", [result("r", True)]))
+    with pytest.raises(InvalidArgument, match="holds no results"):
+        compare(a, tmp_path / "none")
+    with opened(tmp_path / "e", {}, {}):
+        pass
+    with pytest.raises(InvalidArgument, match="has not been finished"):
+        compare(a, tmp_path / "e")
+
+
+def test_the_page_shows_charts_and_replies_as_text(tmp_path):
+    evil = "<script>alert(1)</script>"
+    a = [result("<b>q</b>", True, steps=steps(4, 2), reply=evil), result("r", False)]
+    b = [result("<b>q</b>", False, steps=steps(4, 4)), result("r", False)]
+
+    text = page(compare(written(tmp_path / "a", a), written(tmp_path / "b", b)))
+
+    assert "<script" not in text
+    assert "<b>q" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert text.count("<svg") >= 8
+    titles = re.findall(r"<h2>(.*?)</h2>", text)
+    assert titles[:4] == ["Accuracy", "Difference, B - A", "Who is right", "What came of the replies"]
+    assert "2 of 4 claims borne out, first false in sentence 2" in text
+
+
+def test_results_survive_the_way_to_the_disk(tmp_path):
+    row = result("q", True, steps=steps(4, 3), reply="x \ud800 \u2028 y")
+    written(tmp_path / "a", [row])
+
+    (line,) = (tmp_path / "a" / "results.jsonl").read_bytes().splitlines()
+
+    assert json.loads(line)["steps"]["borne_out"] == 3
