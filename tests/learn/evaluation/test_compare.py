@@ -17,7 +17,7 @@ def steps(told, borne_out, follows=True):
     false = 2 if borne_out < told else None
     return Steps(
         told=told, borne_out=borne_out, refuted=told - borne_out, sentences=4, first_false=false,
-        first_unproven=false, follows=follows, reader="words",
+        first_unproven=false, follows=follows,
     )  # fmt: skip
 
 

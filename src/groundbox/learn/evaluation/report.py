@@ -76,7 +76,6 @@ def steps_of(results: Sequence[Result]) -> dict[str, Any] | None:
         "first_false": _rounded(median([each.first_false or 0 for each in false])),
         "first_false_place": _rounded(median([(each.first_false or 0) / max(1, each.sentences) for each in false])),
         "follows": {"yes": follows[True], "no": follows[False], "share": _share(follows[True], said)},
-        "readers": dict(Counter(each.reader for each in found if each.told).most_common()),
         "missing": dict(Counter(each.no_steps for each in with_run if each.steps is None).most_common(10)),
     }
 

@@ -1,9 +1,6 @@
 """Step truth: which claims of a model's reasoning the recorded run of the program bears out.
 
-Two readers, and neither is ever run on what it was not made for: a text whose sentences are nearly all in our
-narrator's wordings, as a model writes that was trained on them, is read by `groundbox.trace.proof`, which knows these
-wholly; any other text by `groundbox.trace.claims`. Which of them reads a text depends on its wordings alone, not on
-what is true in it. Whether the answer follows is always told by `groundbox.trace.claims`.
+Texts are read by the table of wordings of `groundbox.trace.claims`, whoever wrote them.
 """
 
 from __future__ import annotations
@@ -18,20 +15,10 @@ from groundbox.dataset import literals
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.patience import Impatient, at_most
-from groundbox.trace.claims import Kind, Proof, Status
-from groundbox.trace.claims import prove as prove_words
-from groundbox.trace.proof import verdicts
-from groundbox.trace.proof.prover import prove as prove_narration
+from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.reading import Trace
 
-LEAST_SENTENCES: Final = 3
-"""Of a text that is read so."""
-LEAST_COVERAGE: Final = 0.85
-"""Share of the sentences in our narrator's wordings from which on a text is read as its own. Replies of our datasets
-have 0.88 and more (the median has 1), texts of other models 0.8 and less (0.36)."""
 MOST_CHARS: Final = 200_000
-_LAST: Final = 8
-"""Sentences at the end of a narration in which its result is looked for."""
 STAGE: Final = "steps"
 
 
@@ -48,7 +35,6 @@ class Steps:
         first_unproven: The same for one that is not borne out, refuted or not.
         follows: Whether the reasoning tells the answer that was given as its result: True, False (another one), or
             None (it tells none, or the question asks for something else).
-        reader: `narration` or `words`.
     """
 
     told: int
@@ -58,7 +44,6 @@ class Steps:
     first_false: int | None
     first_unproven: int | None
     follows: bool | None
-    reader: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,24 +79,13 @@ def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
     """
     text = text[:MOST_CHARS]
     wanted = _value(answer)
-    told = prove_narration(text, trace)
-    if told.sentence_coverage >= LEAST_COVERAGE and len(told.sentences) >= LEAST_SENTENCES:
-        judged = [
-            (each.sentence, each.status is verdicts.Status.SUPPORTED, each.status is verdicts.Status.CONTRADICTED)
-            for each in told.verdicts
-            if each.status is not verdicts.Status.UNCHECKABLE
-        ]
-        ending = text[told.sentences[-_LAST:][0].start :] if told.sentences else text
-        follows = _follows(prove_words(ending, trace, **wanted), trace) if wanted else None
-        return _steps(judged, len(told.sentences), follows, "narration")
-    words = prove_words(text, trace, **wanted)
-    follows = _follows(words, trace) if wanted else None
+    proof = prove(text, trace, **wanted)
     judged = [
         (each.claim.sentence, each.status is Status.SUPPORTED, each.status is Status.REFUTED)
-        for each in words.verdicts
+        for each in proof.verdicts
         if each.status is not Status.OFF_PROGRAM
     ]
-    return _steps(judged, len(words.sentences), follows, "words")
+    return _steps(judged, len(proof.sentences), _follows(proof, trace) if wanted else None)
 
 
 def _follows(proof: Proof, trace: Trace) -> bool | None:
@@ -138,7 +112,7 @@ def of_json(data: bytes) -> tuple[Steps | None, str]:
     return (None, found["missing"]) if "missing" in found else (Steps(**found), "")
 
 
-def _steps(judged: list[tuple[int, bool, bool]], sentences: int, follows: bool | None, reader: str) -> Steps:
+def _steps(judged: list[tuple[int, bool, bool]], sentences: int, follows: bool | None) -> Steps:
     return Steps(
         told=len(judged),
         borne_out=sum(holds for _, holds, _ in judged),
@@ -147,7 +121,6 @@ def _steps(judged: list[tuple[int, bool, bool]], sentences: int, follows: bool |
         first_false=min((number + 1 for number, _, refuted in judged if refuted), default=None),
         first_unproven=min((number + 1 for number, holds, _ in judged if not holds), default=None),
         follows=follows,
-        reader=reader,
     )
 
 
