@@ -22,6 +22,9 @@ from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
 from groundbox.dataset.build import Tools
 from groundbox.dataset.executor import LocalExecutor
+from groundbox.dataset.files import published
+from groundbox.dataset.grammar import CONSTRUCTS, Grammar
+from groundbox.dataset.grammar import problems as problems_of
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problems.reading import FORMATS
 from groundbox.dataset.progress import Line, Progress, Quiet
@@ -122,6 +125,45 @@ def build(
         print(json.dumps(report), flush=True)
     else:
         _tell(report, out)
+    return 0
+
+
+@dataset.command()
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Lines for build."
+)
+@click.option("--count", type=click.IntRange(1), required=True, metavar="N", help="Programs.")
+@click.option("--statements", default="2-4", show_default=True, metavar="N-N", help="Of the function, without return.")
+@_number("depth", Grammar().depth, "Branches and loops within each other; 0: none.", least=0, most=6)
+@_number("rounds", Grammar().rounds, "Most rounds of a loop over a range.")
+@_number("values", Grammar().values, "Largest number among constants and arguments.", least=2)
+@_number("bound", Grammar().bound, "Largest absolute value that a run may reach.", least=2)
+@click.option(
+    "--construct",
+    "constructs",
+    multiple=True,
+    type=click.Choice(CONSTRUCTS),
+    help="Beside assignments; by default all.",
+)
+@_number("cases", Grammar().cases, "Inputs of a program.", least=1, most=20)
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Of every choice.")
+@ends_tidily
+def generate(out: Path, count: int, statements: str, constructs: tuple[str, ...], seed: int, **sizes: int) -> int:
+    """Writes small programs from a grammar, with inputs, as problems for build.
+
+    No two are alike; each runs and ends, and its inputs do not all have one result. The same options give the
+    same file.
+    """
+    least, dash, most = statements.partition("-")
+    if not (least.isdecimal() and (most if dash else least).isdecimal()):
+        raise click.UsageError("--statements takes a number or two, such as 3 or 2-4")
+    grammar = Grammar(
+        statements=(int(least), int(most if dash else least)), constructs=frozenset(constructs or CONSTRUCTS), **sizes
+    )
+    with published(out) as file:
+        for line in problems_of(count, grammar=grammar, seed=seed):
+            file.write(json.dumps(line).encode() + b"\n")
+    print(f"groundbox: {count} programs with {count * grammar.cases} inputs in {out}", file=sys.stderr)
     return 0
 
 

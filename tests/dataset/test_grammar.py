@@ -1,0 +1,100 @@
+"""Programs of a grammar: they are what was asked for, they run, and the same seed gives the same ones."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import pytest
+
+from groundbox.dataset.grammar import CONSTRUCTS, Grammar, problems
+from groundbox.errors import InvalidArgument
+
+NODES = {"branch": ast.If, "for": ast.For, "while": ast.While, "list": ast.List, "dict": ast.Dict}
+
+
+def depth_of(node, depth=0):
+    nested = depth + isinstance(node, ast.If | ast.For | ast.While)
+    return max([nested, *(depth_of(each, nested) for each in ast.iter_child_nodes(node))])
+
+
+def results(line):
+    namespace = {}
+    exec(line["source"], namespace)
+    return [namespace["f"](*json.loads(json.dumps(case["args"]))) for case in line["cases"]]
+
+
+def test_programs_run_differ_and_are_the_same_for_a_seed():
+    lines = list(problems(300, grammar=Grammar(), seed=3))
+
+    assert len({line["source"] for line in lines}) == len({line["id"] for line in lines}) == 300
+    assert all(len(set(map(repr, results(line)))) > 1 for line in lines)
+    assert lines == list(problems(300, grammar=Grammar(), seed=3))
+    assert lines != list(problems(300, grammar=Grammar(), seed=4))
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS)
+def test_a_construct_stands_where_it_is_asked_for_and_nowhere_else(construct):
+    with_it = list(problems(60, grammar=Grammar(constructs=frozenset({construct, "branch"}), statements=(3, 4))))
+    without = list(problems(60, grammar=Grammar(constructs=frozenset(CONSTRUCTS) - {construct})))
+
+    def has(line):
+        nodes = list(ast.walk(ast.parse(line["source"])))
+        if construct == "helper":
+            return sum(isinstance(each, ast.FunctionDef) for each in nodes) > 1
+        if construct == "string":
+            return any(isinstance(each, ast.Constant) and isinstance(each.value, str) and len(each.value) > 1
+                       for each in nodes) or ".upper()" in line["source"]  # fmt: skip
+        return any(isinstance(each, NODES[construct]) for each in nodes)
+
+    assert sum(map(has, with_it)) >= 10
+    assert not any(map(has, without))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_depth_and_length_are_kept(depth):
+    lines = list(problems(120, grammar=Grammar(depth=depth, statements=(3, 5))))
+    functions = [next(each for each in ast.parse(line["source"]).body if each.name == "f") for line in lines]
+
+    assert max(map(depth_of, functions)) == depth
+    assert {len(each.body) - 1 for each in functions} == {3, 4, 5}
+
+
+def test_no_number_of_a_run_leaves_the_bound():
+    for line in problems(200, grammar=Grammar(bound=12, depth=2)):
+        for result in results(line):
+            numbers = result if isinstance(result, list) else [result]
+            assert all(abs(each) <= 12 for each in numbers if isinstance(each, int))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"constructs": frozenset({"goto"})}, "there is no 'goto'"),
+        ({"statements": (4, 2)}, "two rising numbers"),
+        ({"depth": 7}, "from 0 to 6"),
+        ({"bound": 3}, "it must be 9 or more"),
+    ],
+)
+def test_impossible_options_are_refused(options, reason):
+    with pytest.raises(InvalidArgument, match=reason):
+        Grammar(**options)
+
+
+def test_more_programs_than_there_are_are_refused():
+    few = Grammar(statements=(1, 1), depth=0, constructs=frozenset(), values=2, bound=2)
+
+    with pytest.raises(InvalidArgument, match="no new ones fit"):
+        list(problems(10_000, grammar=few))
+
+
+def test_the_command_writes_lines_for_a_build(tmp_path):
+    out = tmp_path / "programs.jsonl"
+    command = [sys.executable, "-m", "groundbox", "dataset", "generate", "--count", "5", "--out", str(out)]
+    done = subprocess.run([*command, "--statements", "2"], capture_output=True, text=True, check=False)
+    bad = subprocess.run([*command, "--statements", "a-b"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [f"grammar-0-{n}" for n in range(1, 6)]
+    assert bad.returncode == 2
+    assert "--statements takes" in bad.stderr
