@@ -29,12 +29,13 @@ class Place(NamedTuple):
     Attributes:
         old: Its text before the change; None if there was none, or it is not known.
         key: Index, key or name.
+        new: Its text after the change. What later records of the line make of it is told with them.
     """
 
     key: V
     key_text: str
     old: str | None
-    new: V
+    new: str
     known_to_be_new: bool
 
 
@@ -87,7 +88,8 @@ def note(state: State, ref: int, record: Mutate) -> Note:
     )
 
 
-def _place(state: State, held: Obj, key: V, new: V) -> Place:
+def _place(state: State, held: Obj, key: V, value: V) -> Place:
+    new = state.text(value, MAX_ITEM)
     if held.type == "dict":
         assert held.pairs is not None
         pair = held.pairs.get(key_text(key))
@@ -144,7 +146,7 @@ def _is_better_whole(state: State, change: Note) -> bool:
 
 def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, whys: Mapping[str, Why]) -> Worded:
     subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
-    value = state.text(place.new, MAX_ITEM)
+    value = place.new
     if place.old == value and "…" not in value and "<" not in value:
         return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
     why = whys.get(subject)
