@@ -263,3 +263,43 @@ def test_what_the_run_gives_is_not_taken_for_what_another_call_gives(recorded):
 
     assert prove("fib(3) returns 2, so the final result is 3.", run).passes
     assert not prove("fib(1) returns 1, so fib(3) returns 3. The final result is 3.", run).passes
+
+
+COOK = """
+def main(needs, wanted):
+    order = []
+
+    def cook(name):
+        for each in needs.get(name, []):
+            cook(each)
+        order.append(name)
+
+    cook(wanted)
+    return order
+
+main({"a": ["b"], "b": ["c"]}, "a")
+"""
+VISIT = """
+seen = []
+
+def visit(n):
+    if n > 0:
+        seen.append(n)
+        visit(n - 1)
+        seen.append(-n)
+
+visit(2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "status"),
+    [
+        (COOK, "`order` is now ['c', 'b'].", Status.SUPPORTED),
+        (COOK, "`order` is now ['b'].", Status.REFUTED),
+        (VISIT, "Then `seen` is [2, 1, -1].", Status.SUPPORTED),
+        (VISIT, "Then `seen` is [2, 1, -2].", Status.REFUTED),
+    ],
+)
+def test_an_object_of_an_enclosing_scope_is_seen_where_a_function_changes_it(recorded, source, text, status):
+    assert [each.status for each in prove(text, recorded(source)).verdicts] == [status]

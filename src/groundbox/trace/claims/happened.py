@@ -14,8 +14,9 @@ from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly
 from groundbox.trace.errors import Unknown
 from groundbox.trace.plain import python_value
-from groundbox.trace.schema import Record
+from groundbox.trace.schema import Record, V
 from groundbox.trace.state import State
+from groundbox.trace.values import kind_of
 
 MOST_MOMENTS: Final = 20_000
 
@@ -151,9 +152,9 @@ class _Fold:
         )  # fmt: skip
 
     def _named(self, frame: int, step: int) -> dict[str, Any]:
-        """The frame's names; a value that did not change is the same object as before. Notes changes."""
+        """The names that the frame sees; a value that did not change is the same object as before. Notes changes."""
         names = {}
-        for name, raw in self._state.names(frame).items():
+        for name, raw in self._seen(frame).items():
             known = self._held.get((frame, name))
             if known is None or known[:2] != (raw, self._mutations):
                 try:
@@ -169,6 +170,21 @@ class _Fold:
                 self._held[frame, name] = known = (raw, self._mutations, value)
             names[name] = known[2]
         return names
+
+    def _seen(self, frame: int) -> dict[str, V]:
+        """The frame's own names, and those objects of enclosing functions and the module that it may change.
+
+        Only objects: a name that is assigned is seen where its own frame goes on.
+        """
+        own = self._state.names(frame)
+        for name in sorted(self._told - own.keys()):
+            try:
+                raw = self._state.lookup(frame, name)
+            except (KeyError, Unknown):
+                continue
+            if kind_of(raw) == "ref":
+                own[name] = raw
+        return own
 
     def _go_round(self, step: int, record: schema.Iteration | schema.Ended) -> None:
         """Note an iteration, or that a loop is over, which may have had none."""
