@@ -7,7 +7,7 @@ since between two changes of one line there is no state that the program ever sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from groundbox.trace.narration.phrases import Voice
@@ -29,14 +29,15 @@ class Place(NamedTuple):
     Attributes:
         old: Its text before the change; None if there was none, or it is not known.
         key: Index, key or name.
-        new: Its text after the change. What later records of the line make of it is told with them.
+        text: Of `new` once the change is made (`made`). What later records of the line make of it is told with them.
     """
 
     key: V
     key_text: str
     old: str | None
-    new: str
+    new: V
     known_to_be_new: bool
+    text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +89,13 @@ def note(state: State, ref: int, record: Mutate) -> Note:
     )
 
 
-def _place(state: State, held: Obj, key: V, value: V) -> Place:
-    new = state.text(value, MAX_ITEM)
+def made(state: State, change: Note) -> Note:
+    """The same, with the texts of what is new; `state` has this change, and none after it."""
+    places = tuple(place._replace(text=state.text(place.new, MAX_ITEM)) for place in change.places)
+    return replace(change, places=places)
+
+
+def _place(state: State, held: Obj, key: V, new: V) -> Place:
     if held.type == "dict":
         assert held.pairs is not None
         pair = held.pairs.get(key_text(key))
@@ -146,7 +152,7 @@ def _is_better_whole(state: State, change: Note) -> bool:
 
 def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, whys: Mapping[str, Why]) -> Worded:
     subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
-    value = place.new
+    value = place.text
     if place.old == value and "…" not in value and "<" not in value:
         return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
     why = whys.get(subject)

@@ -176,9 +176,11 @@ class Statements:
         record = telling.trace.records[ref]
         match record:
             case schema.Mutate():
-                moment.notes.append(changes.note(telling.state, ref, record))
+                change = changes.note(telling.state, ref, record)
                 if record.id not in moment.paths and (path := self._path(step, record.id)):
                     moment.paths[record.id] = path
+                telling.advance(ref)
+                moment.notes.append(changes.made(telling.state, change))
             case schema.Set(name=name):
                 held = telling.state.names(step.frame) if record.scope is None else {}
                 if name in held:
