@@ -165,7 +165,11 @@ RUN_SLIPS = [
          "a program sees no variables of the host"),
         ({"output_dir": "x"},
          "output_dir: is no argument of run(); what was made is in the result: its artifacts, displays and output"),
-        ({"env": {}}, "env: is no argument of run() for python (it belongs to shell), and python takes call_cpu_s, call_wall_s, checks"),
+        (
+            {"env": {}},
+            "env: is no argument of run() for python (it belongs to shell), "
+            "and python takes call_cpu_s, call_wall_s, checks",
+        ),
         (
             {"mode": "script", "args": ["a"]},
             "args: belongs to a call; a script's arguments are `argv`",
