@@ -36,6 +36,7 @@ from ..classes import (
     TUPLE,
     Kind,
     json_text,
+    type_mro,
     type_qualname,
 )
 from ..own import protect
@@ -122,6 +123,8 @@ class Objects:
                 found.append((entry, value))
             if entry is not None or kind.kind != CLASS:
                 todo += take(value, kind).parts(shown=False)
+            if kind.kind == CLASS:  # its attributes are looked up in the classes that it is derived from, too
+                todo += type_mro(value)[1:]
             if kind.own:
                 todo.append(kind.type)
         return sorted(found, key=lambda pair: pair[0].label)
