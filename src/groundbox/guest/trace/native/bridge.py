@@ -83,6 +83,7 @@ class NativeCore:
         self.stopped = True
         intact = self._module.stop()
         if self._tool is None:
+            intact = threading.gettrace() is self._module.adopt and intact
             threading.settrace(None)
             if not intact:
                 self.lost("the trace function was taken away")
