@@ -196,6 +196,10 @@ TOUCHES = {
     "attributes of the classes that a class is derived from": "class M(type):\n    def __call__(cls):\n"
     "        o = super().__call__(); cls.made.append(o); return o\nclass B(metaclass=M):\n    made, items = [], []\n"
     "class C(B):\n    n = 0\n    def __init__(self):\n        type(self).n += 1; self.items.append(1)\nC()\nC()\n",
+    "code made of text": "x, y = [1], [2]\neval('x.clear()')\nexec('y.append(3)')\nglobals()['x'].append(4)\n"
+    "def f(z):\n    exec('z.append(5)')\n    eval('y.append(z)')\nf([])\n",
+    "methods that are called by name": "from operator import methodcaller\nx, b = [], [1]\n"
+    "list(map(methodcaller('append', 1), [b, x]))\n",
     "the end of an iterator of the program": "class I:\n    def __iter__(self): return self\n"
     "    def __next__(self): raise StopIteration\nfor x in I(): pass\n",
 }  # fmt: skip
