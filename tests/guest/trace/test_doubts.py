@@ -105,6 +105,17 @@ def test_patched_builtins_are_not_called(trace):
     )
 
 
+def test_no_builtin_is_called_that_the_program_replaced(trace):
+    traced = trace(
+        "import builtins\ndef bad(*a, **k): raise ZeroDivisionError\nput, keep = setattr, ('print', 'setattr')\n"
+        "for name in vars(builtins).copy():\n    if '_' not in name and name.lower() == name and name not in keep:\n"
+        "        put(builtins, name, bad)\nx = [1]\nx.append({2: (3,)})\nprint('done')\n"
+    )
+
+    assert (traced.stdout, traced.stderr) == ("done\n", "")
+    assert traced.records[-1] == {"k": "end"}
+
+
 HOSTILE = """
 calls = []
 def says(name):
