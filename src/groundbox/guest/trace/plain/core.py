@@ -26,7 +26,8 @@ a signal handler of the program raised meanwhile goes on its way, and tracing st
 on the stack: where fewer than 120 are left below the recursion limit, tracing stops.
 
 Not seen: on 3.11 and 3.12 the interpreter copies all variables of a frame to its `f_locals` before each event and back
-after it, so that a program that keeps the result of `locals()` finds it changed later.
+after it, so that a program that keeps the result of `locals()` finds it changed later. On 3.12 that copying warns, on
+the program's standard error, where a comprehension of a class body is left by an exception.
 """
 
 from __future__ import annotations
