@@ -200,6 +200,8 @@ TOUCHES = {
     "def f(z):\n    exec('z.append(5)')\n    eval('y.append(z)')\nf([])\n",
     "methods that are called by name": "from operator import methodcaller\nx, b = [], [1]\n"
     "list(map(methodcaller('append', 1), [b, x]))\n",
+    "arguments of an exception": "x = [1]\ntry:\n    raise ValueError(x, [2])\nexcept ValueError as e:\n"
+    "    e.args[0].append(e)\n    e.args[1].append(3)\n    y = 1\n",
     "the end of an iterator of the program": "class I:\n    def __iter__(self): return self\n"
     "    def __next__(self): raise StopIteration\nfor x in I(): pass\n",
 }  # fmt: skip

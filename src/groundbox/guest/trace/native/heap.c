@@ -390,6 +390,9 @@ static void visit_all(Stack *todo, Stack *changed, Seen *seen)
     while (todo->count && !core.failure) {
         PyObject *value = todo->items[--todo->count];
         Kind *kind = kind_find(Py_TYPE(value));
+        /* An exception has no label, but what it was raised with may have one. */
+        if (PyExceptionInstance_Check(value) && ((PyBaseExceptionObject *)value)->args)
+            push(todo, ((PyBaseExceptionObject *)value)->args);
         if (!kind)
             core_fail("a type could not be read");
         else if (kind->told != TUPLE && kind->told != FROZENSET && kind->told != METHOD)

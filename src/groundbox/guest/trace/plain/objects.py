@@ -112,9 +112,13 @@ class Objects:
         while todo:
             value = todo.pop()
             kind = self._kinds.of(type(value))
-            if kind.kind == LEAF or id(value) in seen:
+            if id(value) in seen:
                 continue
             seen[id(value)] = value
+            if issubclass(type(value), BaseException):  # it may have no label, but what it was raised with may
+                todo.append(self._values.exception_args(value))
+            if kind.kind == LEAF:
+                continue
             if kind.kind in (TUPLE, FROZENSET, METHOD):
                 todo += inner_objects(value, kind, self._kinds)
                 continue
