@@ -47,14 +47,50 @@ def test_a_forked_child_writes_no_records(trace):
     assert traced.stdout == "child [2]\n"
 
 
-def test_a_frame_whose_trace_function_was_taken_is_missed(trace):
-    records = trace("import sys\ndef f():\n    sys._getframe().f_trace = None\n    a = 1\nf()\nc = 3\n").records
+MISSED = "a function ended without a word: its frame's trace function was taken away"
+BLIND = "def f():\n    sys._getframe().f_trace = None\n    a = 1\n    return a\n"
 
-    lost = [r["why"] for r in records if r["k"] == "lost"]
-    if trace.core == "plain":
-        assert lost == ["a function ended without a word: its frame's trace function was taken away"]
-    else:
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"import sys\n{BLIND}f()\nc = 3\n",
+        f"import sys\n{BLIND}def g():\n    return f()\ng()\n",
+        f"import sys\n{BLIND}def g():\n    pass\nf(), g()\n",
+        "import sys\na = 1\nsys._getframe().f_trace = None\nb = 2\n",
+    ],
+    ids=["before a line", "before a return", "before a call", "before the end"],
+)
+def test_a_frame_whose_trace_function_was_taken_is_missed(trace, source):
+    lost = [r["why"] for r in trace(source).records if r["k"] == "lost"]
+
+    assert lost == ([MISSED] if trace.core == "plain" else [])
+
+
+def test_lines_that_are_switched_off_are_missed(trace):
+    source = "import sys\ndef f():\n    sys._getframe().f_trace_lines = False\n    return 1\nf()\n"
+
+    traced = trace(source)
+
+    lost = [r["why"] for r in traced.records if r["k"] == "lost"]
+    if trace.core == "native" and trace.version >= (3, 12):
         assert lost == []
+        assert " 4: ->1}" in traced.short
+    else:
+        assert lost == ["the program switched lines of a frame off"]
+
+
+def test_a_hook_for_threads_that_was_taken_away_is_told(trace):
+    source = "import threading\nthreading.settrace(None)\nt = threading.Thread(target=lambda: 1)\nt.start(); t.join()\n"
+
+    traced = trace(source)
+
+    lost = [r["why"] for r in traced.records if r["k"] == "lost"]
+    if trace.core == "native" and trace.version >= (3, 12):
+        assert lost == []
+        assert "<lambda>" in traced.short
+    else:
+        assert lost == ["the trace function was taken away"]
 
 
 def test_patched_builtins_are_not_called(trace):
@@ -67,6 +103,17 @@ def test_patched_builtins_are_not_called(trace):
     assert traced.short.endswith(
         '6:#2=dict[[2, {tuple: [3]}]] #1.splice start=1 removed=0[#2] 7:out1 "done\\n" ->null} end'
     )
+
+
+def test_no_builtin_is_called_that_the_program_replaced(trace):
+    traced = trace(
+        "import builtins\ndef bad(*a, **k): raise ZeroDivisionError\nput, keep = setattr, ('print', 'setattr')\n"
+        "for name in vars(builtins).copy():\n    if '_' not in name and name.lower() == name and name not in keep:\n"
+        "        put(builtins, name, bad)\nx = [1]\nx.append({2: (3,)})\nprint('done')\n"
+    )
+
+    assert (traced.stdout, traced.stderr) == ("done\n", "")
+    assert traced.records[-1] == {"k": "end"}
 
 
 HOSTILE = """

@@ -167,3 +167,12 @@ def test_one_event_describes_two_thousand_objects(trace):
     assert len(described) - len(stubs) == 2000
     assert [len(stub["items"]) for stub in stubs] == [0] * (14 + 27)  # the last of one row, and the rows after it
     assert stubs[0] == {"k": "object", "id": 2001, "type": "list", "items": [], "elided": 1}
+
+
+def test_an_object_of_a_base_class_is_seen_to_change_where_no_object_may_be_kept(trace):
+    source = (
+        "import gc\nclass B:\n    items = []\nclass C(B):\n    n = 0\n    def add(self):\n"
+        "        type(self).n += 1; self.items.append(3)\ndel B\nC().add()\n"
+    )
+
+    assert "mutate" in [record["k"] for record in trace(source).records if record.get("items") == [3]]

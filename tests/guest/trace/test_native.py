@@ -191,6 +191,17 @@ TOUCHES = {
     "    return v\ng.sort(key=key)\ndef own():\n    g.sort(key=key, reverse=True)\n    return g\nown()\n",
     "several objects on one line": "import collections\nd = collections.defaultdict(lambda: [0])\nd[1].append(2)\n"
     "d[2][0] += 1\na, b = [1], [2]\nb.append(a.pop())\na.append(b), b.append(a)\n",
+    "several objects that functions in a list change": "x, b, z = [], [1], {}\nf = [b.append, x.append, z.update]\n"
+    "f[0](x), f[1](2)\nf[0]({'k': x}), f[2](a=b), f[1](5)\n",
+    "attributes of the classes that a class is derived from": "class M(type):\n    def __call__(cls):\n"
+    "        o = super().__call__(); cls.made.append(o); return o\nclass B(metaclass=M):\n    made, items = [], []\n"
+    "class C(B):\n    n = 0\n    def __init__(self):\n        type(self).n += 1; self.items.append(1)\nC()\nC()\n",
+    "code made of text": "x, y = [1], [2]\neval('x.clear()')\nexec('y.append(3)')\nglobals()['x'].append(4)\n"
+    "def f(z):\n    exec('z.append(5)')\n    eval('y.append(z)')\nf([])\n",
+    "methods that are called by name": "from operator import methodcaller\nx, b = [], [1]\n"
+    "list(map(methodcaller('append', 1), [b, x]))\n",
+    "arguments of an exception": "x = [1]\ntry:\n    raise ValueError(x, [2])\nexcept ValueError as e:\n"
+    "    e.args[0].append(e)\n    e.args[1].append(3)\n    y = 1\n",
     "the end of an iterator of the program": "class I:\n    def __iter__(self): return self\n"
     "    def __next__(self): raise StopIteration\nfor x in I(): pass\n",
 }  # fmt: skip

@@ -1,9 +1,9 @@
 """What holds for a source as a whole: which names it shadows, whether it is lazy, whether ends of objects matter.
 
-A source is *lazy* if it hands mutating methods or functions to others by name (`map(stack.append, xs)`): then calls
-of pure builtins and `for` headers may change anything. Ends of objects matter if it mentions `__del__`, `weakref`,
-`gc`, `getrefcount`, files, sockets or temporary files, or has a generator that cleans up (`finally`, `with`): then
-the tracer keeps none of its objects alive.
+A source is *lazy* if it hands mutating methods or functions to others by name (`map(stack.append, xs)`), or mentions
+`methodcaller`: then calls of pure builtins and `for` headers may change anything. Ends of objects matter if it
+mentions `__del__`, `weakref`, `gc`, `getrefcount`, files, sockets or temporary files, or has a generator that cleans
+up (`finally`, `with`): then the tracer keeps none of its objects alive.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_facts(tree: ast.Module) -> Facts:
         reads.add("attribute")
     return Facts(
         shadowed=frozenset(reader.bound),
-        lazy=reader.lazy or "*" in reader.bound,
+        lazy=reader.lazy or "*" in reader.bound or "methodcaller" in mentioned,
         reads_change=frozenset(reads),
         holds=not (mentioned & _FINALIZED or reader.ends_matter()),
         imports=frozenset(reader.imports),

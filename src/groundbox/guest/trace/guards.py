@@ -8,9 +8,14 @@ An audit hook cannot be taken away. It tells the recorder, once for each reason,
 - opens `/proc/…/mem`
 - forks: the child writes no records, and what it does is not in the trace
 
-Source that imports `ctypes`, `cffi` or `_ctypes` is told of at the start. Not seen: `f_trace` of a frame, and
-reaching the records' buffer by other native code. Both cores look at the end whether they are still in place; `native`
-from 3.12 on sees by a version whether events were asked for anew meanwhile.
+Source that imports `ctypes`, `cffi` or `_ctypes` is told of at the start. Both cores look at the end whether they are
+still in place, also for new threads; `native` from 3.12 on sees by a version whether events were asked for anew
+meanwhile. A frame whose `f_trace` is taken away, or that ends with `f_trace_lines` false, is told of where the core
+needs them: by `plain`, and on 3.11 the latter by `native`.
+
+Not seen: attributes of a frame that are put back before it ends; and whatever else reaches the tracer as objects of
+this process: by `sys.gettrace()`, `sys.stdout`, `sys.modules` or outer frames, or the records' buffer by other native
+code. `plain` is Python, so that a few lines forge records of it, and the trace is complete.
 """
 
 from __future__ import annotations

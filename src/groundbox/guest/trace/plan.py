@@ -23,7 +23,7 @@ Names that the compiler makes (`__module__`, `__qualname__`, `__doc__`, `__annot
 so are the variables of comprehensions.
 
 Roots. `Line.roots` are the names that the unit loads, line by line in the order of the instructions, without pure
-builtins.
+builtins; all names in sight, if it loads one of `eval`, `exec`, `globals`, `locals` and `vars`.
 
 Effects. `Line.effects` says what on the line may change an object without user code telling it by itself:
 None (anything: walk from the roots) or a tuple of `Effect`s, empty for a line that changes no object. See `effects`
@@ -199,6 +199,10 @@ def kind_of(code: types.CodeType) -> int:
     return MODULE if code.co_name == "<module>" else CLASS
 
 
+_REACHES_ALL = frozenset(("eval", "exec", "globals", "locals", "vars"))
+"""Builtins that lead to objects whose names the line does not have."""
+
+
 class _Access(NamedTuple):
     """One instruction's use of a name."""
 
@@ -360,6 +364,9 @@ class _Reader:
         here = [access for line in sorted(unit) for access in by_line.get(line, ())]
         stored = {access.name for access in (*here, *by_line.get(None, ())) if access.stores}
         roots = dict.fromkeys(access.name for access in here if not access.stores)
+        if any(name.name in _REACHES_ALL for name in roots):
+            module = self._outer[0] if self._outer else self._code
+            roots |= order | dict.fromkeys(Name(name, GLOBAL) for name in module.co_names)
         last = order if self._is_body() else {*stored, *shared}
         facts = self._scope.lines.get(number) if self._scope else None
         effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None

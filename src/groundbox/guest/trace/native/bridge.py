@@ -2,13 +2,15 @@
 
 `_groundbox_tracer` records what `plain` records, byte for byte but for what it folds, from a `plan.Program` that Python
 has made. It asks Python once for each type (`classes.Kinds`), and for the texts of values of standard immutable types,
-for arrays and for names of threads.
+for arrays and for names of threads. For a call of a function of the standard library that changes nothing, or no more
+than its first argument, it looks at fewer objects (`effects.c`): Python tells it once which these are.
 
 Programs that wait for the end of objects (`Facts.holds` is false) are left to the plain core.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import importlib.machinery
 import importlib.util
@@ -19,12 +21,38 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..classes import Kinds, deque
+from ..own import protect
 from ..plain.contents import array_contents, shown_items
 from ..plan import Program
-from ..values import Values, take_standard, thread_name
-from .known import CONTAINERS, known_functions
+from ..values import Values, module_dict, take_standard, thread_name
+
+protect(globals())
 
 MODULE = "_groundbox_tracer"
+_CONTAINERS = (
+    dict, collections.OrderedDict, collections.defaultdict, collections.Counter, list, set, bytearray, deque,
+)  # fmt: skip
+"""Types whose methods change nothing but their owner; dicts first."""
+_NONE, _FIRST, _ANY = range(3)
+_PURE_MODULES = (
+    "builtins", "math", "cmath", "itertools", "string", "re", "time", "statistics", "copy", "json", "fractions",
+    "decimal", "datetime", "textwrap", "random", "bisect", "heapq", "operator", "collections", "functools",
+)  # fmt: skip
+_FIRST_CHANGED = {
+    "heapq": ("heappush", "heappop", "heapify", "heapreplace", "heappushpop"),
+    "bisect": ("insort", "insort_left", "insort_right"),
+    "random": ("shuffle",),
+    "operator": (
+        "setitem", "delitem", "iadd", "iand", "iconcat", "ifloordiv", "ilshift", "imatmul", "imod", "imul", "ior",
+        "ipow", "irshift", "isub", "itruediv", "ixor",
+    ),
+    "builtins": ("setattr", "delattr"),
+}  # fmt: skip
+_NOT_PURE = {
+    "builtins": ("exec", "eval", "globals", "locals", "vars", "import", "build_class", "compile", "help"),
+    "functools": ("reduce", "update_wrapper", "wraps", "singledispatch"),
+    "operator": ("call",),
+}
 _loaded: dict[str, types.ModuleType] = {}
 
 
@@ -83,6 +111,7 @@ class NativeCore:
         self.stopped = True
         intact = self._module.stop()
         if self._tool is None:
+            intact = threading.gettrace() is self._module.adopt and intact
             threading.settrace(None)
             if not intact:
                 self.lost("the trace function was taken away")
@@ -161,6 +190,42 @@ def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:
         deque,
         type(functools.lru_cache(lambda: None)),
         types.MethodWrapperType,
-        CONTAINERS,
+        _CONTAINERS,
         known_functions(),
     )
+
+
+_read: dict[str, dict[int, int]] = {}
+_kept: list[Any] = []
+"""The functions that were read, so that no other object gets the id of one."""
+
+
+def known_functions() -> dict[int, str]:
+    """By id: library functions that change nothing ("none") or their first argument at most ("first").
+
+    Each module is read once, so what a program puts in there later is not among them. A function that several modules
+    have, such as `functools.reduce`, which `statistics` imports, is what it is in the one that says most of it.
+    """
+    known: dict[int, int] = {}
+    for name in _PURE_MODULES:
+        module = sys.modules.get(name)
+        if name not in _read and type(module) is types.ModuleType:
+            _read[name] = _functions_of(name, module)
+        for function, changes in _read.get(name, {}).items():
+            known[function] = max(changes, known.get(function, _NONE))
+    return {function: ("none", "first")[changes] for function, changes in known.items() if changes != _ANY}
+
+
+def _functions_of(name: str, module: types.ModuleType) -> dict[int, int]:
+    known: dict[int, int] = {}
+    for member, function in module_dict(module).items():
+        if not callable(function) or isinstance(function, type) or (member[:1] == "_" != member[-1:]):
+            continue
+        _kept.append(function)
+        # `operator` has its functions under two names, `setitem` and `__setitem__`.
+        plain = member.strip("_")
+        changes = (
+            _ANY if plain in _NOT_PURE.get(name, ()) else _FIRST if plain in _FIRST_CHANGED.get(name, ()) else _NONE
+        )
+        known[id(function)] = max(changes, known.get(id(function), _NONE))
+    return known

@@ -16,7 +16,7 @@ enum { MOST_CONTAINERS = 12 };
 typedef struct {
     PyObject *kinds, *kind_of, *leaf, *array, *shown_items, *length, *thread_name;
     PyTypeObject *deque, *cached, *method_wrapper;
-    /* CONTAINERS of known.py; the first `dict_count` are dicts. */
+    /* _CONTAINERS of bridge.py; the first `dict_count` are dicts. */
     PyTypeObject *containers[MOST_CONTAINERS];
     int container_count, dict_count;
     PyObject *standard_reprs;

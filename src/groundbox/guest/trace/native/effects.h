@@ -13,7 +13,7 @@
  *
  * STORE touches what the path leads to. CALL, by what is called, f:
  * - a function of the program, or an `lru_cache` around anything, or a class: nothing
- * - a library function taken before the run (`known.py`): nothing, or its first argument
+ * - a library function taken before the run (`bridge.py`): nothing, or its first argument
  * - a method of x, found as above but not called: x of the types str, int, float, bool, None, bytes, tuple, range,
  *   frozenset, complex: nothing; of list, dict, set, deque, bytearray or a library subclass of these: x; an instance of
  *   a class of the program: as for f if a function of the program is found in the MRO; x if f is found in a built-in

@@ -350,39 +350,77 @@ static bool see(Seen *seen, PyObject *value)
     return true;
 }
 
-static void visit(Stack *todo, PyObject *value)
+/* Class attributes are looked up in the classes that a class is derived from, too. */
+static void push_bases(Stack *todo, PyTypeObject *cls)
+{
+    for (Py_ssize_t i = 1; cls->tp_mro && i < PyTuple_GET_SIZE(cls->tp_mro); i++)
+        push(todo, PyTuple_GET_ITEM(cls->tp_mro, i));
+}
+
+/* Looks at an object that is labelled, and puts it among those that changed, to be told later in the order of labels. */
+static void visit(Stack *todo, Stack *changed, PyObject *value)
 {
     Entry *entry = heap_find(value);
     if (!entry || entry->stamp == core.heap.stamp)
         return;
     entry->stamp = core.heap.stamp;
-    compare(entry);
     if (entry->kind->own)
         push(todo, (PyObject *)entry->kind->type);
-    if (entry->shadow && !entry->shadow->plain) {
-        size_t from = todo->count;
-        push_contents(todo, entry->shadow, false);
-        reverse(todo, from);
+    if (entry->kind->told == CLASS_OBJECT)
+        push_bases(todo, (PyTypeObject *)value);
+    if (!entry->shadow)
+        return;
+    const Contents *inside = entry->shadow;
+    Contents *now = NULL;
+    if (!is_being_sorted(value) && !contents_hold(value, entry->kind, entry->shadow)) {
+        push(changed, value);
+        /* Contents of bytes and arrays are made for us: nothing but `now` would keep them alive. */
+        if (entry->kind->told < BYTES && (now = contents_take(value, entry->kind)))
+            inside = now;
+    }
+    size_t from = todo->count;
+    if (!inside->plain)
+        push_contents(todo, inside, false);
+    reverse(todo, from);
+    contents_free(now);
+}
+
+static void visit_all(Stack *todo, Stack *changed, Seen *seen)
+{
+    while (todo->count && !core.failure) {
+        PyObject *value = todo->items[--todo->count];
+        Kind *kind = kind_find(Py_TYPE(value));
+        /* An exception has no label, but what it was raised with may have one. */
+        if (PyExceptionInstance_Check(value) && ((PyBaseExceptionObject *)value)->args)
+            push(todo, ((PyBaseExceptionObject *)value)->args);
+        if (!kind)
+            core_fail("a type could not be read");
+        else if (kind->told != TUPLE && kind->told != FROZENSET && kind->told != METHOD)
+            visit(todo, changed, value);
+        else if (see(seen, value))
+            push_parts_of(todo, value, kind);
     }
 }
 
 void heap_walk(PyObject *const *roots, Py_ssize_t count)
 {
-    Stack todo = {0};
+    Stack todo = {0}, changed = {0};
     Seen seen = {0};
     core.heap.stamp++;
     for (Py_ssize_t i = count; i-- > 0;)
         push_part(&todo, roots[i]);
     while (todo.count && !core.failure) {
-        PyObject *value = todo.items[--todo.count];
-        Kind *kind = kind_find(Py_TYPE(value));
-        if (!kind)
-            core_fail("a type could not be read");
-        else if (kind->told != TUPLE && kind->told != FROZENSET && kind->told != METHOD)
-            visit(&todo, value);
-        else if (see(&seen, value))
-            push_parts_of(&todo, value, kind);
+        visit_all(&todo, &changed, &seen);
+        heap_check(changed.items, (Py_ssize_t)changed.count);
+        /* What is told now may have been given labels only by that; and it may lead to more. */
+        for (size_t i = 0; i < changed.count; i++) {
+            const Entry *entry = heap_find(changed.items[i]);
+            if (entry && entry->shadow && !entry->shadow->plain)
+                push_contents(&todo, entry->shadow, false);
+        }
+        changed.count = 0;
     }
     PyMem_RawFree(todo.items);
+    PyMem_RawFree(changed.items);
     PyMem_RawFree(seen.table);
 }

@@ -6,9 +6,10 @@
  * nothing, and are not entered. The parts of a set are visited in the set's own order.
  *
  * **Shadows.** Each object's contents, as last told, are kept (`Contents`). Comparing goes by the identity of the
- * items. `heap_check` tells the differences of some objects; `heap_walk` checks everything that can be reached from some roots: depth
- * first, an object before its parts, parts in the order of their current contents, tuples, frozensets and bound methods
- * looked through, an instance's class after its attributes, objects without a label passed over.
+ * items. `heap_check` tells the differences of some objects; `heap_walk` of everything that can be reached from some
+ * roots: by current contents, tuples, frozensets and bound methods looked through, an instance's class and the classes
+ * that a class is derived from included, objects without a label passed over. Both tell in the order of labels, but for
+ * objects that only new ones lead to, which come last.
  *
  * **Life.** Labelled objects are kept alive, so that no address is used twice. When there are twice as many as after the
  * last sweep (at first 10,000), those that only this table holds are dropped.

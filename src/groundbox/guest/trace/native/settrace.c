@@ -105,11 +105,23 @@ static void on_exception(PyFrameObject *frame, Code *code, PyObject *argument)
         fold_raised(exception, offset);
 }
 
+static void tell_lines_off(void)
+{
+    PyObject *why = PyUnicode_FromString("the program switched lines of a frame off");
+    if (why)
+        recorder_lost(why);
+    else
+        PyErr_Clear();
+    Py_XDECREF(why);
+}
+
 static void on_return(PyFrameObject *frame, Code *code, PyObject *value)
 {
     State *state = state_of(frame, code);
     if (!state)
         return;
+    if (!frame->f_trace_lines)
+        tell_lines_off();
     int offset = PyFrame_GetLasti(frame);
     enum leaving how = exit_at(code, offset);
     bool unwinds = how == NOT_AN_EXIT || ((!value || value == Py_None) && state->raised_at == offset);

@@ -26,7 +26,8 @@ a signal handler of the program raised meanwhile goes on its way, and tracing st
 on the stack: where fewer than 120 are left below the recursion limit, tracing stops.
 
 Not seen: on 3.11 and 3.12 the interpreter copies all variables of a frame to its `f_locals` before each event and back
-after it, so that a program that keeps the result of `locals()` finds it changed later.
+after it, so that a program that keeps the result of `locals()` finds it changed later. On 3.12 that copying warns, on
+the program's standard error, where a comprehension of a class body is left by an exception.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ _FREE_FRAMES = 120
 _NO_VALUE: Any = object()
 _SCOPES = {LOCAL: "", SPACE: "", GLOBAL: ',"scope":"global"', FREE: ',"scope":"nonlocal"'}
 _getframe, _getrecursionlimit, _get_ident = sys._getframe, sys.getrecursionlimit, threading.get_ident
-_settrace, _gettrace = sys.settrace, sys.gettrace
+_settrace, _gettrace, _thread_gettrace = sys.settrace, sys.gettrace, threading.gettrace
 _thread_settrace: Callable[[Any], None] = getattr(threading, "settrace_all_threads", threading.settrace)
+_TAKEN_AWAY = "the trace function was taken away"
+_BLINDED = "a function ended without a word: its frame's trace function was taken away"
 _LocalsProxy = type((lambda: _getframe().f_locals)())
 _Local = Callable[[types.FrameType, str, Any], Any]
 
@@ -110,6 +113,8 @@ class PlainCore:
         self._states: dict[int, State] = {}
         self._globals_told: dict[str, str] = {}
         self._frames = 0
+        self._outermost: State | None = None
+        """The function of the main thread that no user code called, until it ends."""
         self._main_thread = _get_ident()
         self._lock = threading.RLock()
         self._stopped = False
@@ -124,8 +129,8 @@ class PlainCore:
 
     def stop(self) -> None:
         """Trace no more; tells if somebody else has stopped it before."""
-        if not self._stopped and _gettrace() is not self._entry:
-            self.lost("the trace function was taken away")
+        if not self._stopped and not _gettrace() is _thread_gettrace() is self._entry:
+            self.lost(_TAKEN_AWAY)
         self._stopped = True
         threading.settrace(None)
         _settrace(None)
@@ -149,6 +154,8 @@ class PlainCore:
 
     def finish(self, *, ended: bool) -> None:
         """Nothing more will come."""
+        if ended and self._outermost is not None:
+            self.lost(_BLINDED)
         try:
             self._printed.flush()
             self._memory.commit()
@@ -250,8 +257,11 @@ class PlainCore:
         self._frames += 1
         state = State(code, self._frames, parent, self._globals_told if code.kind == MODULE else {})
         self._states[id(frame)] = state
-        if parent is not None and code.kind != GENERATOR:
-            parent.child = state
+        if code.kind != GENERATOR:
+            if parent is not None:
+                parent.child = state
+            elif _get_ident() == self._main_thread:
+                self._outermost = state
         rest = ""
         if code.parameters or code.kind in (FUNCTION, GENERATOR):
             rest = f',"args":{{{self._arguments(state, frame)}}}'
@@ -278,9 +288,7 @@ class PlainCore:
         if head is not None and code.line_at.get(head) == number:  # from 3.12 on, a jump backward makes this event
             offset = head
         state.raised_at = -1
-        if state.child is not None:
-            state.child = None
-            self.lost("a function ended without a word: its frame's trace function was taken away")
+        self._miss_child(state)
         self._begin()
         self._look(state, frame, state.line.names)
         if state.begins >= 0 and not self._is_in_header(state, number):
@@ -312,6 +320,9 @@ class PlainCore:
         how = state.code.exits.get(frame.f_lasti)
         unwinds = how is None or (value is None and state.raised_at == frame.f_lasti)
         waits = how == YIELD and not unwinds
+        self._miss_child(state)
+        if not frame.f_trace_lines:
+            self.lost("the program switched lines of a frame off")
         self._begin()
         self._look(state, frame, state.line.names if waits else state.line.last_names)
         if waits:
@@ -319,6 +330,7 @@ class PlainCore:
             self._memory.commit()
             return
         self._states.pop(id(frame), None)
+        self._outermost = None if state is self._outermost else self._outermost
         if state.parent is not None:
             state.parent.child = None
             state.parent.left = (state.f, state.exception) if unwinds else state.parent.left
@@ -330,6 +342,12 @@ class PlainCore:
             )  # a class body returns a cell, or None
             self._tell(f'"return","f":{state.f},"n":{state.n},"v":{text}')
         self._memory.commit()
+
+    def _miss_child(self, state: State) -> None:
+        """Tell it if a function that this one called is gone, and its end was not seen."""
+        if state.child is not None:
+            state.child = None
+            self.lost(_BLINDED)
 
     def _branched(self, frame: types.FrameType, state: State, branch: Branch, *, jumped: bool) -> None:
         """A conditional jump went one way."""
@@ -387,6 +405,7 @@ class PlainCore:
         while outside is not None:
             parent = self._state(outside)
             if parent is not None:
+                self._miss_child(parent)
                 self._tell_changes(parent, outside)
                 return parent
             outside = outside.f_back

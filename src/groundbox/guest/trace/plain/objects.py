@@ -36,6 +36,7 @@ from ..classes import (
     TUPLE,
     Kind,
     json_text,
+    type_mro,
     type_qualname,
 )
 from ..own import protect
@@ -111,9 +112,13 @@ class Objects:
         while todo:
             value = todo.pop()
             kind = self._kinds.of(type(value))
-            if kind.kind == LEAF or id(value) in seen:
+            if id(value) in seen:
                 continue
             seen[id(value)] = value
+            if issubclass(type(value), BaseException):  # it may have no label, but what it was raised with may
+                todo.append(self._values.exception_args(value))
+            if kind.kind == LEAF:
+                continue
             if kind.kind in (TUPLE, FROZENSET, METHOD):
                 todo += inner_objects(value, kind, self._kinds)
                 continue
@@ -122,6 +127,8 @@ class Objects:
                 found.append((entry, value))
             if entry is not None or kind.kind != CLASS:
                 todo += take(value, kind).parts(shown=False)
+            if kind.kind == CLASS:  # its attributes are looked up in the classes that it is derived from, too
+                todo += type_mro(value)[1:]
             if kind.own:
                 todo.append(kind.type)
         return sorted(found, key=lambda pair: pair[0].label)
