@@ -348,3 +348,24 @@ def test_what_one_solution_leaves_with_the_tests_is_not_the_fault_of_the_next(mo
     assert LOOP.run(reasons(again)) == ["failed", "passed"]
     monkeypatch.setattr(judging, "_MOST_GIVEN_CHARS", 100)
     assert LOOP.run(reasons(again)) == ["failed", "failed"]
+
+
+def test_a_solution_that_ended_its_process_begins_without_its_files():
+    cases = [judging.Case(args=[n], expected=False) for n in range(3)]
+    notes = "was_there = os.path.exists('left')\n    open('left', 'w').close()"
+    program = f"import os\ndef f(x):\n    {notes}\n    if x == 1: os._exit(0)\n    return was_there"
+
+    async def verdict():
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases(program, "f", cases)
+
+    assert LOOP.run(verdict()).reasons == ("passed", "ended", "passed")
+
+
+def test_a_process_that_ends_after_its_answer_is_no_lost_sandbox():
+    problem = problem_of("import time\nx = {5: 2}[candidate(0)]\ntime.sleep(0.4)\nassert candidate(x) == 2")
+    ends = "threading.Timer(0.1, os._exit, [0]).start()"
+
+    found = judged(problem, f"import os, threading\ndef f(x):\n    if x: return x\n    {ends}\n    return 5")
+
+    assert (found.reason, found.calls) == ("passed", 2)

@@ -364,6 +364,9 @@ class _NoProgram(Exception):
 class _Solution:
     """The sandbox of a solution; it is there from the first call on.
 
+    After the end of its process there is a new one, without its files: a solution could have left so many that carrying
+    them over takes minutes.
+
     Attributes:
         most_s: All calls together may take so long.
         answered: How many calls were made, whatever came of them.
@@ -393,9 +396,27 @@ class _Solution:
         """
         if not calls:
             return []
-        box = self._open()
+        was_used = self._box is not None
         try:
-            execution = await box.run(
+            execution = await self._run(calls)
+        except SandboxLost:
+            if not was_used:
+                raise
+            await self.close()  # its process may have ended after its last answer
+            execution = await self._run(calls)
+        if execution.state != "kept":
+            await self.close()
+        self._spent_s += execution.usage.wall_s
+        found = answers.read(execution)
+        if not found:
+            raise _NoProgram(*_why_none(execution))
+        self.answered += len(found)
+        rows, self._left_chars = await decoded(_told, found, self._left_chars)
+        return rows
+
+    async def _run(self, calls: Sequence[Call]) -> Execution:
+        try:
+            return await self._open().run(
                 self._program,
                 mode="calls",
                 call=self._entry_point,
@@ -404,13 +425,6 @@ class _Solution:
             )
         except InvalidArgument as error:
             raise _NoProgram("error" if error.argument == "source" else "tests", str(error)) from None
-        self._spent_s += execution.usage.wall_s
-        found = answers.read(execution)
-        if not found:
-            raise _NoProgram(*_why_none(execution))
-        self.answered += len(found)
-        rows, self._left_chars = await decoded(_told, found, self._left_chars)
-        return rows
 
     def _limits_of_a_call(self) -> dict[str, Any]:
         limits = {"call_wall_s": self._limits.wall_s, "call_cpu_s": self._limits.cpu_s}
@@ -424,7 +438,7 @@ class _Solution:
 
     def _open(self) -> AsyncSandbox:
         if self._box is None:
-            self._box = AsyncSandbox(limits=self._all, restart="auto", **self._options)
+            self._box = AsyncSandbox(limits=self._all, **self._options)
         return self._box
 
 
