@@ -43,13 +43,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """What came of a sample.
-
-    Attributes:
-        reason: `passed`, `failed` (a test), `error` (the solution is no program), `ended` (its process went away),
-            `timeout`, `memory`, `no-data` (it returned something else than built-in values), `tests` (they do not run).
-        calls: How often the tests called it.
-    """
+    """Verdict on a sample, as a row of `--out`; its other attributes are those of `judging.Verdict`."""
 
     task_id: str
     passed: bool
