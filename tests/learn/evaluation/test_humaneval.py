@@ -270,9 +270,15 @@ def test_a_program_without_text_is_no_program():
 def test_tests_that_do_not_run_are_no_verdict_on_the_solution():
     import dataclasses
 
-    broken = dataclasses.replace(DOUBLE, test="import os\ndef check(candidate):\n    os._exit(0)")
+    for test in (
+        "import os\ndef check(candidate):\n    os._exit(0)",
+        "def check(candidate: pass",
+        "import no_such_module\ndef check(candidate): pass",
+        "def chekc(candidate): pass",
+    ):
+        broken = dataclasses.replace(DOUBLE, test=test)
 
-    assert judged(broken, "def double(n): return 2 * n").reason == "tests"
+        assert judged(broken, "def double(n): return 2 * n").reason == "tests"
 
 
 def test_samples_are_read_with_their_problems(tmp_path):
@@ -369,3 +375,14 @@ def test_a_process_that_ends_after_its_answer_is_no_lost_sandbox():
     found = judged(problem, f"import os, threading\ndef f(x):\n    if x: return x\n    {ends}\n    return 5")
 
     assert (found.reason, found.calls) == ("passed", 2)
+
+
+def test_arguments_that_would_hold_up_the_host_are_refused():
+    case = judging.Case(args=[{n * (2**61 - 1): 0 for n in range(200)}])
+
+    async def verdict():
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases("def f(x): ...", "f", [case])
+
+    with pytest.raises(InvalidArgument, match="cases: holds a set or dict whose keys have the same hash"):
+        LOOP.run(verdict())

@@ -126,6 +126,7 @@ def test_tests_that_do_not_run_are_no_verdict():
     ends = "import os\ndef check(candidate):\n    os._exit(0)\n"
 
     assert hidden_tests_reward([GOOD], [ends], ["double"]) == [None]
+    assert hidden_tests_reward([GOOD], [["assert ("]], ["double"]) == [None]
 
 
 def test_a_program_that_ends_its_tests_by_a_result_has_no_reward():

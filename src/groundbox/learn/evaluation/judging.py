@@ -45,7 +45,7 @@ _MOST_TOLD_CHARS: Final = 2 << 20
 """Of all results of a solution, as JSON. They go to the tests within a cell's source."""
 _MOST_GIVEN_CHARS: Final = 4 << 20
 """Of what a sandbox of tests was given before it is used no more: it keeps its cells."""
-_KINDS: Final = frozenset(["calls", "call", "passed", "failed", "lost", "many"])
+_KINDS: Final = frozenset(["calls", "call", "passed", "failed", "tests", "lost", "many"])
 _NO_PROGRAM: Final = frozenset(["SyntaxError", "IndentationError", "TabError"])
 _LOST: Final = frozenset(["ended", "timeout", "memory", "no-data"])
 _MOST_LOST: Final = 20
@@ -214,6 +214,8 @@ class Judge:
         for case in cases:
             arguments.encode("cases", [list(case.args), dict(case.kwargs)])
         calls = [Call(encode(list(case.args)), encode(dict(case.kwargs))) for case in cases]
+        if not all(map(_travels, calls)):
+            raise InvalidArgument("cases", "holds a set or dict whose keys have the same hash")
         solution = _Solution(program, entry_point, self._limits, self._options)
         reasons: list[str] = []
         try:
