@@ -36,7 +36,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """What `encode` wrote."""
+    """Build the value that `encode` wrote; a ValueError says that it cannot be built."""
     if not isinstance(data, dict):
         return data
     ((kind, content),) = data.items()

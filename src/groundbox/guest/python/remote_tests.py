@@ -29,7 +29,7 @@ REHEARSAL_S: Final = 1.0
 
 
 class Asked(dict[str, Any]):
-    """What a cell ends with, as data for the host."""
+    """Value of a cell, as data for the host."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {"text/plain": self["kind"], "application/json": dict(self)}

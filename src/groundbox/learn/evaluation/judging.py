@@ -86,13 +86,13 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the solution is right by the tests."""
+        """True for a solution that is right by the tests."""
         return self.reason == "passed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One call and what it has to give, all plain data."""
+    """Arguments of a call and its expected result, all plain data."""
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -113,7 +113,7 @@ class CasesVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether there are cases, and all are right."""
+        """True if there are cases, and all are right."""
         return bool(self.reasons) and set(self.reasons) == {"passed"}
 
     @property
@@ -130,7 +130,7 @@ class Call(NamedTuple):
 
 
 def equal_data(result: Any, expected: Any) -> bool:
-    """Whether two plain values are equal as Python has it, so that 1 and 1.0 are, and a list and a tuple are not."""
+    """Compare two plain values as Python does: 1 and 1.0 are equal, a list and a tuple are not."""
     return bool(result == expected)
 
 
@@ -164,7 +164,7 @@ class Judge:
         await asyncio.gather(*(box.close() for boxes in idle.values() for box in boxes))
 
     async def judge(self, tests: Tests, program: str) -> Verdict:
-        """Whether a program passes.
+        """Judge a program by tests.
 
         Raises:
             GroundboxError: A sandbox cannot be had, or was lost by no fault of the program: there is no verdict.
@@ -201,7 +201,7 @@ class Judge:
         equal: Callable[[Any, Any], bool] = equal_data,
         stop_early: bool = False,
     ) -> CasesVerdict:
-        """How many cases a program gets right: no tests run, results are compared here as data.
+        """Judge a program by cases: no tests run, results are compared here as data.
 
         Args:
             equal: Whether a result (first) is the expected one.
@@ -265,7 +265,7 @@ class Judge:
         return Verdict(reason=step["kind"], detail=str(step.get("error", "")), calls=calls)
 
     def _remember(self, tests: Tests, foreseen: Sequence[Call]) -> None:
-        """What was foreseen twice the same, with other random numbers, is not looked for again."""
+        """Keep a plan; one that was found twice, with other random numbers, is not looked for again."""
         before = self._plans.pop(tests, None)
         self._plans[tests] = (foreseen, before is not None and before[0] == foreseen)
         if len(self._plans) > _MOST_PLANS:
@@ -345,7 +345,7 @@ class _TestsBox:
 
 
 def _is_a_step(asked: Mapping[str, Any]) -> bool:
-    """Whether it has the form of a question or an end: tests may say anything."""
+    """Check the form of a question or an end: tests may say anything."""
     kind = asked.get("kind")
     if kind == "calls":
         calls = asked.get("calls")
@@ -387,7 +387,7 @@ class _Solution:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether all calls so far took as long as all may."""
+        """True once all calls so far took as long as all may."""
         return self.most_s is not None and self._spent_s >= self.most_s
 
     async def answers(self, calls: Sequence[Call]) -> Sequence[Mapping[str, Any]]:
@@ -445,7 +445,7 @@ class _Solution:
 
 
 def _travels(call: Call) -> bool:
-    """Whether a sandbox can be given these arguments; one that cannot is a matter for the tests, when they make it."""
+    """Check that a sandbox can be given these arguments; a call that cannot travel is judged when the tests make it."""
     try:
         arguments.encode("args", [decode(call.args), decode(call.kwargs)])
     except (InvalidArgument, RecursionError, AttributeError, KeyError, TypeError, ValueError):
