@@ -1,6 +1,7 @@
 """Data between the sandboxes: what comes back is built of plain types, whatever a guest tells."""
 
 import math
+import time
 
 import pytest
 
@@ -66,3 +67,18 @@ def test_data_that_is_too_deep_is_refused():
 
 def test_a_huge_range_stays_a_range():
     assert value_of({MIME: {"range": [0, 10**30, 1]}}) == range(10**30)
+
+
+@pytest.mark.parametrize("kind", ["set", "frozenset", "dict"])
+def test_keys_that_all_have_one_hash_are_refused(kind):
+    keys = [{"int": hex(n * (2**61 - 1))} for n in range(20_000)]
+    told = {kind: [[key, 0] for key in keys] if kind == "dict" else keys}
+    begun = time.thread_time()
+
+    with pytest.raises(ValueError, match="more than 100 keys have the same hash"):
+        decode(told)
+    with pytest.raises(NoPlainData):
+        value_of({MIME: {kind: [[n * (2**61 - 1), 0] if kind == "dict" else n * (2**61 - 1) for n in range(20_000)]}})
+
+    assert time.thread_time() - begun < 0.5
+    assert len(decode({kind: told[kind][:100]})) == 100

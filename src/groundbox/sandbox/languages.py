@@ -44,8 +44,7 @@ class Program:
     Attributes:
         mode: `cell` (state is kept, the last expression is the value), `script` (a program of its own),
             `call` (a module of its own, then a call of one of its functions; the result is the value), `calls` (many
-            calls, each in a process of its own)
-            or another one of the language's own.
+            calls, each in a module made anew) or another one of the language's own.
         argv: Arguments of a script.
         stdin: Standard input of a script; None for an empty one.
         filename: What messages call the program, and where it lies while an interpreter reads it.

@@ -141,8 +141,13 @@ class Report:
         return True
 
     def answered(self, answer: wire.Answered) -> dict[str, Any] | None:
-        """Keep an answer, if it is to the call that is under way; what the guest is to hear, None for nothing."""
+        """Keep an answer, if it is to the call that is under way; what the guest is to hear, None for nothing.
+
+        After a call that is lost none is under way, whatever else the guest sends.
+        """
         if self.calls is None or answer.number != len(self.answers) or answer.number >= len(self.calls.cases):
+            return None
+        if self.answers and "lost" in self.answers[-1]:
             return None
         now = time.monotonic()
         self._held_bytes += answer.size_bytes

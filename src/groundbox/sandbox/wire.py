@@ -65,7 +65,7 @@ class _Answered(msgspec.Struct, tag_field="ev", tag="answer", frozen=True):
 
 
 class Answered(NamedTuple):
-    """What came of one of many calls."""
+    """Answer to one of many calls, with the memory that its value takes."""
 
     number: int
     value: Any

@@ -239,7 +239,7 @@ def test_a_kept_sandbox_that_was_lost_is_replaced():
         async with judging.Judge(limits=LIMITS) as court:
             found = [(await court.judge(tests, "def f(x): return x")).reason]
             for box in court._idle[tests]:
-                worker = await box.worker()
+                worker = await box.box.worker()
                 worker.kill()
                 await worker.wait()
             return [*found, (await court.judge(tests, "def f(x): return x")).reason]
@@ -270,9 +270,15 @@ def test_a_program_without_text_is_no_program():
 def test_tests_that_do_not_run_are_no_verdict_on_the_solution():
     import dataclasses
 
-    broken = dataclasses.replace(DOUBLE, test="import os\ndef check(candidate):\n    os._exit(0)")
+    for test in (
+        "import os\ndef check(candidate):\n    os._exit(0)",
+        "def check(candidate: pass",
+        "import no_such_module\ndef check(candidate): pass",
+        "def chekc(candidate): pass",
+    ):
+        broken = dataclasses.replace(DOUBLE, test=test)
 
-    assert judged(broken, "def double(n): return 2 * n").reason == "tests"
+        assert judged(broken, "def double(n): return 2 * n").reason == "tests"
 
 
 def test_samples_are_read_with_their_problems(tmp_path):
@@ -304,3 +310,79 @@ def test_a_bad_line_is_named(tmp_path, line, message):
 
     with pytest.raises(InvalidArgument, match=message):
         read_samples(file, PROBLEMS)
+
+
+def test_a_result_that_ends_the_tests_is_a_failure_of_the_solution():
+    ends = problem_of("import os\nif candidate(1) != 1:\n    os._exit(0)")
+    amplifies = problem_of("x = candidate(1)\nfor _ in range(50): x = [x]\ncandidate(x)")
+
+    found = judged(ends, "def f(x): return 2")
+
+    assert (found.reason, found.detail) == ("failed", "the tests ended, or ask too much, with results of the solution")
+    assert judged(ends, "def f(x): return 1").reason == "passed"
+    assert judged(amplifies, "def f(x): return 1").reason == "failed"
+
+
+def test_results_that_are_too_large_together_are_no_data():
+    problem = problem_of("for n in range(3):\n    assert candidate(n)")
+
+    found = judged(problem, "def f(x): return 'x' * 3_000_000")
+
+    assert (found.reason, found.detail) == ("no-data", "the results have more than 2097152 characters together")
+    assert judged(problem, "def f(x): return 'x' * 600_000").reason == "passed"
+
+
+_COUNTS = "import sys\ndef f(x):\n    sys.n = getattr(sys, 'n', -1) + 1\n    return sys.n"
+
+
+def test_large_arguments_are_not_foreseen_and_asked_all_the_same():
+    problem = problem_of("for n in range(9):\n    assert candidate('x' * 1_000_000) == n")
+
+    assert judged(problem, _COUNTS).calls == 9
+
+
+def test_what_one_solution_leaves_with_the_tests_is_not_the_fault_of_the_next(monkeypatch):
+    marks = "import os, sys\ndef check(candidate):\n    sys.marks = getattr(sys, 'marks', 0) + 1\n"
+    ends = judging.Tests(prompt="", entry_point="f", test=f"{marks}    if sys.marks > 2: os._exit(0)\n    candidate(1)")
+    again = judging.Tests(prompt="", entry_point="f", test=f"{marks}    assert candidate(sys.marks) > 3")
+
+    async def reasons(tests):
+        async with judging.Judge(limits=LIMITS) as court:
+            return [(await court.judge(tests, "def f(x): return x")).reason for _ in range(2)]
+
+    assert LOOP.run(reasons(ends)) == ["passed", "passed"]
+    assert LOOP.run(reasons(again)) == ["failed", "passed"]
+    monkeypatch.setattr(judging, "_MOST_GIVEN_CHARS", 100)
+    assert LOOP.run(reasons(again)) == ["failed", "failed"]
+
+
+def test_a_solution_that_ended_its_process_begins_without_its_files():
+    cases = [judging.Case(args=[n], expected=False) for n in range(3)]
+    notes = "was_there = os.path.exists('left')\n    open('left', 'w').close()"
+    program = f"import os\ndef f(x):\n    {notes}\n    if x == 1: os._exit(0)\n    return was_there"
+
+    async def verdict():
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases(program, "f", cases)
+
+    assert LOOP.run(verdict()).reasons == ("passed", "ended", "passed")
+
+
+def test_a_process_that_ends_after_its_answer_is_no_lost_sandbox():
+    problem = problem_of("import time\nx = {5: 2}[candidate(0)]\ntime.sleep(0.4)\nassert candidate(x) == 2")
+    ends = "threading.Timer(0.1, os._exit, [0]).start()"
+
+    found = judged(problem, f"import os, threading\ndef f(x):\n    if x: return x\n    {ends}\n    return 5")
+
+    assert (found.reason, found.calls) == ("passed", 2)
+
+
+def test_arguments_that_would_hold_up_the_host_are_refused():
+    case = judging.Case(args=[{n * (2**61 - 1): 0 for n in range(200)}])
+
+    async def verdict():
+        async with judging.Judge(limits=LIMITS) as court:
+            return await court.judge_cases("def f(x): ...", "f", [case])
+
+    with pytest.raises(InvalidArgument, match="cases: holds a set or dict whose keys have the same hash"):
+        LOOP.run(verdict())

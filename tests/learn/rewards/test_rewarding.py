@@ -126,6 +126,13 @@ def test_tests_that_do_not_run_are_no_verdict():
     ends = "import os\ndef check(candidate):\n    os._exit(0)\n"
 
     assert hidden_tests_reward([GOOD], [ends], ["double"]) == [None]
+    assert hidden_tests_reward([GOOD], [["assert ("]], ["double"]) == [None]
+
+
+def test_a_program_that_ends_its_tests_by_a_result_has_no_reward():
+    ends = "import os\ndef check(candidate):\n    candidate(2) == 4 or os._exit(0)\n"
+
+    assert hidden_tests_reward([GOOD, BAD], [ends, ends], ["double"] * 2) == [1.0, 0.0]
 
 
 def test_a_sandbox_that_fails_is_tried_again_and_is_no_zero(monkeypatch):

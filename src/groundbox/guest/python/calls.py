@@ -90,7 +90,7 @@ _MOST_MESSAGE: Final = 1000
 
 
 def answer_of(code: types.CodeType, order: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What comes of one call, in a module made anew: its `value`, what it `raised`, or why it is `lost`."""
+    """Make one call, in a module made anew, and tell its `value`, what it `raised`, or why it is `lost`."""
     program = Program(order)
     try:
         result = program.run(code)

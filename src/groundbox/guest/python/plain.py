@@ -1,7 +1,12 @@
 """Plain data as JSON, with a tag where JSON has no form. Guest and host both use it."""
 
 import math
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+_MOST_ALIKE: Final = 100
+"""Keys with one hash: a set takes time by the square of their number, all of it in one step of the interpreter."""
 
 
 def encode(value: Any) -> Any:
@@ -31,7 +36,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """What `encode` wrote."""
+    """Build the value that `encode` wrote; a ValueError says that it cannot be built."""
     if not isinstance(data, dict):
         return data
     ((kind, content),) = data.items()
@@ -46,5 +51,16 @@ def decode(data: Any) -> Any:
     if kind == "range":
         return range(*map(decode, content))
     if kind == "dict":
-        return {decode(key): decode(item) for key, item in content}
-    return {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind](map(decode, content))
+        keys = spread(decode(key) for key, _ in content)
+        return dict(zip(keys, (decode(item) for _, item in content), strict=True))
+    if kind in ("set", "frozenset"):
+        return {"set": set, "frozenset": frozenset}[kind](spread(map(decode, content)))
+    return {"list": list, "tuple": tuple}[kind](map(decode, content))
+
+
+def spread(keys: Iterable[Any]) -> list[Any]:
+    """Keys for a set or a dict; a ValueError says that too many of them have the same hash."""
+    held = list(keys)
+    if len(held) > _MOST_ALIKE and max(Counter(map(hash, held)).values()) > _MOST_ALIKE:
+        raise ValueError(f"more than {_MOST_ALIKE} keys have the same hash")
+    return held

@@ -23,11 +23,13 @@ from typing import Any, Final
 from .plain import decode, encode
 
 MOST_FORESEEN: Final = 1000
+MOST_FORESEEN_CHARS: Final = 1 << 20
+"""Of the arguments of these calls, as JSON."""
 REHEARSAL_S: Final = 1.0
 
 
 class Asked(dict[str, Any]):
-    """What a cell ends with, as data for the host."""
+    """Value of a cell, as data for the host."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {"text/plain": self["kind"], "application/json": dict(self)}
@@ -126,17 +128,21 @@ class Tests:
     def _rehearsed(self, seed: int) -> list[Any]:
         calls: list[Any] = []
         until = time.monotonic() + REHEARSAL_S
-        count = 0
+        count, chars = 0, 0
 
         def stand_in(*args: Any, **kwargs: Any) -> Any:
-            nonlocal count
+            nonlocal count, chars
             count += 1
             if count > MOST_FORESEEN or time.monotonic() > until:
                 raise Enough
             try:
-                calls.append([encode(args), encode(kwargs)])
+                call = [encode(args), encode(kwargs)]
+                chars += len(json.dumps(call))
             except (ValueError, RecursionError):
-                pass  # made of an earlier answer, or no data
+                return Anything()  # made of an earlier answer, or no data
+            if chars > MOST_FORESEEN_CHARS:
+                raise Enough
+            calls.append(call)
             return Anything()
 
         def ring(*_: Any) -> None:
@@ -146,7 +152,7 @@ class Tests:
         signal.setitimer(signal.ITIMER_REAL, REHEARSAL_S, REHEARSAL_S)
         try:
             tree = ast.fix_missing_locations(Lenient().visit(ast.parse(self._source)))
-            self._check(compile(tree, "<tests>", "exec"), seed, stand_in)
+            self._prepared(compile(tree, "<tests>", "exec"), seed, stand_in)(stand_in)
         except (Exception, Enough, SystemExit):
             pass  # what was foreseen until here is of use all the same
         finally:
@@ -155,21 +161,26 @@ class Tests:
         return calls
 
     def _run(self, seed: int) -> None:
+        kind, error = "tests", ""
         try:
-            self._check(compile(self._source, "<tests>", "exec"), seed, self._candidate)
-        except BaseException as error:
-            self._ask(kind="failed", error=f"{type(error).__name__}: {error}"[:300])
-        else:
-            self._ask(kind="passed")
+            check = self._prepared(compile(self._source, "<tests>", "exec"), seed, self._candidate)
+            kind = "failed"
+            check(self._candidate)
+            kind = "passed"
+        except BaseException as raised:
+            error = f"{type(raised).__name__}: {raised}"[:300]
+        self._ask(kind=kind, error=error)
 
-    def _check(self, code: Any, seed: int, candidate: Callable[..., Any]) -> None:
+    def _prepared(self, code: Any, seed: int, candidate: Callable[..., Any]) -> Callable[..., Any]:
+        """`check` of the tests. No answer has a part in it, so a failure here is the tests' own."""
         random.seed(seed)
         if "numpy.random" in sys.modules:
             sys.modules["numpy.random"].seed(seed % (1 << 32))
         space: dict[str, Any] = {"__name__": "tests"}
         exec(code, space)
         space[self._entry] = candidate
-        space["check"](candidate)
+        check: Callable[..., Any] = space["check"]
+        return check
 
     def _candidate(self, *args: Any, **kwargs: Any) -> Any:
         self._calls += 1

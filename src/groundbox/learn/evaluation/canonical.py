@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from groundbox.guest.python.plain import spread
+
 MIME: Final = "application/vnd.groundbox.value+json"
 _MOST_DEPTH: Final = 60
 
@@ -49,13 +51,18 @@ def _items(data: Any, depth: int) -> list[Any]:
     return [_decode(item, depth) for item in data]
 
 
+def _dict(data: Any, depth: int) -> dict[Any, Any]:
+    keys, items = [key for key, _ in data], [item for _, item in data]
+    return dict(zip(spread(_items(keys, depth)), _items(items, depth), strict=True))
+
+
 _KINDS: Final[Mapping[str, Callable[[Any, int], Any]]] = {
     "list": _items,
     "deque": _items,
     "tuple": lambda data, depth: tuple(_items(data, depth)),
-    "set": lambda data, depth: set(_items(data, depth)),
-    "frozenset": lambda data, depth: frozenset(_items(data, depth)),
-    "dict": lambda data, depth: {_decode(key, depth): _decode(item, depth) for key, item in data},
+    "set": lambda data, depth: set(spread(_items(data, depth))),
+    "frozenset": lambda data, depth: frozenset(spread(_items(data, depth))),
+    "dict": _dict,
     "int": lambda data, _: int(str(data)[:4300]),
     "float": lambda data, _: float(data),
     "complex": lambda data, depth: complex(*_items(data, depth)),

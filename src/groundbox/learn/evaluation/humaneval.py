@@ -19,7 +19,7 @@ from groundbox.limits import Limits
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One problem.
+    """Problem of HumanEval.
 
     Attributes:
         prompt: Imports, helpers and the beginning of the function.
@@ -35,7 +35,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """One answer of a model: a whole program with the function of the problem."""
+    """Answer of a model: a whole program with the function of the problem."""
 
     task_id: str
     program: str
@@ -43,13 +43,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """What came of a sample.
-
-    Attributes:
-        reason: `passed`, `failed` (a test), `error` (the solution is no program), `ended` (its process went away),
-            `timeout`, `memory`, `no-data` (it returned something else than built-in values), `tests` (they do not run).
-        calls: How often the tests called it.
-    """
+    """Verdict on a sample, as a row of `--out`; its other attributes are those of `judging.Verdict`."""
 
     task_id: str
     passed: bool
@@ -113,7 +107,7 @@ def _problem(argument: str, place: str, row: Mapping[str, Any]) -> Problem:
 
 
 async def judge(problem: Problem, sample: Sample, *, limits: Limits, options: Mapping[str, Any]) -> Judgement:
-    """Whether a sample passes the tests of its problem.
+    """Judge a sample by the tests of its problem.
 
     Args:
         limits: Of the solution for each call, and of the tests.

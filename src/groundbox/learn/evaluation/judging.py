@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import json
 import secrets
@@ -31,6 +32,7 @@ from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
 from groundbox.limits import Limits
 from groundbox.sandbox import answers, arguments
 from groundbox.sandbox.answers import Answer
+from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.sandbox import AsyncSandbox
 
 MOST_CALLS: Final = 5_000
@@ -39,7 +41,11 @@ MOST_CALL_TIMES: Final = 4
 _MOST_IDLE: Final = 8
 _MOST_PLANS: Final = 1000
 _MOST_DETAIL: Final = 300
-_KINDS: Final = frozenset(["calls", "call", "passed", "failed", "lost", "many"])
+_MOST_TOLD_CHARS: Final = 2 << 20
+"""Of all results of a solution, as JSON. They go to the tests within a cell's source."""
+_MOST_GIVEN_CHARS: Final = 4 << 20
+"""Of what a sandbox of tests was given before it is used no more: it keeps its cells."""
+_KINDS: Final = frozenset(["calls", "call", "passed", "failed", "tests", "lost", "many"])
 _NO_PROGRAM: Final = frozenset(["SyntaxError", "IndentationError", "TabError"])
 _LOST: Final = frozenset(["ended", "timeout", "memory", "no-data"])
 _MOST_LOST: Final = 20
@@ -68,7 +74,9 @@ class Verdict:
 
     Attributes:
         reason: `passed`, `failed` (a test), `error` (the solution is no program), `ended` (its process went away),
-            `timeout`, `memory`, `no-data` (it returned something else than built-in values), `tests` (they do not run).
+            `timeout`, `memory`, `no-data` (it returned something else than built-in values, or too much), `tests` (they
+            do not run). Tests that come to no end once they have a result of the solution are `failed`: it may be that
+            result which ends them.
         calls: How often the tests called it.
     """
 
@@ -78,13 +86,13 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the solution is right by the tests."""
+        """True for a solution that is right by the tests."""
         return self.reason == "passed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """One call and what it has to give, all plain data."""
+    """Arguments of a call and its expected result, all plain data."""
 
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -105,7 +113,7 @@ class CasesVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether there are cases, and all are right."""
+        """True if there are cases, and all are right."""
         return bool(self.reasons) and set(self.reasons) == {"passed"}
 
     @property
@@ -122,7 +130,7 @@ class Call(NamedTuple):
 
 
 def equal_data(result: Any, expected: Any) -> bool:
-    """Whether two plain values are equal as Python has it, so that 1 and 1.0 are, and a list and a tuple are not."""
+    """Compare two plain values as Python does: 1 and 1.0 are equal, a list and a tuple are not."""
     return bool(result == expected)
 
 
@@ -139,7 +147,7 @@ class Judge:
         """
         self._limits = limits
         self._options = {"inspect": False, **(options or {})}
-        self._idle: collections.OrderedDict[Tests, list[AsyncSandbox]] = collections.OrderedDict()
+        self._idle: collections.OrderedDict[Tests, list[_TestsBox]] = collections.OrderedDict()
         self._plans: collections.OrderedDict[Tests, tuple[Sequence[Call], bool]] = collections.OrderedDict()
 
     async def __aenter__(self) -> Judge:
@@ -156,32 +164,33 @@ class Judge:
         await asyncio.gather(*(box.close() for boxes in idle.values() for box in boxes))
 
     async def judge(self, tests: Tests, program: str) -> Verdict:
-        """Whether a program passes.
+        """Judge a program by tests.
 
         Raises:
             GroundboxError: A sandbox cannot be had, or was lost by no fault of the program: there is no verdict.
         """
         box = self._take(tests)
-        try:
-            return await self._judged(tests, program, box)
-        except SandboxLost:
-            if not box.was_kept:
-                raise
-        return await self._judged(tests, program, self._new(tests))
+        if box.was_kept:  # what ends it may come of those before
+            with contextlib.suppress(SandboxLost):
+                verdict = await self._judged(tests, program, box)
+                if not box.why:
+                    return verdict
+            box = self._new(tests)
+        return await self._judged(tests, program, box)
 
     async def _judged(self, tests: Tests, program: str, box: _TestsBox) -> Verdict:
         solution = _Solution(program, tests.entry_point, self._limits, self._options)
         over = False
         try:
             verdict = await self._exchange(tests, box, solution)
-            over = verdict.reason in ("passed", "failed")
+            over = verdict.reason in ("passed", "failed") and not box.why
             return verdict
         finally:
             await solution.close()
             if over:
-                await self._give_back(tests, box.box)
+                await self._give_back(tests, box)
             else:
-                await box.box.close()
+                await box.close()
 
     async def judge_cases(
         self,
@@ -192,7 +201,7 @@ class Judge:
         equal: Callable[[Any, Any], bool] = equal_data,
         stop_early: bool = False,
     ) -> CasesVerdict:
-        """How many cases a program gets right: no tests run, results are compared here as data.
+        """Judge a program by cases: no tests run, results are compared here as data.
 
         Args:
             equal: Whether a result (first) is the expected one.
@@ -205,6 +214,8 @@ class Judge:
         for case in cases:
             arguments.encode("cases", [list(case.args), dict(case.kwargs)])
         calls = [Call(encode(list(case.args)), encode(dict(case.kwargs))) for case in cases]
+        if not all(map(_travels, calls)):
+            raise InvalidArgument("cases", "holds a set or dict whose keys have the same hash")
         solution = _Solution(program, entry_point, self._limits, self._options)
         reasons: list[str] = []
         try:
@@ -236,13 +247,13 @@ class Judge:
             while step is not None and step["kind"] == "call" and not solution.is_out_of_time:
                 call = Call(step["args"], step["kwargs"])
                 if not _travels(call):
-                    return Verdict(reason="tests", detail="arguments are no data", calls=int(step["calls_made"]))
+                    return _stuck("arguments are no data", solution.answered)
                 [answer] = await solution.answers([call])
                 step = await box.answer(answer)
         except _NoProgram as why:
             return Verdict(reason=why.reason, detail=why.detail, calls=1)
         if step is None:
-            return Verdict(reason="tests", detail=box.why)
+            return _stuck(box.why, solution.answered)
         calls = int(step["calls_made"])
         if solution.most_s is not None and (step["kind"] == "call" or step["spent_s"] > solution.most_s):
             detail = f"its calls took more than {solution.most_s:g} s together"
@@ -254,7 +265,7 @@ class Judge:
         return Verdict(reason=step["kind"], detail=str(step.get("error", "")), calls=calls)
 
     def _remember(self, tests: Tests, foreseen: Sequence[Call]) -> None:
-        """What was foreseen twice the same, with other random numbers, is not looked for again."""
+        """Keep a plan; one that was found twice, with other random numbers, is not looked for again."""
         before = self._plans.pop(tests, None)
         self._plans[tests] = (foreseen, before is not None and before[0] == foreseen)
         if len(self._plans) > _MOST_PLANS:
@@ -262,12 +273,16 @@ class Judge:
 
     def _take(self, tests: Tests) -> _TestsBox:
         kept = self._idle.get(tests)
-        return _TestsBox(tests, kept.pop(), was_kept=True) if kept else self._new(tests)
+        return kept.pop() if kept else self._new(tests)
 
     def _new(self, tests: Tests) -> _TestsBox:
-        return _TestsBox(tests, AsyncSandbox(limits=self._limits, **self._options), was_kept=False)
+        return _TestsBox(tests, AsyncSandbox(limits=self._limits, **self._options))
 
-    async def _give_back(self, tests: Tests, box: AsyncSandbox) -> None:
+    async def _give_back(self, tests: Tests, box: _TestsBox) -> None:
+        box.was_kept = True
+        if box.given_chars > _MOST_GIVEN_CHARS:
+            await box.close()
+            return
         self._idle.setdefault(tests, []).append(box)
         self._idle.move_to_end(tests)
         while sum(map(len, self._idle.values())) > _MOST_IDLE:
@@ -280,12 +295,23 @@ class Judge:
 
 
 class _TestsBox:
-    """The sandbox of the tests of one problem, and the steps that are asked of it."""
+    """The sandbox of the tests of one problem, and the steps that are asked of it.
 
-    def __init__(self, tests: Tests, box: AsyncSandbox, *, was_kept: bool) -> None:
-        self.box, self.was_kept = box, was_kept
+    Attributes:
+        was_kept: Whether other solutions were judged in it.
+        why: Why the tests gave no step; "" as long as they did.
+        given_chars: Of all cells so far.
+    """
+
+    def __init__(self, tests: Tests, box: AsyncSandbox) -> None:
+        self.box, self.was_kept = box, False
         self.why = ""
-        self._tests, self._is_ready = tests, was_kept
+        self.given_chars = 0
+        self._tests, self._is_ready = tests, False
+
+    async def close(self) -> None:
+        """End it. Idempotent."""
+        await self.box.close()
 
     async def rehearse(self, seed: int) -> Mapping[str, Any] | None:
         """The calls that can be foreseen; None where the tests end their process."""
@@ -303,16 +329,23 @@ class _TestsBox:
         if not self._is_ready:
             source = f"{_tests_program(self._tests)}\n{source}"
             self._is_ready = True
-        step = await self.box.run(source)
+        self.given_chars += len(source)
+        try:
+            step = await self.box.run(source)
+        except InvalidArgument as error:
+            if error.argument != "source":
+                raise
+            self.why = str(error)
+            return None
         asked = (step.value or {}).get("application/json") if step.ok else None
         if isinstance(asked, dict) and _is_a_step(asked):
             return asked
-        self.why = f"the tests ended as {step.outcome.value}"
+        self.why = "the tests ended, or ask too much" if step.ok else f"the tests ended as {step.outcome.value}"
         return None
 
 
 def _is_a_step(asked: Mapping[str, Any]) -> bool:
-    """Whether it has the form of a question or an end: tests may say anything."""
+    """Check the form of a question or an end: tests may say anything."""
     kind = asked.get("kind")
     if kind == "calls":
         calls = asked.get("calls")
@@ -333,8 +366,12 @@ class _NoProgram(Exception):
 class _Solution:
     """The sandbox of a solution; it is there from the first call on.
 
+    After the end of its process there is a new one, without its files: a solution could have left so many that carrying
+    them over takes minutes.
+
     Attributes:
         most_s: All calls together may take so long.
+        answered: How many calls were made, whatever came of them.
     """
 
     def __init__(self, program: str, entry_point: str, limits: Limits, options: Mapping[str, Any]) -> None:
@@ -343,15 +380,17 @@ class _Solution:
         cpu_s = None if limits.cpu_s is None else MOST_CALL_TIMES * limits.cpu_s
         self._all = dataclasses.replace(limits, wall_s=self.most_s, cpu_s=cpu_s)
         self._options = options
+        self.answered = 0
         self._box: AsyncSandbox | None = None
         self._spent_s = 0.0
+        self._left_chars = _MOST_TOLD_CHARS
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether all calls so far took as long as all may."""
+        """True once all calls so far took as long as all may."""
         return self.most_s is not None and self._spent_s >= self.most_s
 
-    async def answers(self, calls: Sequence[Call]) -> list[Mapping[str, Any]]:
+    async def answers(self, calls: Sequence[Call]) -> Sequence[Mapping[str, Any]]:
         """Answers of the first of these calls, at least of one if there is one.
 
         Raises:
@@ -359,9 +398,27 @@ class _Solution:
         """
         if not calls:
             return []
-        box = self._open()
+        was_used = self._box is not None
         try:
-            execution = await box.run(
+            execution = await self._run(calls)
+        except SandboxLost:
+            if not was_used:
+                raise
+            await self.close()  # its process may have ended after its last answer
+            execution = await self._run(calls)
+        if execution.state != "kept":
+            await self.close()
+        self._spent_s += execution.usage.wall_s
+        found = answers.read(execution)
+        if not found:
+            raise _NoProgram(*_why_none(execution))
+        self.answered += len(found)
+        rows, self._left_chars = await decoded(_told, found, self._left_chars)
+        return rows
+
+    async def _run(self, calls: Sequence[Call]) -> Execution:
+        try:
+            return await self._open().run(
                 self._program,
                 mode="calls",
                 call=self._entry_point,
@@ -370,11 +427,6 @@ class _Solution:
             )
         except InvalidArgument as error:
             raise _NoProgram("error" if error.argument == "source" else "tests", str(error)) from None
-        self._spent_s += execution.usage.wall_s
-        found = answers.read(execution)
-        if found:
-            return [_told(answer) for answer in found]
-        raise _NoProgram(*_why_none(execution))
 
     def _limits_of_a_call(self) -> dict[str, Any]:
         limits = {"call_wall_s": self._limits.wall_s, "call_cpu_s": self._limits.cpu_s}
@@ -388,12 +440,12 @@ class _Solution:
 
     def _open(self) -> AsyncSandbox:
         if self._box is None:
-            self._box = AsyncSandbox(limits=self._all, restart="auto", **self._options)
+            self._box = AsyncSandbox(limits=self._all, **self._options)
         return self._box
 
 
 def _travels(call: Call) -> bool:
-    """Whether a sandbox can be given these arguments; one that cannot is a matter for the tests, when they make it."""
+    """Check that a sandbox can be given these arguments; a call that cannot travel is judged when the tests make it."""
     try:
         arguments.encode("args", [decode(call.args), decode(call.kwargs)])
     except (InvalidArgument, RecursionError, AttributeError, KeyError, TypeError, ValueError):
@@ -401,16 +453,30 @@ def _travels(call: Call) -> bool:
     return True
 
 
-def _told(answer: Answer) -> Mapping[str, Any]:
-    """An answer for the tests: `value`, `raised` or `lost`, each as plain data."""
-    if answer.lost:
-        return _lost(answer)
-    if answer.raised:
-        return {"raised": answer.raised, "message": answer.message[:_MOST_DETAIL], "wall_s": answer.wall_s}
-    try:
-        return {"value": encode(value_of({MIME: answer.told})), "wall_s": answer.wall_s}
-    except (NoPlainData, ValueError, RecursionError) as why:
-        return {"lost": "no-data", "detail": str(why)[:_MOST_DETAIL]}
+def _stuck(why: str, answered: int) -> Verdict:
+    """The verdict where the tests cannot go on."""
+    if answered:
+        return Verdict(reason="failed", detail=f"{why}, with results of the solution", calls=answered)
+    return Verdict(reason="tests", detail=why)
+
+
+def _told(found: Sequence[Answer], left_chars: int) -> tuple[list[Mapping[str, Any]], int]:
+    """Answers for the tests, each with `value`, `raised` or `lost` as plain data; and how many characters are left."""
+    rows = []
+    for answer in found:
+        if answer.lost:
+            rows.append(_lost(answer))
+        elif answer.raised:
+            rows.append({"raised": answer.raised, "message": answer.message[:_MOST_DETAIL], "wall_s": answer.wall_s})
+        else:
+            try:
+                left_chars -= len(json.dumps(answer.told)) if left_chars >= 0 else 0
+                if left_chars < 0:
+                    raise NoPlainData(f"the results have more than {_MOST_TOLD_CHARS} characters together")
+                rows.append({"value": encode(value_of({MIME: answer.told})), "wall_s": answer.wall_s})
+            except (NoPlainData, ValueError, RecursionError) as why:
+                rows.append({"lost": "no-data", "detail": str(why)[:_MOST_DETAIL]})
+    return rows, left_chars
 
 
 def _compared(answer: Mapping[str, Any], expected: Any, equal: Callable[[Any, Any], bool]) -> str:

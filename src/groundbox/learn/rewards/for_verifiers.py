@@ -31,7 +31,7 @@ class CodingConfig(vf.TasksetConfig):
 
 
 class CodingData(vf.TaskData):
-    """One row; `row` is the JSON of what the judge needs."""
+    """Row of the file; `row` is the JSON of what the judge needs."""
 
     row: str
 
@@ -56,7 +56,7 @@ class CodingTaskset(vf.Taskset[CodingTask, CodingConfig]):
     """The rows of a file."""
 
     def load(self) -> Iterator[CodingTask]:
-        """One task for each line.
+        """Yield a task for each line.
 
         Raises:
             InvalidArgument: A line lacks a key.

@@ -1,4 +1,4 @@
-"""What a completion holds: its text, the program in it, its answer. Models write anything, so all of it is bounded."""
+"""Parts of a completion: its text, the program in it, its answer. Models write anything, so all of it is bounded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def program_of(text: str) -> str:
 
 
 def answer_of(text: str) -> str:
-    """What stands after the last `Answer:` line, as `dataset.tasks.checking` reads it; "" where it is too long."""
+    """Return the text after the last `Answer:` line, as `dataset.tasks.checking` reads it; "" where it is too long."""
     answer = checking.answer_of(text[-MOST_CHARS:])
     return answer if len(answer) <= MOST_ANSWER_CHARS else ""
 
