@@ -19,6 +19,7 @@ from groundbox.trace.claims.program import (
     inner_expressions,
     instances_of,
     names_in,
+    outer_names,
     renamed,
     tree_of,
 )
@@ -502,7 +503,7 @@ class Run:
     @functools.cached_property
     def _happened(self) -> Happened:
         """The fold, made when it is asked for: claims that name their records do without."""
-        return happened(self._trace.records, self.names, self.functions)
+        return happened(self._trace.records, self.names, self.functions, outer_names(self._trace.source))
 
 
 def _is_described(expression: ast.expr) -> bool:
