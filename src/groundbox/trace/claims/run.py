@@ -14,7 +14,6 @@ from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly, frozen, same
 from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
 from groundbox.trace.claims.program import (
-    assigned_in,
     free_names,
     inner_expressions,
     instances_of,
@@ -26,6 +25,7 @@ from groundbox.trace.claims.program import (
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Meter, evaluate
 from groundbox.trace.reading import Trace
+from groundbox.trace.syntax import assigned_in
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
