@@ -446,3 +446,26 @@ f([5, 4])
 )
 def test_a_test_holds_with_the_values_of_its_sentence_or_is_not_found(recorded, text, holds):
     assert all(each.holds for each in prove(text, recorded(RISES)).verdicts) is holds
+
+
+TAKEN = """
+taken = []
+
+def take(n):
+    taken.append(n)
+    return len(taken)
+
+def f(n):
+    t = 0
+    for i in range(n):
+        t += take(1)
+    return t
+"""
+
+
+@pytest.mark.parametrize(("soft_events", "status"), [(20_000, Status.REFUTED), (10, Status.NOT_FOUND)])
+def test_what_a_call_gives_is_refuted_only_where_every_call_is_recorded(recorded, soft_events, status):
+    trace = recorded(TAKEN, "f", 60, soft_events=soft_events)
+    assert trace.folded is (soft_events == 10)
+
+    assert [each.status for each in prove("`take(1)` returns 61.", trace).verdicts] == [status]

@@ -122,9 +122,14 @@ class Run:
         return any(isinstance(node, ast.BitXor) for node in ast.walk(self.tree))
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether everything that the run did is recorded; values that are not plain may be among it."""
+        return self._trace.complete and not self._trace.folded
+
+    @property
     def whole(self) -> bool:
         """Everything that the run did is recorded and was looked at."""
-        return self._trace.complete and not self._trace.folded and self._happened.whole
+        return self.is_recorded and self._happened.whole
 
     @property
     def result(self) -> Any:
