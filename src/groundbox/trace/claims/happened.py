@@ -67,7 +67,7 @@ class Returned(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """What one walk over the records gives.
+    """Everything that one walk over the records gives.
 
     Attributes:
         rounds: The runs of loops, in the order in which they begin.
@@ -155,7 +155,7 @@ class _Fold:
             self._whole = self._whole and not record.elided
 
     def result(self) -> Happened:
-        """What the records told."""
+        """Everything that the records told."""
         return Happened(
             self._moments, self._rounds, self._changes, self._returned, self._raised, self._called, self._given,
             "".join(self._printed), self._whole and len(self._moments) < MOST_MOMENTS,

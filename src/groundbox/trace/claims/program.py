@@ -24,7 +24,7 @@ def tree_of(source: str) -> ast.Module:
 
 
 def names_in(tree: ast.Module) -> Iterator[str]:
-    """What the program gives a value, and what else it names that is no function of Python's."""
+    """Names that the program binds, and others that it uses and that are no functions of Python's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
