@@ -7,6 +7,7 @@ Parts that were elided are counted, and stay unknown until a later record tells 
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -156,7 +157,8 @@ class State:
             if (qualname, name) in self._unsure:
                 yield {name: None}
                 continue
-            holders = [n for n in self._by_name.get(qualname, ()) if name in self.frames[n].names]
+            calls = (n for n in self._by_name.get(qualname, ()) if name in self.frames[n].names)
+            holders = list(itertools.islice(calls, 2))
             if len(holders) == 1:
                 yield self.frames[holders[0]].names
             elif holders:

@@ -145,7 +145,7 @@ class Syntax:
         if self.tree is not None:
             self._add(self.tree, "<module>")
             self._walk(self.tree, "")
-            self.assigned = frozenset(_assigned(self.tree))
+            self.assigned = frozenset(assigned_in(self.tree))
 
     def code(self, name: str, line: int) -> Code | None:
         """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
@@ -294,7 +294,8 @@ def _is_inline(statement: ast.stmt, clause: ast.ExceptHandler | ast.match_case |
     return bool(body) and body[0].lineno <= last
 
 
-def _assigned(tree: ast.AST) -> Iterator[str]:
+def assigned_in(tree: ast.AST) -> Iterator[str]:
+    """Every name that a tree assigns, defines, imports or takes as a parameter, anywhere."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id

@@ -70,6 +70,28 @@ def test_a_sentence_that_is_left_out_between_two_is_missed(loop):
     assert proof.to_dict()["gaps"] == [told[0]]
 
 
+RING = """
+from collections import deque
+ring = deque([0])
+for number in (1, 2, 3):
+    ring.rotate(-1)
+    ring.append(number)
+"""
+
+
+def test_a_step_that_is_told_by_the_whole_object_is_not_missed_until_it_is_left_out(recorded):
+    trace = recorded(RING)
+    narration = narrate(trace, seed=1)
+    claims = document(narration, trace)
+    assert prove(narration.text, trace, claims=claims, strict=True).passes
+
+    left_out = next(place for place, each in enumerate(claims["sentences"]) if "deque([1, 0, 2])" in each["text"])
+    sentence = claims["sentences"].pop(left_out)["text"]
+    proof = prove(narration.text.replace(f"{sentence} ", "", 1), trace, claims=claims, strict=True)
+
+    assert (proof.passes, proof.gaps) == (False, [left_out])
+
+
 def test_it_may_be_left_out_where_the_text_says_so(loop):
     narration = narrate(loop, seed=1)
     claims = document(narration, loop)

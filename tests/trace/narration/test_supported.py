@@ -302,10 +302,6 @@ PROGRAMS = {
 }
 
 
-UNPROVEN = {"long sequences": "`ring.rotate(7)` is told by what `ring` is then, and taken for left out"}
-"""Programs of which something is told that no claim bears out yet, and why."""
-
-
 @pytest.mark.parametrize("style", ["prose", "steps"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_claim_is_supported(recorded, unproven, name, style):
@@ -314,8 +310,7 @@ def test_every_claim_is_supported(recorded, unproven, name, style):
 
     wrong = [each for seed in range(3) for each in unproven(narrate(trace, style=style, seed=seed), trace)]
 
-    assert [each for each in wrong if name not in UNPROVEN or each.startswith("refuted")] == []
-    assert bool(wrong) is (name in UNPROVEN)
+    assert wrong == []
 
 
 FOLDED = """\

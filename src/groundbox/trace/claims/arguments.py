@@ -1,4 +1,4 @@
-"""Whether a recorded call is the one that a claim writes, argument by argument; and values as claims write them."""
+"""Recorded calls held against a call as a claim writes it, argument by argument; and values as claims write them."""
 
 from __future__ import annotations
 

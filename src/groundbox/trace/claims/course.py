@@ -126,7 +126,7 @@ class Course:
         return [*found.ended.values()] if found is not None else ()
 
     def arguments(self, call: schema.Call) -> ast.arguments | None:
-        """What a function takes, where that is known."""
+        """Parameters of a function, where they are known."""
         found = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "args", None)
         return found if isinstance(found, ast.arguments) else None
 

@@ -505,6 +505,8 @@ class _Text:
         if kind is Kind.VALUE and isinstance(node, ast.Name) and node.id in functions:
             return None
         told = value.value if value else None
+        if kind is Kind.VALUE and _asks(node) and isinstance(told, bool):
+            kind = Kind.TEST  # "`a < b` is False"
         if kind is Kind.TEST and (value is None or "value" in wording.subject):
             negated = groups.get("not") or "n't" in match[0]
             told = groups.get("truth", "true").lower() not in ("false", "no") and not negated

@@ -1,4 +1,4 @@
-"""When two Python values are the same, and how one is shown and counted."""
+"""Equality of Python values as a record and a text have them, and how a value is shown and counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_SHOWN: Final = 120
 
 
 def same(actual: Any, said: Any, decimals: int | None = None) -> bool:
-    """Whether a value is what was said: of the same type, a number to as many digits as were given."""
+    """Tell whether a value is what was said: of the same type, a number to as many digits as were given."""
     if isinstance(actual, float) and isinstance(said, int | float) and not isinstance(said, bool):
         if math.isclose(actual, said, rel_tol=1e-12) or (actual != actual and said != said):
             return True
@@ -47,7 +47,7 @@ def shown(value: Any) -> str:
 
 
 def frozen(value: Any) -> Hashable:
-    """What is equal for two values if and only if `exactly` holds of them (and their nesting is not deep)."""
+    """Return a key that two values share if and only if `exactly` holds of them (and their nesting is not deep)."""
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, float) and value != value:

@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly
+from groundbox.trace.claims.program import Outer
 from groundbox.trace.errors import Unknown
 from groundbox.trace.plain import python_value
 from groundbox.trace.schema import Record, V
 from groundbox.trace.state import State
-from groundbox.trace.values import kind_of
+from groundbox.trace.values import kind_of, labels_in, ref_of
 
 MOST_MOMENTS: Final = 20_000
 
@@ -66,7 +67,7 @@ class Returned(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """What one walk over the records gives.
+    """Everything that one walk over the records gives.
 
     Attributes:
         rounds: The runs of loops, in the order in which they begin.
@@ -85,14 +86,17 @@ class Happened(NamedTuple):
     whole: bool
 
 
-def happened(records: Sequence[Record], names: Collection[str], functions: Collection[str]) -> Happened:
+def happened(
+    records: Sequence[Record], names: Collection[str], functions: Collection[str], outer: Mapping[str, Outer]
+) -> Happened:
     """Go over the records.
 
     Args:
         names: What the program calls things.
         functions: Those of them that are functions.
+        outer: Names that a code takes from around it, by the code's qualified name (`outer_names`).
     """
-    fold = _Fold(names, functions)
+    fold = _Fold(names, functions, outer)
     for step, record in enumerate(records):
         fold.take(step, record)
     return fold.result()
@@ -101,9 +105,10 @@ def happened(records: Sequence[Record], names: Collection[str], functions: Colle
 class _Fold:
     """The state of a run up to a record, and what came of it so far."""
 
-    def __init__(self, names: Collection[str], functions: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], functions: Collection[str], outer: Mapping[str, Outer]) -> None:
         self._functions = functions
         self._told = frozenset(names) - frozenset(functions)
+        self._outer = outer
         self._state = State()
         self._moments: list[Moment] = []
         self._rounds: list[Rounds] = []
@@ -115,6 +120,8 @@ class _Fold:
         self._given: Mapping[str, Any] = {}
         self._printed: list[str] = []
         self._held: dict[tuple[int, str], tuple[Any, int, Any]] = {}
+        self._objects: dict[int, Any] = {}  # values by label, as long as no part of them changes
+        self._within: dict[int, set[int]] = {}  # labels of the objects that one is a part of, those with a value
         self._open_calls: dict[int, tuple[str, Mapping[str, Any]]] = {}
         self._mutations = 0
         self._whole = True
@@ -126,6 +133,9 @@ class _Fold:
         elif isinstance(record, schema.Iteration | schema.Ended):
             self._go_round(step, record)
         self._state.apply(record)
+        if isinstance(record, schema.Mutate | schema.Object):
+            for whole in self._within.pop(record.id, ()):
+                self._objects.pop(whole, None)
         if isinstance(record, schema.Mutate):
             self._mutations += 1
         elif isinstance(record, schema.Call):
@@ -145,7 +155,7 @@ class _Fold:
             self._whole = self._whole and not record.elided
 
     def result(self) -> Happened:
-        """What the records told."""
+        """Everything that the records told."""
         return Happened(
             self._moments, self._rounds, self._changes, self._returned, self._raised, self._called, self._given,
             "".join(self._printed), self._whole and len(self._moments) < MOST_MOMENTS,
@@ -158,12 +168,12 @@ class _Fold:
             known = self._held.get((frame, name))
             if known is None or known[:2] != (raw, self._mutations):
                 try:
-                    value = python_value(self._state, raw)
+                    value = self._value(raw)
                 except Unknown:
                     self._whole = self._whole and name not in self._told
                     self._held.pop((frame, name), None)
                     continue
-                if known is not None and exactly(known[2], value):
+                if known is not None and (known[2] is value or exactly(known[2], value)):
                     value = known[2]
                 elif known is not None:
                     self._changes.append((name, Change(step, known[2], value)))
@@ -171,19 +181,47 @@ class _Fold:
             names[name] = known[2]
         return names
 
+    def _value(self, raw: V) -> Any:
+        """A value as a plain one; that of an object is made anew only when a part changed, whichever frames see it."""
+        label = ref_of(raw)
+        if label is None:
+            return python_value(self._state, raw)
+        if label not in self._objects:
+            self._objects[label] = python_value(self._state, raw)
+            for part in self._parts(label):
+                self._within.setdefault(part, set()).add(label)
+        return self._objects[label]
+
+    def _parts(self, label: int) -> set[int]:
+        """The labels of an object and of all that it leads to."""
+        found, left = {label}, [label]
+        while left:
+            for value in self._state.heap[left.pop()].parts():
+                if type(value) is dict:  # no atom
+                    new = set(labels_in(value)) - found
+                    found |= new
+                    left += new
+        return found
+
     def _seen(self, frame: int) -> dict[str, V]:
-        """The frame's own names, and those objects of enclosing functions and the module that it may change.
+        """The frame's own names, and those objects of enclosing functions and the module that its code names.
 
         Only objects: a name that is assigned is seen where its own frame goes on.
         """
         own = self._state.names(frame)
-        for name in sorted(self._told - own.keys()):
-            try:
-                raw = self._state.lookup(frame, name)
-            except (KeyError, Unknown):
-                continue
-            if kind_of(raw) == "ref":
-                own[name] = raw
+        outer = self._outer.get(self._state.frames[frame].name) if frame in self._state.frames else None
+        if outer is None:
+            return own
+        for place, names in ((frame, outer.enclosing), (0, outer.module)):  # of no frame, so of the module
+            for name in names:
+                if name not in self._told or name in own:
+                    continue
+                try:
+                    raw = self._state.lookup(place, name)
+                except (KeyError, Unknown):
+                    continue
+                if kind_of(raw) == "ref":
+                    own[name] = raw
         return own
 
     def _go_round(self, step: int, record: schema.Iteration | schema.Ended) -> None:

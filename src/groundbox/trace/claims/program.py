@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import symtable
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
@@ -13,6 +15,8 @@ from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.syntax import parse
 
 _LONGEST_OPERAND: Final = 100
+_UNNAMED: Final = {"lambda": "<lambda>", "genexpr": "<genexpr>"}
+_COMPREHENSIONS: Final = ("listcomp", "setcomp", "dictcomp")
 
 
 def tree_of(source: str) -> ast.Module:
@@ -20,7 +24,7 @@ def tree_of(source: str) -> ast.Module:
 
 
 def names_in(tree: ast.Module) -> Iterator[str]:
-    """What the program gives a value, and what else it names that is no function of Python's."""
+    """Names that the program binds, and others that it uses and that are no functions of Python's."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
@@ -31,18 +35,55 @@ def names_in(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
-def assigned_in(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
+class Outer(NamedTuple):
+    """Names that a code takes from around it: from the functions that it stands in, and from the module."""
+
+    enclosing: frozenset[str]
+    module: frozenset[str]
+
+
+def outer_names(source: str) -> Mapping[str, Outer]:
+    """The names that each function, lambda and class body takes from around it, by its qualified name.
+
+    A name that a code binds anywhere is its own all over it, as Python has it, so that an object of the module that is
+    called the same is never taken for it. Of codes with one qualified name, only what all of them take is told.
+    """
+    if parse(source) is None:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            top = symtable.symtable(source, "<program>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, Outer] = {}
+    waiting = [(table, "") for table in top.get_children()]
+    while waiting:
+        table, prefix = waiting.pop()
+        kind, name = table.get_type(), _UNNAMED.get(table.get_name(), table.get_name())
+        if kind not in ("function", "class"):  # of type parameters
+            waiting += [(inner, prefix) for inner in table.get_children()]
+            continue
+        qualname = prefix + name
+        taken = _taken_from_around(table)
+        other = found.get(qualname, taken)
+        found[qualname] = Outer(taken.enclosing & other.enclosing, taken.module & other.module)
+        inside = qualname + (".<locals>." if kind == "function" else ".")
+        waiting += [(inner, inside) for inner in table.get_children()]
+    return found
+
+
+def _taken_from_around(table: symtable.SymbolTable) -> Outer:
+    symbols = table.get_symbols()
+    own = {symbol.get_name() for symbol in symbols if not symbol.is_free() and not symbol.is_global()}
+    enclosing = {symbol.get_name() for symbol in symbols if symbol.is_free()}
+    module = {symbol.get_name() for symbol in symbols if symbol.is_global()}
+    for inner in table.get_children():
+        if inner.get_name() in _COMPREHENSIONS:  # which run in this code's frame, and have a table in Python 3.11
+            taken = _taken_from_around(inner)
+            enclosing |= taken.enclosing - own
+            module |= taken.module
+    return Outer(frozenset(enclosing), frozenset(module))
 
 
 def free_names(expression: ast.expr) -> list[str]:

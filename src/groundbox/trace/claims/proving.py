@@ -182,9 +182,9 @@ class _Judge:
             return found
         both = ast.List([*(ast.Name(name, ast.Load()) for name in under), claim.subject], ast.Load())
         seen = self._run.look(both, [*under.values(), claim.value], None, after=self._after)
-        if seen.step is None and seen.whole:
-            return _not_found(claim, "it comes out otherwise with the values that its sentence gives")
-        return found if seen.step is None else Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
+        if seen.step is None:
+            return _not_found(claim, "no record shows that it comes out so with the values that its sentence gives")
+        return Verdict(claim=claim, status=Status.SUPPORTED, step=seen.step)
 
     def _set_under(self, claim: Claim, name: str) -> None:
         """Note the value of a name that is told as a circumstance; told as a change, it holds no more."""
@@ -245,6 +245,8 @@ class _Judge:
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
         if isinstance(claim.subject, ast.Call):
             was, step = shown(calls[-1].value), calls[-1].step
+            if not self._run.is_recorded:
+                return _not_found(claim, f"a call like this gives back {was} at record {step}; others may be missing")
             return _refuted(claim, step, was, f"this call gives back {was} at record {step}")
         try:
             actual = self._run.result

@@ -14,17 +14,18 @@ from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly, frozen, same
 from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
 from groundbox.trace.claims.program import (
-    assigned_in,
     free_names,
     inner_expressions,
     instances_of,
     names_in,
+    outer_names,
     renamed,
     tree_of,
 )
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Meter, evaluate
 from groundbox.trace.reading import Trace
+from groundbox.trace.syntax import assigned_in
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
@@ -121,9 +122,14 @@ class Run:
         return any(isinstance(node, ast.BitXor) for node in ast.walk(self.tree))
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether everything that the run did is recorded; values that are not plain may be among it."""
+        return self._trace.complete and not self._trace.folded
+
+    @property
     def whole(self) -> bool:
         """Everything that the run did is recorded and was looked at."""
-        return self._trace.complete and not self._trace.folded and self._happened.whole
+        return self.is_recorded and self._happened.whole
 
     @property
     def result(self) -> Any:
@@ -502,7 +508,7 @@ class Run:
     @functools.cached_property
     def _happened(self) -> Happened:
         """The fold, made when it is asked for: claims that name their records do without."""
-        return happened(self._trace.records, self.names, self.functions)
+        return happened(self._trace.records, self.names, self.functions, outer_names(self._trace.source))
 
 
 def _is_described(expression: ast.expr) -> bool:

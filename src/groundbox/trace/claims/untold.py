@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeGuard
 from groundbox.trace import schema
 from groundbox.trace.claims.data import ClaimData
 from groundbox.trace.claims.model import Claim, Kind
+from groundbox.trace.errors import Unknown
 from groundbox.trace.reading import Trace
 from groundbox.trace.values import ref_of
 
@@ -113,17 +114,31 @@ class Untold:
         """The update that a claim tells, or that gave the value which it tells."""
         if not self._is_step(data.step):
             return None
-        if data.kind is Kind.VALUE and data.value and data.subject.isidentifier():
-            key: _Key = ("name", self._frames[data.step], data.subject)
-        elif data.kind is Kind.MUTATION and isinstance(record := self._records[data.step], schema.Mutate):
-            key = ("object", record.id)
-        elif data.kind is Kind.OUTPUT and isinstance(record := self._records[data.step], schema.Out):
+        record = self._records[data.step]
+        if isinstance(record, schema.Mutate) and (data.kind is Kind.MUTATION or self._tells_whole(data, record)):
+            key: _Key = ("object", record.id)
+        elif data.kind is Kind.VALUE and data.value and data.subject.isidentifier():
+            key = ("name", self._frames[data.step], data.subject)
+        elif data.kind is Kind.OUTPUT and isinstance(record, schema.Out):
             key = ("output", record.s)
         else:
             return None
         places = self._updates.get(key, [])
         number = bisect.bisect_right(places, data.step) - 1
         return _Update(key, number) if number >= 0 else None
+
+    def _tells_whole(self, data: ClaimData, record: schema.Mutate) -> bool:
+        """Whether a claim tells a change by what the object is then, as where a deque is turned or a list sorted."""
+        assert data.step is not None
+        if data.kind is not Kind.VALUE or not data.value:
+            return False
+        state = self._trace.state_at(data.step)
+        if data.subject.isidentifier():
+            try:
+                return ref_of(state.lookup(self._frames[data.step], data.subject)) == record.id
+            except (KeyError, Unknown):
+                return False
+        return state.text({"ref": record.id}, len(data.value) + 1) == data.value
 
     @cached_property
     def _updates(self) -> dict[_Key, list[int]]:

@@ -42,7 +42,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """A change, with what has to be seen before it is applied."""
+    """A change, with what has to be seen before it is applied.
+
+    Attributes:
+        texts: Of `items` once the change is made (`made`), as far as they may be told one by one.
+    """
 
     ref: int
     label: int
@@ -50,6 +54,7 @@ class Note:
     op: str
     places: tuple[Place, ...] = ()
     items: tuple[V, ...] = ()
+    texts: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     start: int = 0
     old_length: int = 0
@@ -92,7 +97,8 @@ def note(state: State, ref: int, record: Mutate) -> Note:
 def made(state: State, change: Note) -> Note:
     """The same, with the texts of what is new; `state` has this change, and none after it."""
     places = tuple(place._replace(text=state.text(place.new, MAX_ITEM)) for place in change.places)
-    return replace(change, places=places)
+    texts = tuple(state.text(item, MAX_ITEM) for item in change.items[:MAX_PLACES])
+    return replace(change, places=places, texts=texts)
 
 
 def _place(state: State, held: Obj, key: V, new: V) -> Place:
@@ -169,7 +175,7 @@ def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, w
 
 
 def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, Why]) -> Worded:
-    new = [state.text(item, MAX_ITEM) for item in change.items[:MAX_PLACES]]
+    new = list(change.texts)
     at_end = change.start + len(change.gone) == change.old_length
     now = _now(state, change.label)
     where = f"`{path}`"
@@ -194,9 +200,9 @@ def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[
 
 def _items(voice: Voice, state: State, change: Note, path: str) -> Worded:
     now = _now(state, change.label)
-    texts = list(change.gone) or [state.text(item, MAX_ITEM) for item in change.items]
-    if len(texts) > MAX_PLACES:
+    if len(change.gone or change.items) > MAX_PLACES:
         return _whole(state, change, path)
+    texts = list(change.gone or change.texts)
     if change.type == "dict":
         kind = "dict.remove"
     elif change.type in ("object", "class"):
