@@ -129,7 +129,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[Result]]:
         raise InvalidArgument(
             "FOLDER", f"{folder} {what}; `groundbox eval model --out {folder} …` makes them"
         ) from None
-    return settings, report, [result for _, result in _read(folder / RESULTS)]
+    return settings, report, [result for _, result, _ in _lines(folder / RESULTS)]
 
 
 def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str]) -> bool:
@@ -156,22 +156,30 @@ def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
 
 
 def _read(path: Path) -> Iterator[tuple[str, Result]]:
-    """The whole lines; what a kill tore is cut off."""
+    """The whole lines; what a kill tore is cut off, so that the next line does not go on from it."""
+    end = 0
+    for name, result, end in _lines(path):
+        yield name, result
+    if path.exists():
+        os.truncate(path, end)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Result, int]]:
+    """The results of the whole lines up to the first torn one, each with its id and the byte at which its line ends."""
     if not path.exists():
         return
-    with path.open("r+b") as file:
-        place = 0
-        for line in iter(file.readline, b""):
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
             try:
                 row = json.loads(line) if line.endswith(b"\n") else None
                 result = None if row is None else Result(**{**row, "steps": row["steps"] and Steps(**row["steps"])})
             except (ValueError, TypeError, KeyError):
-                result = None
-            if result is None:
-                file.truncate(place)
                 return
-            place += len(line)
-            yield result.id, result
+            if result is None:
+                return
+            end += len(line)
+            yield result.id, result, end
 
 
 @contextlib.contextmanager
