@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import platform
@@ -26,6 +27,9 @@ from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, InvalidArgument
 
 _GO_ON: Final = "What was answered is kept in {}; the same command goes on from there."
+
+_MODEL: Final = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors", ".bin"})
+"""Endings of files of a model's folder on which replies depend: configuration, template, tokenizer, weights."""
 
 _path = click.Path(path_type=Path, dir_okay=False)
 _samples = click.option("--samples", required=True, type=_path, metavar="FILE", help="Lines of JSON, plain or .gz.")
@@ -71,8 +75,9 @@ def eval() -> None:
     "--max-tokens", type=click.IntRange(1), default=4096, show_default=True, metavar="N", help="Longest reply.",
 )  # fmt: skip
 @click.option(
-    "--option", "more", multiple=True, metavar="KEY=JSON", help="Another key of every request; null: without."
-)
+    "--option", "more", multiple=True, metavar="KEY=JSON",
+    help="Another key of every request to an endpoint; null: without.",
+)  # fmt: skip
 @click.option(
     "--timeout-s", type=click.FloatRange(1), default=600.0, show_default=True, metavar="N",
     help="Seconds that one reply may take, before it is asked for again.",
@@ -141,7 +146,7 @@ def compare(a: Path, b: Path, page: Path | None, seed: int, resamples: int, *, a
 
 
 class _ModelRun:
-    """What the options of `eval model` ask for, checked before anything is asked."""
+    """One call of `eval model`: its options, checked before anything is asked, and the work that they ask for."""
 
     def __init__(self, suite: str, out: Path, workers: int, asked: Asked, given: Mapping[str, Any]) -> None:
         from groundbox.learn.evaluation import trained
@@ -158,6 +163,8 @@ class _ModelRun:
         (self.way,) = ways
         if self.way == "endpoint" and not given["model"]:
             raise click.UsageError("name the model as the endpoint knows it with --model NAME")
+        if self.way != "endpoint" and given["more"]:
+            raise click.UsageError(f"--option is a key of requests to an endpoint, and of no use to --{self.way}")
         self.out, self.workers, self.asked, self.given = out, workers, asked, given
         wanted = Wanted(split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"])
         self.suite = open_suite(suite, wanted)
@@ -190,8 +197,9 @@ class _ModelRun:
             judges=self.workers,
             progress=progress,
         )
-        with opened(self.out, self._settings(), self._versions()) as results:
-            async with self._source(progress) as source:
+        connecting = self._source(progress)  # what is wrong with it is told before a folder is made
+        with opened(self.out, self._settings, self._versions()) as results:
+            async with connecting as source:
                 try:
                     return await evaluate(self.suite, self.questions, source, results, self._facts(), tools)
                 finally:
@@ -232,9 +240,11 @@ class _ModelRun:
         request |= dict(map(_option, given["more"]))
         return {name: value for name, value in request.items() if value is not None}
 
+    @functools.cached_property
     def _settings(self) -> dict[str, Any]:
         """All that decides what is asked and how; neither the limit, which can be raised, nor where the model is."""
         from groundbox.dataset import files
+        from groundbox.learn.evaluation import trained
         from groundbox.learn.evaluation.model import prompts_digest
 
         given: Mapping[str, Any] = self.given
@@ -242,10 +252,9 @@ class _ModelRun:
         if self.way == "recorded":
             how = {"by": self.way, "file": given["recorded"].name, "sha256": _digest(given["recorded"])}
         elif self.way == "folder":
-            config = given["folder"] / "config.json"
-            weights = sorted(given["folder"].glob("*.safetensors"))
+            found = sorted(each for each in given["folder"].iterdir() if each.suffix in _MODEL and each.is_file())
             how = {"by": self.way, "folder": given["folder"].resolve().name}
-            how["sha256"] = {each.name: files.digest(each) for each in (config, *weights) if each.is_file()}
+            how["sha256"] = {each.name: files.digest(each) for each in found if each.name != trained.CARD}
         return {
             "suite": self.suite.name,
             "source": dict(self.suite.source),
@@ -263,7 +272,7 @@ class _ModelRun:
     def _facts(self) -> dict[str, Any]:
         from groundbox.learn.evaluation import trained
 
-        settings = self._settings()
+        settings = self._settings
         facts = {"suite": self.suite.name, "source": settings["source"], "model": settings["model"]}
         facts |= {"request": settings["request"], "seed": settings["seed"], "prompts": settings["prompts"]}
         if self.training is not None:

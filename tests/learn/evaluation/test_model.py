@@ -344,6 +344,8 @@ def prompt(body):
         (["--endpoint", "http://127.0.0.1:1/v1"], "name the model as the endpoint knows it with --model NAME"),
         (["--recorded", "none.jsonl"], "--recorded: none.jsonl cannot be read"),
         (["--folder", "."], "--folder: . holds no model of transformers"),
+        (["--recorded", os.devnull], "has no reply to a question of this suite"),
+        (["--recorded", os.devnull, "--option", "top_p=1"], "of no use to --recorded"),
     ],
 )
 def test_bad_usage_is_said_before_anything_is_asked(cruxeval, tmp_path, arguments, message):

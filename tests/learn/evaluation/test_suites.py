@@ -166,7 +166,8 @@ def test_a_gym_that_is_not_installed_names_the_command(monkeypatch):
     [
         ("42", "42", True), ("42.0", "42", True), ("1,000", "1000", True), ("yes.", "Yes", True), ("a  b", "a b", True),
         ("['1', '2']", "[1, 2]", True), ("43", "42", False), ("", "42", False), ("nan", "42", False),
-        ("4" * 5_000, "42", False), ("[" * 5_000, "[1]", False), ("[0x" + "f" * 9_000 + "]", "[1]", False), ("No", "Yes", False),
+        ("4" * 5_000, "42", False), ("[" * 5_000, "[1]", False), ("No", "Yes", False),
+        ("[0x" + "f" * 9_000 + "]", "[1]", False),
     ],
 )  # fmt: skip
 def test_answers_are_words_or_numbers(given, true, same):

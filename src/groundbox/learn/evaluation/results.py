@@ -108,7 +108,7 @@ def opened(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / _LOCK):
         same = _check(folder, settings, versions)
-        kept = dict(_read(folder / RESULTS)) if same else {}
+        kept = _read(folder / RESULTS) if same else {}
         if not same:
             files.publish(folder / RESULTS, b"")
         with (folder / RESULTS).open("ab") as file:
@@ -129,7 +129,7 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[Result]]:
         raise InvalidArgument(
             "FOLDER", f"{folder} {what}; `groundbox eval model --out {folder} …` makes them"
         ) from None
-    return settings, report, [result for _, result, _ in _lines(folder / RESULTS)]
+    return settings, report, [result for result, _ in _lines(folder / RESULTS)]
 
 
 def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str]) -> bool:
@@ -155,17 +155,16 @@ def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
     return bool(before == versions)
 
 
-def _read(path: Path) -> Iterator[tuple[str, Result]]:
+def _read(path: Path) -> dict[str, Result]:
     """The whole lines; what a kill tore is cut off, so that the next line does not go on from it."""
-    end = 0
-    for name, result, end in _lines(path):
-        yield name, result
+    found = list(_lines(path))
     if path.exists():
-        os.truncate(path, end)
+        os.truncate(path, found[-1][1] if found else 0)
+    return {result.id: result for result, _ in found}
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Result, int]]:
-    """The results of the whole lines up to the first torn one, each with its id and the byte at which its line ends."""
+def _lines(path: Path) -> Iterator[tuple[Result, int]]:
+    """The results of the whole lines up to the first torn one, each with the byte at which its line ends."""
     if not path.exists():
         return
     end = 0
@@ -179,7 +178,7 @@ def _lines(path: Path) -> Iterator[tuple[str, Result, int]]:
             if result is None:
                 return
             end += len(line)
-            yield result.id, result, end
+            yield result, end
 
 
 @contextlib.contextmanager
