@@ -320,6 +320,9 @@ def _tell_model(report: Mapping[str, Any], out: Path) -> None:
 
     for line in lines(report):
         click.echo(one_line(line))
+    if left_out := {reason: count for reason, count in report["left_out"].items() if count}:
+        why = ", ".join(f"{reason} {count}" for reason, count in sorted(left_out.items()))
+        click.echo(f"groundbox: {sum(left_out.values())} rows of the suite gave no question: {one_line(why)}", err=True)
     for name in ("unanswered", "unjudged"):
         if report[name]:
             first = report[name][0]
