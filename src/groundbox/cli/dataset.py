@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import errno
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -154,15 +155,18 @@ def generate(out: Path, count: int, statements: str, constructs: tuple[str, ...]
     No two are alike; each runs and ends, and its inputs do not all have one result. The same options give the
     same file.
     """
-    least, dash, most = statements.partition("-")
-    if not (least.isdecimal() and (most if dash else least).isdecimal()):
+    told = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", statements)
+    if told is None:
         raise click.UsageError("--statements takes a number or two, such as 3 or 2-4")
     grammar = Grammar(
-        statements=(int(least), int(most if dash else least)), constructs=frozenset(constructs or CONSTRUCTS), **sizes
+        statements=(int(told[1]), int(told[2] or told[1])), constructs=frozenset(constructs or CONSTRUCTS), **sizes
     )
-    with published(out) as file:
-        for line in problems_of(count, grammar=grammar, seed=seed):
-            file.write(json.dumps(line).encode() + b"\n")
+    try:
+        with published(out) as file:
+            for line in problems_of(count, grammar=grammar, seed=seed):
+                file.write(json.dumps(line).encode() + b"\n")
+    except OSError as error:
+        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}") from None
     print(f"groundbox: {count} programs with {count * grammar.cases} inputs in {out}", file=sys.stderr)
     return 0
 

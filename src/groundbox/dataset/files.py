@@ -16,13 +16,17 @@ _PIECE_BYTES: Final = 1 << 20
 def published(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, which takes its name once all of it is on the disk.
 
-    A process that is killed on the way leaves a `.tmp` behind, which the next one writes over.
+    An error on the way leaves nothing; a process that is killed leaves a `.tmp` behind, which the next one writes over.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     temporary.replace(path)
     _sync_folder(path.parent)
 
