@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import json
 import os
 import platform
-import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.ending import can_go_on, ends_tidily
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import one_line
-from groundbox.errors import GroundboxError, InvalidArgument
-
-_GO_ON: Final = "What was answered is kept in {}; the same command goes on from there."
+from groundbox.errors import InvalidArgument
 
 _MODEL: Final = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors", ".bin"})
 """Endings of files of a model's folder on which replies depend: configuration, template, tokenizer, weights."""
@@ -97,15 +93,10 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     reasoning-gym[:KINDS], and those of other packages. Killed and started again with the same arguments, it asks
     no question twice. What got no reply is listed and counts for nothing.
     """
-    from groundbox.endpoint.chat import EndpointFailed
-
     check_host(asked)
     run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
-    try:
-        with _can_go_on(out):
-            report = run_until_signal(run.carry_out())
-    except EndpointFailed as error:
-        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
+    with can_go_on(out, "answered"):
+        report = run_until_signal(run.carry_out())
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -278,19 +269,6 @@ class _ModelRun:
         if self.training is not None:
             facts["trained_on"] = trained.told_of(self.training, self.suite, self.questions)
         return {**facts, "versions": self._versions()}
-
-
-@contextlib.contextmanager
-def _can_go_on(out: Path) -> Iterator[None]:
-    """Say that nothing is lost, where the work is stopped or the disk is full."""
-    try:
-        yield
-    except (KeyboardInterrupt, Ended) as stop:
-        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
-        end.tell(_GO_ON.format(out))
-        raise end from None
-    except OSError as error:
-        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {_GO_ON.format(out)}") from None
 
 
 def _digest(path: Path) -> str:

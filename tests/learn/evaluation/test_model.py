@@ -119,7 +119,7 @@ def test_other_settings_are_refused_in_words(tmp_path):
         with pytest.raises(InvalidArgument) as refused:
             run(Plain(2), url, tmp_path / "o", settings={"suite": "plain", "seed": 1})
 
-    assert "has results of other settings (seed: 0 there, 1 now); repeat those to go on with it" in str(refused.value)
+    assert "has results of other settings (seed: 0 there, 1 here); repeat those to go on with it" in str(refused.value)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
