@@ -2,12 +2,13 @@
 
 import ast
 import json
+import random
 import subprocess
 import sys
 
 import pytest
 
-from groundbox.dataset.grammar import CONSTRUCTS, Grammar, problems
+from groundbox.dataset.grammar import CONSTRUCTS, Grammar, _Writer, problems
 from groundbox.errors import InvalidArgument
 
 NODES = {"branch": ast.If, "for": ast.For, "while": ast.While, "list": ast.List, "dict": ast.Dict}
@@ -86,6 +87,41 @@ def test_more_programs_than_there_are_are_refused():
 
     with pytest.raises(InvalidArgument, match="no new ones fit"):
         list(problems(10_000, grammar=few))
+
+
+def assigned(node):
+    """Names that are assigned anywhere in it."""
+    return [target.id for each in ast.walk(node) if isinstance(each, ast.Assign) for target in each.targets]
+
+
+def test_nothing_else_in_a_loop_assigns_the_number_that_falls_also_once_all_names_are_used_up():
+    grammar = Grammar(depth=6, statements=(10, 10), cases=1, constructs=frozenset({"while", "for"}))
+    loops = 0
+    for seed in range(300):
+        writer = _Writer(grammar, random.Random(seed))
+        writer._fresh = []
+        for node in ast.walk(ast.parse(writer.program()[0])):
+            if isinstance(node, ast.While):
+                loops += 1
+                assert assigned(node).count(node.test.left.id) == 1
+    assert loops > 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--statements", "9" * 5_000], 2, "--statements takes a number or two"),
+        (["--count", "100000", "--statements", "1", "--depth", "0", "--construct", "dict"], 2, "no new ones fit"),
+        (["--values", "100"], 2, "bound: it must be 100 or more, as values are"),
+        (["--out", "none/p.jsonl"], 3, "--out: 'none/p.jsonl' cannot be written: No such file or directory"),
+    ],
+)
+def test_bad_usage_is_told_and_leaves_no_file(options, status, message, tmp_path):
+    command = [sys.executable, "-m", "groundbox", "dataset", "generate", "--count", "2", "--out", "p.jsonl", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert (done.returncode, list(tmp_path.iterdir())) == (status, [])
+    assert message in done.stderr
 
 
 def test_the_command_writes_lines_for_a_build(tmp_path):

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
 import json
-import signal
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.ending import can_go_on, ends_tidily
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import check_host
@@ -43,7 +41,6 @@ _IN_PROSE = {
     "fell_back": "are told in prose without claims: the endpoint refuses JSON of a schema (response_format)",
     "in_words": "were asked for as JSON and answered in words",
 }
-_GO_ON = "What was done is kept in {}; the same command goes on from there."
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
 _USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
@@ -119,7 +116,7 @@ def build(
         raise click.UsageError("name at least one file with --problems")
     options = _options((*problems, *more), given)
     tools = _tools(workers, options.trace, tokenizer)
-    with _can_go_on(out, tools.progress):
+    with can_go_on(out, "done", tools.progress.end):
         report = run_until_signal(make(options, out, tools))
     if as_json:
         print(json.dumps(report), flush=True)
@@ -154,15 +151,18 @@ def generate(out: Path, count: int, statements: str, constructs: tuple[str, ...]
     No two are alike; each runs and ends, and its inputs do not all have one result. The same options give the
     same file.
     """
-    least, dash, most = statements.partition("-")
-    if not (least.isdecimal() and (most if dash else least).isdecimal()):
+    told = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", statements)
+    if told is None:
         raise click.UsageError("--statements takes a number or two, such as 3 or 2-4")
     grammar = Grammar(
-        statements=(int(least), int(most if dash else least)), constructs=frozenset(constructs or CONSTRUCTS), **sizes
+        statements=(int(told[1]), int(told[2] or told[1])), constructs=frozenset(constructs or CONSTRUCTS), **sizes
     )
-    with published(out) as file:
-        for line in problems_of(count, grammar=grammar, seed=seed):
-            file.write(json.dumps(line).encode() + b"\n")
+    try:
+        with published(out) as file:
+            for line in problems_of(count, grammar=grammar, seed=seed):
+                file.write(json.dumps(line).encode() + b"\n")
+    except OSError as error:
+        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}") from None
     print(f"groundbox: {count} programs with {count * grammar.cases} inputs in {out}", file=sys.stderr)
     return 0
 
@@ -213,7 +213,7 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     from groundbox.dataset.translation.dataset import translate_dataset
     from groundbox.dataset.translation.endpoint import Endpoint
     from groundbox.dataset.verify import options_of
-    from groundbox.endpoint.chat import EndpointFailed, key_in
+    from groundbox.endpoint.chat import key_in
 
     if not given["endpoint"]:
         raise click.UsageError(f"name the model's API with --endpoint URL, such as {LOCAL}")
@@ -234,12 +234,8 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
 
     connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
     tools = _tools(workers, options_of(folder), None)
-    try:
-        with _can_go_on(out, tools.progress):
-            report = run_until_signal(translate_dataset(folder, out, options, tools, connect))
-    except EndpointFailed as error:
-        tools.progress.end()
-        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
+    with can_go_on(out, "done", tools.progress.end):
+        report = run_until_signal(translate_dataset(folder, out, options, tools, connect))
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -273,23 +269,6 @@ def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
         words = ", ".join(f"{count} {name}" for name, count in summary.items())
         click.echo(f"groundbox: {words} verified, {len(found.differences)} differences", err=True)
     return DIFFERS if found.differences else 0
-
-
-@contextlib.contextmanager
-def _can_go_on(out: Path, progress: Progress) -> Iterator[None]:
-    """Say that nothing is lost, where work on `out` is stopped or the disk is full."""
-    try:
-        yield
-    except (KeyboardInterrupt, Ended) as stop:
-        progress.end()
-        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
-        end.tell(_GO_ON.format(out))
-        raise end from None
-    except OSError as error:
-        progress.end()
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {_GO_ON.format(out)}") from None
 
 
 def _options(problems: tuple[Path, ...], given: dict[str, Any]) -> BuildOptions:

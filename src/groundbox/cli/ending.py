@@ -8,13 +8,18 @@ click would end with 1, which says that the guest failed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
+
+from groundbox.cli.terminal import one_line
+from groundbox.errors import GroundboxError
 
 WE_FAILED: Final = 3
 
@@ -66,6 +71,35 @@ def tidy_end() -> Iterator[None]:
     except BrokenPipeError:
         give_up_output()
         sys.exit(WE_FAILED)
+
+
+@contextlib.contextmanager
+def can_go_on(out: Path, done: str, before: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Say that nothing is lost, where work that goes on by itself is stopped, the disk is full, or the endpoint gone.
+
+    Args:
+        out: The folder in which the work is kept.
+        done: How what is kept is called, such as "answered".
+        before: Called before anything is said, such as to end a line of progress.
+    """
+    from groundbox.endpoint.chat import EndpointFailed
+
+    kept = f"What was {done} is kept in {out}; the same command goes on from there."
+    try:
+        yield
+    except (KeyboardInterrupt, Ended) as stop:
+        before()
+        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
+        end.tell(kept)
+        raise end from None
+    except EndpointFailed as error:
+        before()
+        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {kept}") from None
+    except OSError as error:
+        before()
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {kept}") from None
 
 
 def give_up_output() -> None:

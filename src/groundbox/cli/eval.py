@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import functools
 import json
 import os
 import platform
-import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from groundbox.cli.ending import Ended, ends_tidily
+from groundbox.cli.ending import can_go_on, ends_tidily
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import one_line
-from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.errors import InvalidArgument
 
-_GO_ON: Final = "What was answered is kept in {}; the same command goes on from there."
+_MODEL: Final = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors", ".bin"})
+"""Endings of files of a model's folder on which replies depend: configuration, template, tokenizer, weights."""
 
 _path = click.Path(path_type=Path, dir_okay=False)
 _samples = click.option("--samples", required=True, type=_path, metavar="FILE", help="Lines of JSON, plain or .gz.")
@@ -71,8 +71,9 @@ def eval() -> None:
     "--max-tokens", type=click.IntRange(1), default=4096, show_default=True, metavar="N", help="Longest reply.",
 )  # fmt: skip
 @click.option(
-    "--option", "more", multiple=True, metavar="KEY=JSON", help="Another key of every request; null: without."
-)
+    "--option", "more", multiple=True, metavar="KEY=JSON",
+    help="Another key of every request to an endpoint; null: without.",
+)  # fmt: skip
 @click.option(
     "--timeout-s", type=click.FloatRange(1), default=600.0, show_default=True, metavar="N",
     help="Seconds that one reply may take, before it is asked for again.",
@@ -92,15 +93,10 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     reasoning-gym[:KINDS], and those of other packages. Killed and started again with the same arguments, it asks
     no question twice. What got no reply is listed and counts for nothing.
     """
-    from groundbox.endpoint.chat import EndpointFailed
-
     check_host(asked)
     run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
-    try:
-        with _can_go_on(out):
-            report = run_until_signal(run.carry_out())
-    except EndpointFailed as error:
-        raise EndpointFailed(f"{one_line(str(error))}\ngroundbox: {_GO_ON.format(out)}") from None
+    with can_go_on(out, "answered"):
+        report = run_until_signal(run.carry_out())
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -141,7 +137,7 @@ def compare(a: Path, b: Path, page: Path | None, seed: int, resamples: int, *, a
 
 
 class _ModelRun:
-    """What the options of `eval model` ask for, checked before anything is asked."""
+    """One call of `eval model`: its options, checked before anything is asked, and the work that they ask for."""
 
     def __init__(self, suite: str, out: Path, workers: int, asked: Asked, given: Mapping[str, Any]) -> None:
         from groundbox.learn.evaluation import trained
@@ -158,6 +154,8 @@ class _ModelRun:
         (self.way,) = ways
         if self.way == "endpoint" and not given["model"]:
             raise click.UsageError("name the model as the endpoint knows it with --model NAME")
+        if self.way != "endpoint" and given["more"]:
+            raise click.UsageError(f"--option is a key of requests to an endpoint, and of no use to --{self.way}")
         self.out, self.workers, self.asked, self.given = out, workers, asked, given
         wanted = Wanted(split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"])
         self.suite = open_suite(suite, wanted)
@@ -190,8 +188,9 @@ class _ModelRun:
             judges=self.workers,
             progress=progress,
         )
-        with opened(self.out, self._settings(), self._versions()) as results:
-            async with self._source(progress) as source:
+        connecting = self._source(progress)  # what is wrong with it is told before a folder is made
+        with opened(self.out, self._settings, self._versions()) as results:
+            async with connecting as source:
                 try:
                     return await evaluate(self.suite, self.questions, source, results, self._facts(), tools)
                 finally:
@@ -232,9 +231,11 @@ class _ModelRun:
         request |= dict(map(_option, given["more"]))
         return {name: value for name, value in request.items() if value is not None}
 
+    @functools.cached_property
     def _settings(self) -> dict[str, Any]:
         """All that decides what is asked and how; neither the limit, which can be raised, nor where the model is."""
         from groundbox.dataset import files
+        from groundbox.learn.evaluation import trained
         from groundbox.learn.evaluation.model import prompts_digest
 
         given: Mapping[str, Any] = self.given
@@ -242,10 +243,9 @@ class _ModelRun:
         if self.way == "recorded":
             how = {"by": self.way, "file": given["recorded"].name, "sha256": _digest(given["recorded"])}
         elif self.way == "folder":
-            config = given["folder"] / "config.json"
-            weights = sorted(given["folder"].glob("*.safetensors"))
+            found = sorted(each for each in given["folder"].iterdir() if each.suffix in _MODEL and each.is_file())
             how = {"by": self.way, "folder": given["folder"].resolve().name}
-            how["sha256"] = {each.name: files.digest(each) for each in (config, *weights) if each.is_file()}
+            how["sha256"] = {each.name: files.digest(each) for each in found if each.name != trained.CARD}
         return {
             "suite": self.suite.name,
             "source": dict(self.suite.source),
@@ -263,25 +263,12 @@ class _ModelRun:
     def _facts(self) -> dict[str, Any]:
         from groundbox.learn.evaluation import trained
 
-        settings = self._settings()
+        settings = self._settings
         facts = {"suite": self.suite.name, "source": settings["source"], "model": settings["model"]}
         facts |= {"request": settings["request"], "seed": settings["seed"], "prompts": settings["prompts"]}
         if self.training is not None:
             facts["trained_on"] = trained.told_of(self.training, self.suite, self.questions)
         return {**facts, "versions": self._versions()}
-
-
-@contextlib.contextmanager
-def _can_go_on(out: Path) -> Iterator[None]:
-    """Say that nothing is lost, where the work is stopped or the disk is full."""
-    try:
-        yield
-    except (KeyboardInterrupt, Ended) as stop:
-        end = stop if isinstance(stop, Ended) else Ended(signal.SIGINT)
-        end.tell(_GO_ON.format(out))
-        raise end from None
-    except OSError as error:
-        raise GroundboxError(f"--out: '{out}' cannot be written: {error.strerror}. {_GO_ON.format(out)}") from None
 
 
 def _digest(path: Path) -> str:
@@ -311,6 +298,9 @@ def _tell_model(report: Mapping[str, Any], out: Path) -> None:
 
     for line in lines(report):
         click.echo(one_line(line))
+    if left_out := {reason: count for reason, count in report["left_out"].items() if count}:
+        why = ", ".join(f"{reason} {count}" for reason, count in sorted(left_out.items()))
+        click.echo(f"groundbox: {sum(left_out.values())} rows of the suite gave no question: {one_line(why)}", err=True)
     for name in ("unanswered", "unjudged"):
         if report[name]:
             first = report[name][0]

@@ -1,28 +1,37 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders in which one process is at work, for one purpose."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
+
+from groundbox.errors import InvalidArgument
 
 _PIECE_BYTES: Final = 1 << 20
+_MOST_SHOWN: Final = 120
 
 
 @contextlib.contextmanager
 def published(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, which takes its name once all of it is on the disk.
 
-    A process that is killed on the way leaves a `.tmp` behind, which the next one writes over.
+    An error on the way leaves nothing; a process that is killed leaves a `.tmp` behind, which the next one writes over.
     """
     temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     temporary.replace(path)
     _sync_folder(path.parent)
 
@@ -43,6 +52,35 @@ def digest(path: Path) -> str:
         while piece := file.read(_PIECE_BYTES):
             found.update(piece)
     return found.hexdigest()
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: InvalidArgument) -> Iterator[None]:
+    """Hold the lock of a file, for this process alone; the kernel gives it back, however the process ends.
+
+    Raises:
+        InvalidArgument: `busy`, where another process has it.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
+    """Tell which keys differ, with both values as JSON, `_MOST_SHOWN` characters of it."""
+    names = sorted(name for name in found.keys() | wanted.keys() if found.get(name, ...) != wanted.get(name, ...))
+    return ", ".join(f"{name}: {_shown(found.get(name))} there, {_shown(wanted.get(name))} here" for name in names)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
 def _sync_folder(folder: Path) -> None:

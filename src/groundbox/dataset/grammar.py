@@ -32,7 +32,7 @@ _MOST_REFUSED: Final = 2000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grammar:
-    """How large programs are, and what stands in them.
+    """Sizes of programs, and the kinds of statements in them.
 
     Attributes:
         statements: Least and most statements at the top level of the function, without its `return`.
@@ -62,7 +62,7 @@ class Grammar:
                 raise InvalidArgument(name, f"it must be from {least} to {most}")
         for name, least in (("rounds", 1), ("values", 2), ("bound", self.values)):
             if getattr(self, name) < least:
-                raise InvalidArgument(name, f"it must be {least} or more")
+                raise InvalidArgument(name, f"it must be {least} or more{', as values are' if name == 'bound' else ''}")
 
 
 def problems(count: int, *, grammar: Grammar, seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -97,7 +97,7 @@ def problems(count: int, *, grammar: Grammar, seed: int = 0) -> Iterator[dict[st
 
 
 def _fits(source: str, arguments: Sequence[list[Any]], grammar: Grammar) -> bool:
-    """Whether all runs stay within the bound, and their results differ.
+    """Tell whether all runs stay within the bound and their results differ.
 
     The program is our own and of this grammar, so it may run here: it reaches nothing but its arguments.
     """
@@ -219,10 +219,13 @@ class _Writer:
         return self._random.choice(choices)(scope, depth, indent)
 
     def _target(self, scope: _Scope) -> str:
-        """A number's name to assign: an old one, or the next that the program has not used."""
+        """A number's name to assign: an old one, or the next that the program has not used, and never a kept one.
+
+        Blocks stand in each other `_DEEPEST` deep and keep one of `_NUMBERS` each, so that some are always left.
+        """
         old = [name for name in scope.numbers if name not in scope.kept]
         if not old or (self._fresh and self._random.random() < 0.5):
-            return self._fresh.pop(0) if self._fresh else _NUMBERS[-1]
+            return self._fresh.pop(0) if self._fresh else next(each for each in _NUMBERS if each not in scope.kept)
         return self._random.choice(old)
 
     def _bind(self, scope: _Scope, name: str) -> None:

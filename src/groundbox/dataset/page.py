@@ -188,6 +188,11 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
     ]
 
 
+def shortened(text: str, most_chars: int) -> str:
+    """A text, or the beginning of it with the number of characters that are not shown."""
+    return text if len(text) <= most_chars else f"{text[:most_chars]}… {len(text) - most_chars} characters more"
+
+
 def section(title: str, words: str, content: str) -> str:
     """A part of the body; `content` is HTML."""
     return f"<section><h2>{escape(title)}</h2>{f'<p>{escape(words)}</p>' if words else ''}{content}</section>"

@@ -11,9 +11,7 @@ What is not covered: somebody who edits the parts.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -81,7 +79,7 @@ def opened(out: Path, arguments: Mapping[str, Any]) -> Iterator[Store]:
     folder = out / FOLDER
     _check_folder(out)
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / _LOCK):
+    with files.locked(folder / _LOCK, InvalidArgument("out", f"another build is at work in {out}")):
         _check_manifest(out, arguments)
         yield Store(folder)
 
@@ -106,33 +104,11 @@ def _check_manifest(out: Path, arguments: Mapping[str, Any]) -> None:
         return
     found = _read(path)["arguments"]
     if found != wanted:
-        names = sorted(name for name in found.keys() | wanted.keys() if found.get(name, ...) != wanted.get(name, ...))
         raise InvalidArgument(
             "out",
-            f"{out} holds a build with other arguments ({_differences(found, wanted, names)}); "
+            f"{out} holds a build with other arguments ({files.differences(found, wanted)}); "
             "repeat those to resume it, or name another folder",
         )
-
-
-def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name}: {_short(found.get(name))} there, {_short(wanted.get(name))} here" for name in names)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 120 else text[:117] + "..."
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise InvalidArgument("out", f"another build is at work in {path.parent.parent}") from None
-    finally:
-        os.close(handle)
 
 
 def _read(path: Path) -> dict[str, Any]:

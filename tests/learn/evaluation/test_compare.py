@@ -84,6 +84,16 @@ def test_runs_that_cannot_be_compared_are_refused(tmp_path):
         compare(a, tmp_path / "e")
 
 
+def test_a_line_that_another_process_is_writing_is_not_cut_off(tmp_path):
+    a = written(tmp_path / "a", [result("q", True)])
+    path = a / "results.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"id": "r", "gr')
+    before = path.read_bytes()
+
+    assert compare(a, a).facts["pairs"] == 1
+    assert path.read_bytes() == before
+
+
 def test_the_page_shows_charts_and_replies_as_text(tmp_path):
     evil = "<script>alert(1)</script>"
     a = [result("<b>q</b>", True, steps=steps(4, 2), reply=evil), result("r", False)]

@@ -119,7 +119,7 @@ def test_other_settings_are_refused_in_words(tmp_path):
         with pytest.raises(InvalidArgument) as refused:
             run(Plain(2), url, tmp_path / "o", settings={"suite": "plain", "seed": 1})
 
-    assert "has results of other settings (seed: 0 there, 1 now); repeat those to go on with it" in str(refused.value)
+    assert "has results of other settings (seed: 0 there, 1 here); repeat those to go on with it" in str(refused.value)
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path):
@@ -344,6 +344,8 @@ def prompt(body):
         (["--endpoint", "http://127.0.0.1:1/v1"], "name the model as the endpoint knows it with --model NAME"),
         (["--recorded", "none.jsonl"], "--recorded: none.jsonl cannot be read"),
         (["--folder", "."], "--folder: . holds no model of transformers"),
+        (["--recorded", os.devnull], "has no reply to a question of this suite"),
+        (["--recorded", os.devnull, "--option", "top_p=1"], "of no use to --recorded"),
     ],
 )
 def test_bad_usage_is_said_before_anything_is_asked(cruxeval, tmp_path, arguments, message):

@@ -1,5 +1,7 @@
 """What is read in replies, also in those that try to be read otherwise."""
 
+import time
+
 import pytest
 
 from groundbox.dataset.translation.cache import Reply
@@ -76,3 +78,12 @@ def test_a_program_is_the_last_block_or_the_whole_reply():
     assert program_of("```js\nlet x\n```\n") == "```js\nlet x\n```\n"
     assert program_of("```python\ndef f(:") == "def f(:\n"
     assert program_of("def f():\n    return 1\n") == "def f():\n    return 1\n"
+
+
+def test_a_line_of_many_fences_is_read_in_no_time():
+    many = "`" * 400_000
+
+    begun = time.process_time()
+
+    assert program_of(many) == many
+    assert time.process_time() - begun < 5

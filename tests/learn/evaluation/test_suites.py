@@ -113,9 +113,13 @@ def test_cruxeval_asks_for_outputs_and_for_inputs(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cruxeval-output:", "name CRUXEval's file"),
+        ("cruxeval-output:", "name the file of its problems, as in cruxeval-output:cruxeval.jsonl"),
+        ("cruxeval-output:none.jsonl", "--suite: there is no file none.jsonl"),
+        ("cruxeval-input:/", "--suite: there is no file /"),
+        ("humaneval:/dev/null", "--suite: there is no file /dev/null"),
+        ("lm-eval:gsm8k", "lm-evaluation-harness and Inspect run with these tools against the same endpoint"),
         ("humaneval:none.jsonl", "there is no file none.jsonl"),
-        ("dataset:none", "none holds no finished dataset"),
+        ("dataset:none", "--suite: none holds no finished dataset"),
         ("reasoning-gym:sudoku", "'sudoku' is no kind"),
         ("truth", "there is no suite 'truth'"),
     ],
@@ -123,6 +127,24 @@ def test_cruxeval_asks_for_outputs_and_for_inputs(tmp_path):
 def test_what_cannot_be_asked_is_refused(text, message, gym):
     with pytest.raises(InvalidArgument, match=message):
         open_suite(text, Wanted())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("humaneval", "", "--suite: .*file has no problem"),
+        ("humaneval", "[]", "--suite: .*file:1 is a list; each line has to be an object"),
+        ("cruxeval-output", '{"code": "def', "has no row of CRUXEval .* with literals; left out: bad-line 1"),
+        ("mbpp", "", r"has no row of MBPP \(text or prompt, code, test_list\)$"),
+        ("pal", "", r"has no row of PAL \(question, answer\)$"),
+        ("pal", '{"id": 1, "question": "", "answer": 1}\n' * 2, "has the id '1' twice"),
+    ],
+)
+def test_a_file_without_questions_says_what_is_missing(name, text, message, tmp_path):
+    (tmp_path / "file").write_text(text)
+
+    with pytest.raises(InvalidArgument, match=message):
+        open_suite(f"{name}:{tmp_path / 'file'}", Wanted())
 
 
 @pytest.fixture
@@ -167,6 +189,7 @@ def test_a_gym_that_is_not_installed_names_the_command(monkeypatch):
         ("42", "42", True), ("42.0", "42", True), ("1,000", "1000", True), ("yes.", "Yes", True), ("a  b", "a b", True),
         ("['1', '2']", "[1, 2]", True), ("43", "42", False), ("", "42", False), ("nan", "42", False),
         ("4" * 5_000, "42", False), ("[" * 5_000, "[1]", False), ("No", "Yes", False),
+        ("[0x" + "f" * 9_000 + "]", "[1]", False),
     ],
 )  # fmt: skip
 def test_answers_are_words_or_numbers(given, true, same):

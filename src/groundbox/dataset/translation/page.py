@@ -10,7 +10,7 @@ from html import escape
 from typing import Any, Final
 
 from groundbox.dataset.drop import Drop
-from groundbox.dataset.page import document, example, section, thousands
+from groundbox.dataset.page import document, example, section, shortened, thousands
 from groundbox.dataset.plots import Bar, bars, histogram
 from groundbox.dataset.tally import Tally
 from groundbox.dataset.translation.counts import Counts
@@ -114,7 +114,7 @@ def _texts(tally: Tally, drops: Sequence[Drop]) -> str:
 def _drop(drop: Drop) -> str:
     failed = "".join(f"<li>{escape(str(each))}</li>" for each in drop.facts.get("failed", ()))
     text = str(drop.facts.get("text", ""))
-    shown = text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}… {len(text) - _MOST_CHARS} characters more"
+    shown = shortened(text, _MOST_CHARS)
     return (
         f"<details><summary>{escape(drop.item)} · {escape(_REASONS.get(drop.reason, drop.reason))}</summary>"
         f"<p>{escape(drop.detail)}</p>{f'<ul>{failed}</ul>' if failed else ''}"

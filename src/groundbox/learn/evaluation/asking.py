@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from groundbox.dataset.translation.cache import Cache, Reply, digest
 from groundbox.dataset.translation.endpoint import Endpoint
 from groundbox.endpoint.answer import sendable
-from groundbox.endpoint.chat import EndpointFailed
+from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 from groundbox.errors import ExtraMissing, InvalidArgument
 from groundbox.learn.evaluation import records
 from groundbox.learn.evaluation.suites import Question
@@ -148,7 +148,8 @@ class Folder:
     of the folder is run.
 
     Args:
-        options: `temperature` (0 takes the likeliest token each time), `max_tokens`, `seed`.
+        options: `temperature` (0 takes the likeliest token each time), `max_tokens`, `seed`; part of what a reply is
+            kept under. At a temperature a reply depends on the others of its batch, too.
     """
 
     def __init__(self, folder: Path, options: Mapping[str, Any], *, at_once: int, store: Path) -> None:
@@ -159,7 +160,7 @@ class Folder:
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left", **kept)
             self._model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto", **kept)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except Exception as error:  # of any library: SafetensorError, say, is no kind of those that are usual
             raise InvalidArgument("--folder", f"the model in {folder} cannot be loaded: {str(error)[:500]}") from None
         if len(self._tokenizer) > self._model.get_input_embeddings().weight.shape[0]:
             raise InvalidArgument(
@@ -168,14 +169,19 @@ class Folder:
                 f"{self._model.get_input_embeddings().weight.shape[0]}; they are not of one model",
             )
         if self._tokenizer.pad_token_id is None:
-            self._tokenizer.pad_token = self._tokenizer.eos_token
+            self._tokenizer.pad_token = self._tokenizer.eos_token or self._tokenizer.convert_ids_to_tokens(0)  # masked
+        self._positions: int | None = getattr(self._model.config, "max_position_embeddings", None)
         self._device = "cuda" if self._torch.cuda.is_available() else "cpu"
         self._model = self._model.to(self._device).eval()
         self._identity = {"folder": str(folder.resolve()), **options}
         self._options, self._at_once = options, at_once
         self._waiting: list[tuple[Question, asyncio.Future[Reply]]] = []
-        self._store = _Store(store)
+        self._path, self._closed = store, False
         self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin the work with the file of replies; before, nothing is written."""
+        self._store = _Store(self._path)
 
     async def answer(self, question: Question) -> Reply:
         """See Source.answer."""
@@ -183,6 +189,7 @@ class Folder:
         known = self._store.get(key)
         if known is not None:
             return known
+        self._check_room(question)
         coming: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, coming))
         if self._task is None or self._task.done():
@@ -192,7 +199,8 @@ class Folder:
         return reply
 
     async def close(self) -> None:
-        """End the work."""
+        """End the work: a batch under way ends with its next token."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
         await self._store.close()
@@ -214,20 +222,42 @@ class Folder:
 
     def _generate(self, prompts: list[str]) -> list[Reply]:
         torch, most = self._torch, int(self._options["max_tokens"])
-        texts = [self._templated(prompt) for prompt in prompts]
-        given = self._tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(self._device)
+        given = self._tokens(prompts, return_tensors="pt", padding=True).to(self._device)
         given.pop("token_type_ids", None)
         temperature = float(self._options.get("temperature") or 0)
         how = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
         torch.manual_seed(int(self._options.get("seed") or 0))
         with torch.inference_mode():
             told = self._model.generate(
-                **given, max_new_tokens=most, pad_token_id=self._tokenizer.pad_token_id, **how
+                **given, max_new_tokens=most, pad_token_id=self._tokenizer.pad_token_id, **how,
+                stopping_criteria=[self._stops],
             )  # fmt: skip
         new = told[:, given["input_ids"].shape[1] :]
         return [
             self._reply(row, int(mask.sum())) for row, mask in zip(new.tolist(), given["attention_mask"], strict=True)
         ]
+
+    def _stops(self, tokens: Any, scores: Any, **more: Any) -> Any:
+        """Tell transformers, after each token, which replies of the batch go no further."""
+        return self._torch.full((len(tokens),), self._closed, dtype=self._torch.bool, device=tokens.device)
+
+    def _check_room(self, question: Question) -> None:
+        """Refuse a question that has no room, as endpoints do: on a GPU, a position too many ends all later work.
+
+        Raises:
+            RequestRefused: Its tokens and `max_tokens` are more than the model has positions.
+        """
+        count, most = len(self._tokens([question.prompt])["input_ids"][0]), int(self._options["max_tokens"])
+        if self._positions is not None and count + most > self._positions:
+            raise RequestRefused(
+                f"its {count} tokens and --max-tokens {most} are more than the model's {self._positions} positions; "
+                "ask with a smaller --max-tokens"
+            )
+
+    def _tokens(self, prompts: list[str], **how: Any) -> Any:
+        """Tokens of prompts. A template writes the special ones that begin a text; without one the tokenizer does."""
+        texts = [self._templated(prompt) for prompt in prompts]
+        return self._tokenizer(texts, add_special_tokens=self._tokenizer.chat_template is None, **how)
 
     def _templated(self, prompt: str) -> str:
         if self._tokenizer.chat_template is None:
@@ -269,6 +299,8 @@ async def connected(endpoint: Endpoint, request: Mapping[str, Any], store: Path)
 @contextlib.asynccontextmanager
 async def closing(source: Recorded | Folder) -> AsyncIterator[Source]:
     """A source that needs no connection."""
+    if isinstance(source, Folder):
+        source.open()
     try:
         yield source
     finally:

@@ -7,7 +7,6 @@ right when it is that answer, as words or as a number. So there is no partial cr
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import math
 import warnings
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
-from groundbox.dataset import extra
+from groundbox.dataset import extra, literals
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
@@ -113,10 +112,10 @@ def _number(text: str) -> float | None:
 
 def _listed(text: str) -> list[str] | None:
     try:
-        found = ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        found = literals.parse(text)
+        return list(map(str, found)) if isinstance(found, list) else None
+    except ValueError:  # no literal, or one with more digits than Python writes
         return None
-    return list(map(str, found)) if isinstance(found, list) else None
 
 
 def _version() -> str:

@@ -52,18 +52,18 @@ class Judgement:
     calls: int = 0
 
 
-def read_problems(path: Path) -> dict[str, Problem]:
+def read_problems(path: Path, *, argument: str = "--problems") -> dict[str, Problem]:
     """Problems by their id, from lines of HumanEval's format.
 
     Raises:
         InvalidArgument: The file cannot be read, or a line lacks a key.
     """
     problems = {}
-    for place, row in records.rows("--problems", path):
-        problem = _problem("--problems", place, row)
+    for place, row in records.rows(argument, path):
+        problem = _problem(argument, place, row)
         problems[problem.task_id] = problem
     if not problems:
-        raise InvalidArgument("--problems", f"{path} has no problem")
+        raise InvalidArgument(argument, f"{path} has no problem")
     return problems
 
 

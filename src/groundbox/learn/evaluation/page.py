@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.dataset.page import document, section
+from groundbox.dataset.page import document, section, shortened
 from groundbox.dataset.plots import Bar, Range, bars, histogram, ranges
 from groundbox.learn.evaluation.compare import Comparison, Pair
 from groundbox.learn.evaluation.measures import wilson
@@ -146,7 +146,8 @@ def _examples(comparison: Comparison) -> str:
 
 def _example(pair: Pair) -> str:
     told = "".join(
-        f'<p class="who">{name} · {escape(each.reason + _steps(each))}</p><pre>{escape(_short(each.reply))}</pre>'
+        f'<p class="who">{name} · {escape(each.reason + _steps(each))}</p>'
+        f"<pre>{escape(shortened(each.reply, _MOST_CHARS))}</pre>"
         for name, each in zip(("A", "B"), pair, strict=True)
     )
     group = f"{pair[0].group} · " if pair[0].group else ""
@@ -159,7 +160,3 @@ def _steps(result: Result) -> str:
         return ""
     false = f", first false in sentence {found.first_false}" if found.first_false else ""
     return f" · {found.borne_out} of {found.told} claims borne out{false}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}… {len(text) - _MOST_CHARS} characters more"

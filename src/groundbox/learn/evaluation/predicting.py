@@ -32,7 +32,16 @@ from groundbox.dataset.tasks.all import TASKS
 from groundbox.dataset.tasks.draft import Draft
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
-from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
+from groundbox.learn.evaluation.suites import (
+    Judged,
+    Means,
+    Question,
+    Wanted,
+    check_ids,
+    file_of,
+    no_question,
+    source_of,
+)
 from groundbox.trace.options import TraceOptions
 
 _OF_OTHER_RUNS: Final = frozenset({"input", "repair"})
@@ -76,7 +85,10 @@ def open_dataset(wanted: Wanted) -> Predicting:
         raise InvalidArgument("--suite", "name the dataset's folder, as in dataset:FOLDER")
     folder = Path(wanted.place)
     extra.parquet()
-    report = read_report(folder)
+    try:
+        report = read_report(folder)
+    except InvalidArgument as error:
+        raise InvalidArgument("--suite", error.problem) from None
     digest = _unchanged(folder, report)
     for given, known, argument in ((wanted.tasks, TASKS, "--task"), ([wanted.split], SPLITS, "--split")):
         if unknown := [each for each in given if each not in known]:
@@ -154,19 +166,13 @@ def _recorded(problem: Problem, cpu_s: float) -> Request:
 
 
 def _cruxeval(wanted: Wanted, name: str, make: Any) -> Predicting:
-    if not wanted.place:
-        raise InvalidArgument("--suite", f"name CRUXEval's file, as in {name}:cruxeval.jsonl")
-    path = Path(wanted.place)
+    path = file_of(wanted, f"{name}:cruxeval.jsonl")
     left_out: Counter[str] = Counter()
     questions = list(_questions(path, make, left_out))
     if not questions:
-        raise InvalidArgument("--suite", f"{path} has no row of CRUXEval (code, input, output) with literals")
-    names = Counter(each.id for each in questions)
-    twice = next((each for each, count in names.items() if count > 1), None)
-    if twice is not None:
-        raise InvalidArgument("--suite", f"{path} has {twice!r} twice")
-    source = {"name": path.name, "sha256": files.digest(path)}
-    return Predicting(name=name, source=source, questions=questions, left_out=dict(left_out))
+        raise no_question(path, "CRUXEval (code, input, output) with literals", left_out)
+    check_ids(path, questions)
+    return Predicting(name=name, source=source_of(path), questions=questions, left_out=dict(left_out))
 
 
 def _questions(path: Path, make: Any, left_out: Counter[str]) -> Iterator[Question]:

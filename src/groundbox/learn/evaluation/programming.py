@@ -12,14 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.problems import mbpp
 from groundbox.dataset.problems.reading import read, rows
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation import humaneval, pal, records
 from groundbox.learn.evaluation.replies import Said, program_of
-from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
+from groundbox.learn.evaluation.suites import (
+    Judged,
+    Means,
+    Question,
+    Wanted,
+    check_ids,
+    file_of,
+    no_question,
+    source_of,
+)
 
 _COMPLETE: Final = """Complete this Python function:
 
@@ -68,8 +76,8 @@ class Programming:
 
 def open_humaneval(wanted: Wanted) -> Programming:
     """HumanEval's problems; a verdict is that of `groundbox eval humaneval`."""
-    path = _file(wanted, "humaneval", "HumanEval.jsonl.gz")
-    problems = humaneval.read_problems(path)
+    path = file_of(wanted, "humaneval:HumanEval.jsonl.gz")
+    problems = humaneval.read_problems(path, argument="--suite")
     questions = [
         Question(
             id=name,
@@ -79,22 +87,24 @@ def open_humaneval(wanted: Wanted) -> Programming:
         )
         for name, each in problems.items()
     ]
-    return Programming(name="humaneval", source=_source(path), questions=questions, left_out={}, score=_passes)
+    return Programming(name="humaneval", source=source_of(path), questions=questions, left_out={}, score=_passes)
 
 
 def open_mbpp(wanted: Wanted) -> Programming:
     """MBPP's problems; the model sees the first three asserts, as is usual, and all of them judge."""
-    path = _file(wanted, "mbpp", "mbpp.jsonl")
+    path = file_of(wanted, "mbpp:mbpp.jsonl")
     left_out: Counter[str] = Counter()
     questions = list(_mbpp(path, left_out))
     if not questions:
-        raise InvalidArgument("--suite", f"{path} has no row of MBPP (text or prompt, code, test_list)")
-    return Programming(name="mbpp", source=_source(path), questions=questions, left_out=dict(+left_out), score=_passes)
+        raise no_question(path, "MBPP (text or prompt, code, test_list)", left_out)
+    return Programming(
+        name="mbpp", source=source_of(path), questions=questions, left_out=dict(+left_out), score=_passes
+    )
 
 
 def open_pal(wanted: Wanted) -> Programming:
     """Lines of `{"question", "answer"}`, with an `id` if they have one: programs that work out a number."""
-    path = _file(wanted, "pal", "questions.jsonl")
+    path = file_of(wanted, "pal:questions.jsonl")
     questions = []
     for number, (place, row) in enumerate(records.rows("--suite", path)):
         text, answer = records.text("--suite", place, row, "question"), pal.number(row.get("answer"))
@@ -102,9 +112,10 @@ def open_pal(wanted: Wanted) -> Programming:
             raise InvalidArgument("--suite", f"{place} has no number under 'answer'")
         name = str(row.get("id", number))
         questions.append(Question(id=name, prompt=_CALCULATE.format(question=text), right=answer))
-    if len({each.id for each in questions}) != len(questions) or not questions:
-        raise InvalidArgument("--suite", f"{path} has no question, or an id twice")
-    return Programming(name="pal", source=_source(path), questions=questions, left_out={}, score=_calculates)
+    if not questions:
+        raise no_question(path, "PAL (question, answer)", {})
+    check_ids(path, questions)
+    return Programming(name="pal", source=source_of(path), questions=questions, left_out={}, score=_calculates)
 
 
 async def _passes(question: Question, program: str, means: Means) -> Judged:
@@ -175,16 +186,3 @@ def _mbpp(path: Path, left_out: Counter[str]) -> Iterator[Question]:
             right=problem,
             program=found.source,
         )
-
-
-def _file(wanted: Wanted, name: str, such_as: str) -> Path:
-    if not wanted.place:
-        raise InvalidArgument("--suite", f"name the file of its problems, as in {name}:{such_as}")
-    path = Path(wanted.place)
-    if not path.is_file():
-        raise InvalidArgument("--suite", f"there is no file {path}")
-    return path
-
-
-def _source(path: Path) -> dict[str, Any]:
-    return {"name": path.name, "sha256": files.digest(path)}

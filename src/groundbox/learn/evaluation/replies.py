@@ -26,7 +26,9 @@ _TURN: Final = re.compile(
     re.MULTILINE,
 )
 _FENCE: Final = re.compile(r"\A```[\w+-]*\n(.*?)\n?```", re.DOTALL)
-_BLOCK: Final = re.compile(r"^[^\S\n]*(`{3,}|~{3,})([\w+-]*)[^\n]*\n(.*?)(?:^[^\S\n]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_BLOCK: Final = re.compile(
+    r"^[^\S\n]*(`{3,}+|~{3,}+)([\w+-]*)[^\n]*\n(.*?)(?:^[^\S\n]*\1|\Z)", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +26,11 @@ SETTINGS: Final = "settings.json"
 RESULTS: Final = "results.jsonl"
 REPORT: Final = "report.json"
 _LOCK: Final = ".lock"
-_SHOWN: Final = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """One question with its reply, judged.
+    """A question with its reply, judged.
 
     Attributes:
         right: None where the judge failed; such a result is not kept.
@@ -63,7 +61,7 @@ class Result:
 
 
 class Results:
-    """What was judged so far, updated in place and on the disk. Belongs to one process at a time."""
+    """The results so far, updated in place and on the disk. Belongs to one process at a time."""
 
     def __init__(self, folder: Path, file: IO[bytes], kept: dict[str, Result]) -> None:
         self.folder, self.kept = folder, kept
@@ -105,10 +103,13 @@ def opened(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
         raise InvalidArgument("--out", f"{folder} is no folder")
     if folder.is_dir() and not (folder / SETTINGS).exists() and any(each.name != _LOCK for each in folder.iterdir()):
         raise InvalidArgument("--out", f"{folder} is not empty, and has no results of ours; name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / _LOCK):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument("--out", f"{folder} cannot be made: {error.strerror}") from None
+    with files.locked(folder / _LOCK, InvalidArgument("--out", f"another evaluation is at work in {folder}")):
         same = _check(folder, settings, versions)
-        kept = dict(_read(folder / RESULTS)) if same else {}
+        kept = _read(folder / RESULTS) if same else {}
         if not same:
             files.publish(folder / RESULTS, b"")
         with (folder / RESULTS).open("ab") as file:
@@ -129,11 +130,11 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], list[Result]]:
         raise InvalidArgument(
             "FOLDER", f"{folder} {what}; `groundbox eval model --out {folder} …` makes them"
         ) from None
-    return settings, report, [result for _, result in _read(folder / RESULTS)]
+    return settings, report, [result for result, _ in _lines(folder / RESULTS)]
 
 
 def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str]) -> bool:
-    """Whether the folder has results of the same version of ours."""
+    """Tell whether the folder has results of the same version of ours."""
     path = folder / SETTINGS
     wanted = json.loads(_json(settings))
     if not path.exists():
@@ -145,50 +146,39 @@ def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
     except (ValueError, KeyError, AttributeError):
         raise InvalidArgument("--out", f"{path} is torn or none of ours; name another folder") from None
     if found != wanted:
-        names = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
-        told = ", ".join(f"{name}: {_short(found.get(name))} there, {_short(wanted.get(name))} now" for name in names)
         raise InvalidArgument(
             "--out",
-            f"{folder} has results of other settings ({told}); repeat those to go on with it, or name another folder",
+            f"{folder} has results of other settings ({files.differences(found, wanted)}); "
+            "repeat those to go on with it, or name another folder",
         )
     files.publish(path, _json({**settings, "versions": dict(versions)}))
     return bool(before == versions)
 
 
-def _read(path: Path) -> Iterator[tuple[str, Result]]:
-    """The whole lines; what a kill tore is cut off."""
+def _read(path: Path) -> dict[str, Result]:
+    """The whole lines; what a kill tore is cut off, so that the next line does not go on from it."""
+    found = list(_lines(path))
+    if path.exists():
+        os.truncate(path, found[-1][1] if found else 0)
+    return {result.id: result for result, _ in found}
+
+
+def _lines(path: Path) -> Iterator[tuple[Result, int]]:
+    """The results of the whole lines up to the first torn one, each with the byte at which its line ends."""
     if not path.exists():
         return
-    with path.open("r+b") as file:
-        place = 0
-        for line in iter(file.readline, b""):
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
             try:
                 row = json.loads(line) if line.endswith(b"\n") else None
                 result = None if row is None else Result(**{**row, "steps": row["steps"] and Steps(**row["steps"])})
             except (ValueError, TypeError, KeyError):
-                result = None
-            if result is None:
-                file.truncate(place)
                 return
-            place += len(line)
-            yield result.id, result
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise InvalidArgument("--out", f"another evaluation is at work in {path.parent}") from None
-    finally:
-        os.close(handle)
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+            if result is None:
+                return
+            end += len(line)
+            yield result, end
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from groundbox.dataset import files
 from groundbox.dataset.running import Request, Runner
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
@@ -38,7 +41,7 @@ _OWN: Final = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Question:
-    """One question.
+    """A question for a model, with its judge's facts.
 
     Attributes:
         id: Unique in the suite, and the same in every run of it.
@@ -60,7 +63,7 @@ class Question:
 
 
 class Judged(NamedTuple):
-    """What came of a reply.
+    """The verdict on a reply.
 
     Attributes:
         right: None where the judge failed, so that nothing is known.
@@ -74,7 +77,7 @@ class Judged(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Means:
-    """What judges run programs with.
+    """Sandboxes and limits with which judges run programs.
 
     Attributes:
         runner: Runs programs of questions.
@@ -93,11 +96,11 @@ class Suite(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in reports."""
+        """Its name in reports."""
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """What its questions were made of, as JSON: names, digests, versions."""
+        """Files and packages that its questions were made of, as JSON: names, digests, versions."""
 
     @property
     def questions(self) -> Sequence[Question]:
@@ -105,10 +108,10 @@ class Suite(Protocol):
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """How many rows gave no question, by reason."""
+        """Numbers of the rows that gave no question, by reason."""
 
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """Whether a reply is right.
+        """Judge a reply.
 
         Raises:
             GroundboxError: A sandbox failed; nothing is known of the reply.
@@ -147,6 +150,45 @@ def open_suite(text: str, wanted: Wanted) -> Suite:
     return _opener(name)(dataclasses.replace(wanted, place=place))
 
 
+def file_of(wanted: Wanted, example: str) -> Path:
+    """The file at the place of a suite.
+
+    Args:
+        example: A suite with its file, for the message where none is named.
+
+    Raises:
+        InvalidArgument: None is named, or there is none.
+    """
+    if not wanted.place:
+        raise InvalidArgument("--suite", f"name the file of its problems, as in {example}")
+    path = Path(wanted.place)
+    if not path.is_file():
+        raise InvalidArgument("--suite", f"there is no file {path}")
+    return path
+
+
+def source_of(path: Path) -> dict[str, Any]:
+    """The `source` of a suite whose questions are in one file."""
+    return {"name": path.name, "sha256": files.digest(path)}
+
+
+def check_ids(path: Path, questions: Sequence[Question]) -> None:
+    """Refuse a file that has an id twice.
+
+    Raises:
+        InvalidArgument: It has.
+    """
+    twice = next((name for name, count in Counter(each.id for each in questions).items() if count > 1), None)
+    if twice is not None:
+        raise InvalidArgument("--suite", f"{path} has the id {twice!r} twice")
+
+
+def no_question(path: Path, such: str, left_out: Mapping[str, int]) -> InvalidArgument:
+    """The error of a file without a question, with why its rows gave none."""
+    why = ", ".join(f"{reason} {count}" for reason, count in sorted(left_out.items()) if count)
+    return InvalidArgument("--suite", f"{path} has no row of {such}{f'; left out: {why}' if why else ''}")
+
+
 def names() -> list[str]:
     """All suites that are installed, those of other packages last."""
     return [*_OWN, *sorted(set(_others()) - _OWN.keys())]
@@ -161,7 +203,11 @@ def _opener(name: str) -> Opener:
     if name in others:
         loaded: Opener = others[name].load()
         return loaded
-    raise InvalidArgument("--suite", f"there is no suite {name!r}; there are {', '.join(names())}")
+    raise InvalidArgument(
+        "--suite",
+        f"there is no suite {name!r}; there are {', '.join(names())}. A package adds others by the entry point group "
+        f"{ENTRY_POINTS}; tasks of lm-evaluation-harness and Inspect run with these tools against the same endpoint",
+    )
 
 
 def _others() -> dict[str, metadata.EntryPoint]:
