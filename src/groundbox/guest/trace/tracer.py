@@ -57,7 +57,7 @@ print(sorted(total(deque(Part(n, n, n + 1) for n in range(3))), key=lambda item:
 
 
 class Recording:
-    """One trace that is being written. `core` is "native" or "plain"."""
+    """A trace that is being written. `core` is "native" or "plain"."""
 
     def __init__(self, core: Any) -> None:
         self.core: str = core.name

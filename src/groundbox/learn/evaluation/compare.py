@@ -46,7 +46,7 @@ class _Sums(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What two runs have in common, and how they differ.
+    """A comparison of two runs: what they have in common, and how they differ.
 
     Attributes:
         names: Of the runs.
@@ -134,7 +134,7 @@ def lines(comparison: Comparison) -> list[str]:
         f"right: both {right['both']}, only A {right['only_a']}, only B {right['only_b']}, neither {right['neither']}; "
         f"McNemar p = {facts['mcnemar_p']:.3g}",
         "",
-        f"{'':<12}{'A':>10}{'B':>10}{'B - A':>10}   95 %",
+        f"{'':<12}{'A':>10}{'B':>10}{'B - A':>10}   95 %; of shares in percentage points",
     ]
     told += [line for name, each in facts["differences"].items() if (line := _row(name, each))]
     for group, found in facts.get("groups", {}).items():
@@ -150,9 +150,13 @@ def _row(name: str, found: Mapping[str, Any] | None, label: str = "") -> str:
     if found is None:
         return ""
     whole = name in ("tokens", "chars")
-    a, b, by, low, high = (
+    a, b = (
         "?" if value is None else f"{value:.1f}" if whole else f"{100 * value:.1f} %"
-        for value in (found["a"], found["b"], found["by"], *(found["interval"] or (None, None)))
+        for value in (found["a"], found["b"])
+    )
+    by, low, high = (  # of shares in percentage points
+        "?" if value is None else f"{value if whole else 100 * value:+.1f}"
+        for value in (found["by"], *(found["interval"] or (None, None)))
     )
     return f"{label or name.replace('_', ' '):<12}{a:>10}{b:>10}{by:>10}   {low} to {high}"
 

@@ -76,7 +76,7 @@ def open_gym(wanted: Wanted) -> Gym:
 
 
 def is_answer(given: str, true: str) -> bool:
-    """Whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts."""
+    """Tell whether two answers are the same, as words however spaced, or as numbers or lists of numbers and texts."""
     if " ".join(given.split()).rstrip(".").casefold() == " ".join(true.split()).rstrip(".").casefold():
         return True
     one, other = _number(given), _number(true)

@@ -41,7 +41,7 @@ def repeated(text: str, n: int = 4) -> float:
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """How likely so uneven a split of the differing pairs is if neither is better: exact, two-sided (McNemar 1947)."""
+    """Give the p-value of so uneven a split of the differing pairs: exact, two-sided (McNemar 1947)."""
     n, few = only_a + only_b, min(only_a, only_b)
     if not n:
         return 1.0

@@ -37,7 +37,7 @@ def page(comparison: Comparison) -> str:
         f" (95 %: {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})" if interval else " (too few for an interval)"
     )
     lead = (
-        f"{facts['suite']}: A is {a}, B is {b}. The accuracy of B is that of A {100 * change['by']:+.1f} points{sure}; "
+        f"{facts['suite']}: A is {a}, B is {b}. Accuracy, B - A: {100 * change['by']:+.1f} points{sure}; "
         f"McNemar's exact test of the questions that only one gets right: p = {facts['mcnemar_p']:.3g}."
     )
     numbers = [

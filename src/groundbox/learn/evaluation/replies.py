@@ -33,7 +33,7 @@ _BLOCK: Final = re.compile(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a reply says.
+    """An answer as it was read in a reply.
 
     Attributes:
         text: Without thinking, and without turns that the model made up.
@@ -57,7 +57,7 @@ class Said:
 
 
 def read(reply: Reply) -> Said:
-    """What a reply says."""
+    """Read the answer of a reply."""
     cut = reply.finish == CUT
     if reply.finish == TOO_LARGE:
         return Said(text="", reasoning="", answer="", lacks=TOO_LARGE)
@@ -110,6 +110,6 @@ def _is_expression(text: str) -> bool:
 
 
 def _is_torn(text: str, answer: str) -> bool:
-    """Whether a text that was cut ends before its answer does."""
+    """Tell whether a text that was cut ends before its answer does."""
     lines = list(_ANSWER.finditer(text))
     return not answer or not lines or "\n" not in text[lines[-1].end() :].lstrip()

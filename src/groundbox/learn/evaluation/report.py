@@ -48,7 +48,7 @@ def figures(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def is_unfinished(result: Result) -> bool:
-    """Whether a reply ended at the limit of its length, or in the middle of thinking."""
+    """Tell whether a reply ended at the limit of its length, or in the middle of thinking."""
     return result.finish == CUT or result.reason in UNFINISHED
 
 

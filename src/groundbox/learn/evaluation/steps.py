@@ -89,7 +89,7 @@ def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
 
 
 def _follows(proof: Proof, trace: Trace) -> bool | None:
-    """Whether the answer that a proof was given is the result that the text tells; None where it tells none."""
+    """Tell whether the answer that a proof was given is the result that the text tells; None where it tells none."""
     if proof.answer is True:
         return True
     entry = trace.header.entry
@@ -107,7 +107,7 @@ def _follows(proof: Proof, trace: Trace) -> bool | None:
 
 
 def of_json(data: bytes) -> tuple[Steps | None, str]:
-    """What `Stepping` found, or why it found nothing."""
+    """Decode the part that `Stepping` gave: its steps, or why there are none."""
     found: dict[str, Any] = json.loads(data)
     return (None, found["missing"]) if "missing" in found else (Steps(**found), "")
 

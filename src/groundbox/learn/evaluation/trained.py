@@ -25,7 +25,7 @@ CARD: Final = "groundbox.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-    """What a model was trained on.
+    """The dataset that a model was trained on.
 
     Attributes:
         name: Of the dataset.
@@ -47,7 +47,7 @@ class Training:
 
 
 def training_of(place: Path) -> Training:
-    """What a card or a dataset tells; the place is a model's folder, a card, or the folder of a dataset.
+    """Read a card or a dataset; the place is a model's folder, a card, or the folder of a dataset.
 
     Raises:
         InvalidArgument: It is none of these, or the card names no dataset.
@@ -69,12 +69,12 @@ def training_of(place: Path) -> Training:
 
 
 def card_in(folder: Path) -> Training | None:
-    """What the card of a model's folder tells; None without one."""
+    """Read the card of a model's folder; None without one."""
     return training_of(folder) if (folder / CARD).is_file() else None
 
 
 def told_of(training: Training, suite: Suite, asked: Sequence[Question]) -> dict[str, Any]:
-    """What the report says of a model's training and the questions that it is asked."""
+    """Count for the report which questions a model's training has shown it."""
     same = training.digest == suite.source.get("samples")
     seen = training.seen(asked)
     if same and suite.source.get("split") == TRAIN:

@@ -225,7 +225,7 @@ def _array(value: Any, contents: Contents, values: Values) -> str:
 
 
 class Change(NamedTuple):
-    """One object's difference. `before` and `after` are compared; `contents` are what `after` stands for."""
+    """Difference of an object. `before` and `after` are compared; `contents` are what `after` stands for."""
 
     kind: Kind
     value: Any

@@ -62,7 +62,7 @@ _Local = Callable[[types.FrameType, str, Any], Any]
 
 
 class State:
-    """One activation. `n` is the line last told, `line` what the plan says about it."""
+    """An activation under way. `n` is the line last told, `line` what the plan says about it."""
 
     __slots__ = (
         "begins", "child", "code", "counts", "exception", "f", "jump", "left", "line", "n", "parent", "raised_at",
