@@ -83,7 +83,12 @@ def judge(claim: dict[str, Any], run: Recorder) -> bool | None:
     given = list(run.moments[0][1].values()) if run.moments else []
     if claim["kind"] in ("value", "test"):
         subjects = [subject]
-        for words, kinds in (("the string", str), ("the list", list), ("the dictionary", dict), ("any sequence", object)):
+        for words, kinds in (
+            ("the string", str),
+            ("the list", list),
+            ("the dictionary", dict),
+            ("any sequence", object),
+        ):
             if words in subject:
                 names = {n for _, held in run.moments for n, v in held.items() if isinstance(v, kinds)}
                 subjects = [subject.replace(words, name) for name in names]
