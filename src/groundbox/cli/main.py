@@ -27,6 +27,7 @@ COMMANDS: Final = (
     "trace",
     "prove",
     "dataset",
+    "train",
     "eval",
     "mcp",
     "a2a",
