@@ -39,9 +39,9 @@ def train(
 ) -> int:  # fmt: skip
     """Fine-tunes a model on the chats of a dataset: full or by adapters, with the loss on replies only.
 
-    DATASET is the folder that `dataset build` wrote. Nothing is downloaded, and no code of a folder is run. Killed and
-    started again with the same arguments, it goes on from its last whole checkpoint. For several processes begin with
-    `accelerate launch --num_processes N -m groundbox train`.
+    DATASET is the folder that `dataset build` wrote. Nothing is downloaded, and no code of a folder is run. Killed
+    and started again with the same arguments, it goes on from its last whole checkpoint. For several processes or
+    GPUs begin with `torchrun --nproc-per-node N -m groundbox train`.
     """
     from groundbox.learn.training import recipe, run
 

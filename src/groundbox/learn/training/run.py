@@ -287,7 +287,7 @@ class _Run:
 
 def command(dataset: Path, model: Path, processes: int) -> str:
     """What repeats a training, typed in the folder of its model."""
-    launcher = ["accelerate", "launch", "--num_processes", str(processes), "-m"] if processes > 1 else []
+    launcher = ["torchrun", "--nproc-per-node", str(processes), "-m"] if processes > 1 else []
     words = [*launcher, "groundbox", "train", str(dataset), "--model", str(model), "--config", card.RECIPE]
     return shlex.join([*words, "--out", "../again"])
 

@@ -248,7 +248,7 @@ class Training:
             arguments._n_gpu = 1  # else the trainer spreads a model over all in one process, which TRL cannot
             self._tell.line(
                 f"{torch.cuda.device_count()} GPUs are here and one is used; for all, begin the command with "
-                f"`accelerate launch --num_processes {torch.cuda.device_count()} -m groundbox train`"
+                f"`torchrun --nproc-per-node {torch.cuda.device_count()} -m groundbox train`"
             )
         return arguments
 
@@ -289,6 +289,7 @@ class _Watch(transformers.TrainerCallback):
         self._lines: list[dict[str, Any]] = []
         self._before = {"tokens": 0, "seconds": 0.0}
         self._tokens = 0
+        self._rate = 0.0
         self._begun = self._saved = time.monotonic()
         self._first = 0
         self._loss = math.nan
@@ -327,6 +328,9 @@ class _Watch(transformers.TrainerCallback):
         last = state.global_step >= state.max_steps
         due, stop = _told_by_main(self._due(state.global_step) or last or self.stop, self.stop)
         control.should_save = due
+        control.should_log = (
+            control.should_log or due
+        )  # so that the tokens noted with a checkpoint are those of its step
         control.should_training_stop = control.should_training_stop or stop
         if self._tell.progress is not None:
             self._tell.progress(self._line(state))
@@ -335,6 +339,7 @@ class _Watch(transformers.TrainerCallback):
         """See TrainerCallback."""
         told = dict(logs or {})
         self._tokens = int(told.get("num_tokens", self._tokens))
+        self._rate = self._tokens / max(time.monotonic() - self._begun, 1e-9)
         line: dict[str, Any] = {"step": state.global_step}
         names = {"loss": "loss", "eval_loss": "validation_loss", "learning_rate": "learning_rate",
                  "grad_norm": "gradient_norm", "mean_token_accuracy": "token_accuracy"}  # fmt: skip
@@ -386,7 +391,7 @@ class _Watch(transformers.TrainerCallback):
                 if left >= 3600
                 else f"{left // 60}:{left % 60:02d}"
             )
-            text += f", {self._tokens / took:.0f} tokens/s" if self._tokens else ""
+            text += f", {self._rate:.0f} tokens/s" if self._rate else ""
             text += f", {clock} left"
         return text
 
