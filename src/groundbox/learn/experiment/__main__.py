@@ -1,0 +1,101 @@
+"""`python -m groundbox.learn.experiment`: all of it, from programs to the table. Goes on where it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from groundbox.learn.experiment import data, report
+from groundbox.learn.experiment.arms import ARMS
+from groundbox.learn.experiment.data import RUN, run_folder
+from groundbox.learn.experiment.plan import LONG, QUICK, SHORT, Plan
+
+_FORMS: Final = {"quick": QUICK, "short": SHORT, "long": LONG}
+_PLAN: Final = "plan.json"
+
+
+@click.command()
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="For all of it."
+)
+@click.option("--form", type=click.Choice(list(_FORMS)), default="short", show_default=True, help="How much of it.")
+@click.option("--arm", "arms", multiple=True, type=click.Choice(ARMS), help="Only these of the form's arms.")
+@click.option("--seed", "seeds", multiple=True, type=int, metavar="N", help="Only these of the form's seeds.")
+@click.option(
+    "--real", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+    help="Problems for the split of programs that people wrote.",
+)  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, metavar="N", help="Models at a time.")
+@click.option("--report", "only_report", is_flag=True, help="Train nothing; tell what is there.")
+def main(
+    out: Path,
+    form: str,
+    arms: tuple[str, ...],
+    seeds: tuple[int, ...],
+    real: Path | None,
+    jobs: int,
+    *,
+    only_report: bool,
+) -> None:
+    """Trains a small transformer on each arm's texts, and tells which reasons better."""
+    plan = _FORMS[form]
+    _keep(out, plan)
+    if not only_report:
+        counts = asyncio.run(data.prepare(out, plan, real))
+        click.echo("runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
+        asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs))
+    found_arms = report.read(out, plan)
+    if not found_arms:
+        raise click.ClickException(f"no model in {out} is trained: call it without --report")
+    found = report.figures(found_arms)
+    (out / "report.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "report.html").write_text(report.page(found, found_arms))
+    click.echo(report.table(found), err=True)
+    click.echo(f"charts: {out / 'report.html'}", err=True)
+    click.echo(json.dumps(found))
+
+
+def _keep(out: Path, plan: Plan) -> None:
+    """Hold the folder to one plan: models of two would be compared as if they had seen the same."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / _PLAN
+    written = json.dumps(dataclasses.asdict(plan), indent=1) + "\n"
+    if path.exists() and path.read_text() != written:
+        raise click.ClickException(f"{out} holds an experiment of other settings (plan.json): name another folder")
+    path.write_text(written)
+
+
+async def _train(out: Path, plan: Plan, arms: tuple[str, ...], seeds: tuple[int, ...], jobs: int) -> None:
+    """Train what is not there yet, each model in a process of its own, the first seed of all arms first."""
+    from groundbox.learn.experiment.running import learn_vocabulary
+
+    learn_vocabulary(out, plan)
+    slots = asyncio.Semaphore(jobs)
+
+    async def one(arm: str, seed: int) -> None:
+        async with slots:
+            if (run_folder(out, arm, seed) / RUN).exists():
+                return
+            call = [sys.executable, "-m", "groundbox.learn.experiment.running", str(out), arm, str(seed)]
+            process = await asyncio.create_subprocess_exec(*call)
+            if status := await process.wait():
+                raise click.ClickException(
+                    f"the run of {arm}, seed {seed}, ended with {status}; call it again to go on"
+                )
+
+    async with asyncio.TaskGroup() as group:
+        for seed in plan.seeds:
+            for arm in plan.arms:
+                if arm in arms and seed in seeds:
+                    group.create_task(one(arm, seed))
+
+
+if __name__ == "__main__":
+    main()
