@@ -9,6 +9,8 @@ from groundbox.check import check_determinism
 from groundbox.check.determinism import _knows_of_time, _shuffle, _zone_of_another_day
 from groundbox.errors import InvalidArgument
 
+pytestmark = pytest.mark.slow
+
 ORDERS = "id,customer,amount\n1,ann,10\n2,bob,30\n3,cid,30\n4,dan,5\n5,eve,7\n"
 
 

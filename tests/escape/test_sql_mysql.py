@@ -18,6 +18,8 @@ from groundbox.databases import mysql, mysql_line
 from groundbox.databases.answer import DatabaseUnavailable, RoleTooPowerful
 from groundbox.databases.database import Database
 
+pytestmark = pytest.mark.slow
+
 TABLE = "application/vnd.dataresource+json"
 ENDLESS = "SELECT count(*) FROM seq_1_to_1000000 a, seq_1_to_1000000 b, seq_1_to_1000000 c"
 

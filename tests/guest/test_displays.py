@@ -4,6 +4,8 @@ import base64
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

@@ -1,4 +1,4 @@
-"""The small transformer: what it answers, that it learns, and a run of the experiment from prepared texts. Needs torch."""
+"""The small transformer: its answers, that it learns, and a run of the experiment from prepared texts. Needs torch."""
 
 from __future__ import annotations
 

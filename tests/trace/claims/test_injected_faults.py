@@ -20,6 +20,8 @@ from groundbox.trace.narration.narrator import narrate
 from groundbox.trace.reading import Trace
 from groundbox.trace.structure import Loop
 
+pytestmark = pytest.mark.slow
+
 STORED = Path(__file__).parent / "traces"
 PLACES = 9
 """Of each run at which a fault is made; more where few runs have such places."""
