@@ -72,7 +72,7 @@ IN_ADAPTERS := .venv-adapters/bin/python -m pytest $(SPREAD) -o asyncio_default_
 OLDER       := .venv-adapters/deepagents-0.6
 
 adapters: setup .venv-adapters/stamp
-	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters $(ARGS)
+	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters tests/learn/evaluation/test_harness.py $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src:$(OLDER) $(IN_ADAPTERS) tests/agent/adapters/test_deepagents_sandbox.py)
 
 .venv-adapters/stamp: requirements/adapters.txt requirements/deepagents-0.6.txt .venv/stamp

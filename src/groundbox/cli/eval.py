@@ -53,6 +53,7 @@ def eval() -> None:
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="So many questions, drawn by the seed; can be raised."
 )
+@click.option("--include-path", default="", metavar="DIR3", help="Of the suite `lm-eval`: a folder of further tasks.")
 @click.option("--split", default="test", show_default=True, metavar="NAME", help="Of the suite `dataset`.")
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Of the suite `dataset`; by default all.")
 @click.option(
@@ -90,8 +91,8 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     """Scores a model on a suite: accuracy, length, and how many of the steps it tells are true.
 
     Suites: dataset:DIR, cruxeval-output:FILE, cruxeval-input:FILE, humaneval:FILE, mbpp:FILE, pal:FILE,
-    reasoning-gym[:KINDS], and those of other packages. Killed and started again with the same arguments, it asks
-    no question twice. What got no reply is listed and counts for nothing.
+    reasoning-gym[:KINDS], lm-eval:TASKS, and those of other packages. Killed and started again with the same
+    arguments, it asks no question twice. What got no reply is listed and counts for nothing.
     """
     check_host(asked)
     run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
@@ -157,7 +158,10 @@ class _ModelRun:
         if self.way != "endpoint" and given["more"]:
             raise click.UsageError(f"--option is a key of requests to an endpoint, and of no use to --{self.way}")
         self.out, self.workers, self.asked, self.given = out, workers, asked, given
-        wanted = Wanted(split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"])
+        wanted = Wanted(
+            split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"],
+            include=given["include_path"],
+        )  # fmt: skip
         self.suite = open_suite(suite, wanted)
         self.questions = drawn(self.suite.questions, given["limit"], given["seed"])
         place = given["trained_on"]
@@ -223,6 +227,7 @@ class _ModelRun:
             ),
             {"model": given["model"], **self._request()},
             store,
+            fixed=dict(map(_option, given["more"])),
         )
 
     def _request(self) -> dict[str, Any]:
@@ -258,7 +263,8 @@ class _ModelRun:
     def _versions(self) -> dict[str, str]:
         from groundbox.learn.evaluation.results import JUDGES
 
-        return {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+        own = {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+        return {**own, **getattr(self.suite, "versions", {})}
 
     def _facts(self) -> dict[str, Any]:
         from groundbox.learn.evaluation import trained

@@ -117,7 +117,7 @@ def test_cruxeval_asks_for_outputs_and_for_inputs(tmp_path):
         ("cruxeval-output:none.jsonl", "--suite: there is no file none.jsonl"),
         ("cruxeval-input:/", "--suite: there is no file /"),
         ("humaneval:/dev/null", "--suite: there is no file /dev/null"),
-        ("lm-eval:gsm8k", "lm-evaluation-harness and Inspect run with these tools against the same endpoint"),
+        ("lm-eval:", "name a task of lm-evaluation-harness, as in lm-eval:gsm8k"),
         ("humaneval:none.jsonl", "there is no file none.jsonl"),
         ("dataset:none", "--suite: none holds no finished dataset"),
         ("reasoning-gym:sudoku", "'sudoku' is no kind"),
@@ -181,6 +181,13 @@ def test_a_gym_that_is_not_installed_names_the_command(monkeypatch):
 
     with pytest.raises(ExtraMissing, match="pip install reasoning-gym"):
         open_suite("reasoning-gym", Wanted())
+
+
+def test_a_tool_that_is_not_installed_names_the_command(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(ExtraMissing, match="lm_eval is needed to ask its tasks, and not .*: pip install lm_eval"):
+        open_suite("lm-eval:gsm8k", Wanted())
 
 
 @pytest.mark.parametrize(

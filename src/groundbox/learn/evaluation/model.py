@@ -30,7 +30,7 @@ from groundbox.learn.evaluation.asking import NotRecorded, Source
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.report import report_of
 from groundbox.learn.evaluation.results import Result, Results
-from groundbox.learn.evaluation.suites import Judged, Means, Question, Suite
+from groundbox.learn.evaluation.suites import Aggregating, Judged, Means, Question, Suite
 
 MOST_IN_A_ROW: Final = 32
 """Questions without a reply, one after the other, after which the endpoint is taken to be gone; before its first reply,
@@ -71,7 +71,8 @@ def prompts_digest(questions: Sequence[Question]) -> str:
     """Names the ids and the words of all questions of a suite."""
     found = hashlib.sha256()
     for each in questions:
-        found.update(json.dumps([each.id, each.prompt]).encode())
+        rest = [list(map(dict, each.messages)), dict(each.options)] if each.messages or each.options else []
+        found.update(json.dumps([each.id, each.prompt, *rest]).encode())
     return found.hexdigest()
 
 
@@ -98,6 +99,7 @@ async def evaluate(
         "asked": len(asked),
         "left_out": dict(suite.left_out),
         **report_of(found),
+        **({"metrics": await _metrics(suite, found)} if isinstance(suite, Aggregating) else {}),
         "unanswered": [{"id": name, "why": why} for name, why in sorted(work.unanswered.items())],
         "unjudged": [{"id": name, "why": why} for name, why in sorted(work.unjudged.items())],
         "judged_before": known,
@@ -105,6 +107,15 @@ async def evaluate(
     }
     results.finish([each.id for each in asked], report)
     return report
+
+
+async def _metrics(suite: Aggregating, found: Sequence[Result]) -> dict[str, Any]:
+    """Figures of a suite's own metrics, for each group; in the order of the questions."""
+    values: dict[str, dict[str, list[Any]]] = {}
+    for each in found:
+        for name, value in (each.metrics or {}).items():
+            values.setdefault(each.group, {}).setdefault(name, []).append(value)
+    return {group: dict(figures) for group, figures in (await suite.aggregate(values)).items()}
 
 
 class _Evaluation:
@@ -197,7 +208,7 @@ class _Evaluation:
             found, why = await self._steps(question, said, await recording)
         finally:
             recording.cancel()
-        if judged.right is None:
+        if judged.right is None and judged.metrics is None:
             self.unjudged[question.id] = judged.detail or judged.reason
         self._results.add(
             Result(
@@ -206,7 +217,7 @@ class _Evaluation:
                 right=judged.right,
                 reason=judged.reason,
                 detail=judged.detail,
-                answer=said.answer,
+                answer=said.answer if judged.answer is None else judged.answer,
                 reply=reply.text,
                 finish=reply.finish,
                 prompt_tokens=reply.prompt_tokens,
@@ -214,6 +225,7 @@ class _Evaluation:
                 repeated=round(repeated(reply.text), 4),
                 steps=found,
                 no_steps=why,
+                metrics=judged.metrics,
             )
         )
         self._step()
