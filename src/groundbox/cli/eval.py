@@ -91,8 +91,8 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     """Scores a model on a suite: accuracy, length, and how many of the steps it tells are true.
 
     Suites: dataset:DIR, cruxeval-output:FILE, cruxeval-input:FILE, humaneval:FILE, mbpp:FILE, pal:FILE,
-    reasoning-gym[:KINDS], lm-eval:TASKS, and those of other packages. Killed and started again with the same
-    arguments, it asks no question twice. What got no reply is listed and counts for nothing.
+    reasoning-gym[:KINDS], lm-eval:TASKS, inspect:TASK, and those of other packages. Killed and started again with the
+    same arguments, it asks no question twice. What got no reply is listed and counts for nothing.
     """
     check_host(asked)
     run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)

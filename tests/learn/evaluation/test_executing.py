@@ -38,6 +38,7 @@ def load(tmp_path):
     [
         ("def score(doc, said):\n    return eval(said[0])", "2 eval"),
         ("def score(doc, said):\n    exec(said[0])", "2 exec"),
+        ("import builtins\nrun = builtins.exec\ndef score(doc, said):\n    return run(said[0])", "2 exec"),
         ("import os\ndef score(doc, said):\n    return os.system(said[0])", "3 system"),
         ("def score(doc, said):\n    import subprocess\n    return 0", "2 subprocess"),
         ("def helper(text):\n    from sympy.parsing import x\ndef score(doc, said):\n    return 0", "2 sympy.parsing"),
@@ -66,4 +67,4 @@ def test_what_a_task_imports_from_beside_it_is_read_too(load, tmp_path, monkeypa
 def test_a_function_of_no_module_is_not_trusted():
     score = eval("lambda doc, said: 1", {"__name__": "nowhere"})
 
-    assert executing([score], []).endswith("is of no module that can be read")
+    assert executing([score], []).endswith("is of no file that can be read")

@@ -15,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from groundbox.dataset import files
 from groundbox.dataset.running import Request, Runner
+from groundbox.dataset.translation.cache import Reply
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
 from groundbox.limits import Limits
@@ -37,6 +38,7 @@ _OWN: Final = {
     "pal": f"{_HERE}.programming:open_pal",
     "reasoning-gym": f"{_HERE}.gym:open_gym",
     "lm-eval": f"{_HERE}.harness:open_lm_eval",
+    "inspect": f"{_HERE}.inspect_tasks:open_inspect",
 }
 
 
@@ -139,6 +141,41 @@ class Aggregating(Protocol):
 
         Args:
             values: Of each group and metric those of all replies, as `Judged.metrics` had them.
+        """
+
+
+class Conversed(NamedTuple):
+    """Outcome of a question about which a suite converses.
+
+    Attributes:
+        replies: All that the model said to it; the last one is kept.
+        judged: None where it came to no verdict.
+        why: Why there is none.
+    """
+
+    question: Question
+    replies: Sequence[Reply]
+    judged: Judged | None
+    why: str = ""
+
+
+@runtime_checkable
+class Conversing(Protocol):
+    """A suite that asks as often and as much as it likes about each question, and judges itself.
+
+    It is always given all questions: what was answered is not asked again, and the rest costs no model.
+    """
+
+    async def converse(
+        self, asked: Sequence[Question], ask: Callable[[Question], Awaitable[Reply]], at_once: int
+    ) -> Sequence[Conversed]:
+        """Ask about all questions.
+
+        Args:
+            ask: Gives the reply to what is asked; raises EndpointFailed where there is none.
+
+        Raises:
+            GroundboxError: Nothing can be asked.
         """
 
 
