@@ -336,17 +336,19 @@ def humaneval(
     """
     from groundbox.learn.evaluation.estimate import mean_pass_at_k
     from groundbox.learn.evaluation.humaneval import counts, judge_all, read_problems, read_samples
+    from groundbox.learn.evaluation.judging import LOST_SANDBOX
 
     given, used = read_samples(samples, None if problems is None else read_problems(problems))
     limits, options = _sandbox(asked)
     judged = run_until_signal(judge_all(given, used, limits=limits, options=options, workers=_at_once(workers)))
-    _write(out, [dataclasses.asdict(one) for one in judged])
-    found = counts(judged)
+    rows = zip(given, judged, strict=True)
+    _write(out, [{"task_id": one.task_id, "passed": each.passed, **dataclasses.asdict(each)} for one, each in rows])
+    found = counts(given, judged)
     scores = {f"pass@{k}": mean_pass_at_k(found, k) for k in dict.fromkeys(ks)}
     reasons = Counter(one.reason for one in judged)
     report = {"problems": len(found), "samples": len(judged), **scores, "reasons": dict(reasons.most_common())}
     _tell(report, as_json=as_json)
-    return 0
+    return _ended(reasons[LOST_SANDBOX])
 
 
 @eval.command()
@@ -365,6 +367,7 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
     Each runs in a fresh sandbox; its number is what solution() returns, or the last one that it prints.
     """
+    from groundbox.learn.evaluation.judging import LOST_SANDBOX
     from groundbox.learn.evaluation.pal import read_items, score_all
 
     items = read_items(samples)
@@ -375,9 +378,19 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
     _write(out, [dataclasses.asdict(one) for one in scored])
     right = sum(one.right for one in scored)
     reasons = Counter(one.reason for one in scored)
-    report = {"samples": len(items), "right": right, "accuracy": right / len(items)}
+    known = len(items) - reasons[LOST_SANDBOX]
+    report = {"samples": len(items), "right": right, "accuracy": right / known if known else None}
     _tell({**report, "reasons": dict(reasons.most_common())}, as_json=as_json)
-    return 0
+    return _ended(reasons[LOST_SANDBOX])
+
+
+def _ended(lost: int) -> int:
+    """The status of a command that could not judge so many samples, because sandboxes failed."""
+    if lost:
+        click.echo(
+            f"groundbox: sandboxes failed for {lost} samples, which count for nothing; judge them again", err=True
+        )
+    return 3 if lost else 0
 
 
 def _sandbox(asked: Asked) -> tuple[Any, dict[str, Any]]:
@@ -406,7 +419,8 @@ def _tell(report: dict[str, Any], *, as_json: bool) -> None:
         return
     reasons = report.pop("reasons")
     for name, value in report.items():
-        text = "too few samples" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+        few = "none was judged" if name == "accuracy" else "too few samples"
+        text = few if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<10} {text}")
     for reason, count in reasons.items():
         click.echo(f"  {count:>6}  {reason}", err=True)

@@ -24,9 +24,9 @@ from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.tasks.lines import Lines
-from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxUnavailable
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Outcome
-from groundbox.learn.evaluation.judging import Case, Judge, Tests
+from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, function_name, tried
 from groundbox.learn.rewards.reading import answer_of, program_of, text_of
 from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
@@ -44,8 +44,6 @@ Reward = float | None
 Completions = Sequence[Any]
 Column = Sequence[Any]
 LIMITS: Final = Limits(wall_s=10, cpu_s=5)
-_TRIES: Final = 3
-_CANNOT_RUN: Final = (InvalidArgument, SandboxUnavailable, EnvironmentFailed)
 
 
 class Rewards:
@@ -234,12 +232,14 @@ class Rewards:
         return (await self._all([make(program, row.get(kind), row.get("entry_point"), row.get("setup"))]))[0]
 
     def _tests_work(self, program: str, tests: Any, entry: Any, setup: Any) -> _Work:
-        judged = Tests(prompt=setup or "", entry_point=_name(entry), test=_test_program(tests, entry))
+        judged = Tests(
+            prompt=setup or "", entry_point=function_name("entry_point", entry), test=_test_program(tests, entry)
+        )
         whole = f"{setup}\n{program}" if setup else program
         return (judged, whole), functools.partial(self._passes, judged, whole)
 
     def _cases_work(self, program: str, cases: Any, entry: Any, setup: Any) -> _Work:
-        wanted, name = _cases(cases), _name(entry)
+        wanted, name = _cases(cases), function_name("entry_point", entry)
         whole = f"{setup}\n{program}" if setup else program
         key = ("cases", whole, name, json.dumps(_data("cases", cases), sort_keys=True))
         return key, functools.partial(self._gives, whole, name, wanted)
@@ -268,15 +268,13 @@ class Rewards:
 
     async def _tried(self, gate: asyncio.Semaphore, attempt: Callable[[], Awaitable[T | None]]) -> T | None:
         async with gate:
-            for left in reversed(range(_TRIES)):
-                try:
-                    return await attempt()
-                except _CANNOT_RUN:
-                    raise
-                except (GroundboxError, OSError) as error:
-                    logger.warning("a sandbox failed, %d tries left: %s: %s", left, type(error).__name__, error)
-        self.failures += 1
-        return None
+            try:
+                return await tried(attempt)
+            except CANNOT_RUN:
+                raise
+            except (GroundboxError, OSError):
+                self.failures += 1
+                return None
 
     def _judge(self) -> Judge:
         """The judge of this loop. Those of a process that this one was forked from are its own, and left alone."""
@@ -469,13 +467,9 @@ def _test_program(value: Any, entry: str) -> str:
     ):
         raise InvalidArgument("tests", "has to be a program that defines check(candidate), or a list of assertions")
     lines = [line for each in value for line in each.strip().splitlines()]
-    return f"def check(candidate):\n    {_name(entry)} = candidate\n" + "".join(f"    {line}\n" for line in lines)
-
-
-def _name(entry: Any) -> str:
-    if not isinstance(entry, str) or not entry.isidentifier():
-        raise InvalidArgument("entry_point", f"has to be the name of a function, not {entry!r}")
-    return entry
+    return f"def check(candidate):\n    {function_name('entry_point', entry)} = candidate\n" + "".join(
+        f"    {line}\n" for line in lines
+    )
 
 
 def _problem(source: str, entry: str) -> Problem:
