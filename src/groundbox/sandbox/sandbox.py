@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
-from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
+from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost, TracerMissing
 from groundbox.execution import (
     Artifacts,
     Display,
@@ -357,6 +357,8 @@ class AsyncSandbox:
             revived = await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
             loan = await self._borrow(profile, traced=recorded is not None)
+            if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
+                raise _no_tracer(self._environment)
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
@@ -633,6 +635,14 @@ def _bridge(tools: Grant) -> Bridge | None:
 
     given = granted(tools)
     return None if given is None else Bridge(given)
+
+
+def _no_tracer(name: str) -> TracerMissing:
+    """The error of a trace by the native tracer where there is none."""
+    from groundbox.sandbox import environments
+    from groundbox.sandbox.environments import tracer
+
+    return TracerMissing(name, "; ".join(tracer.standing(environments.get(name)).passed_over) or "it is not ready")
 
 
 def _traces() -> types.ModuleType:

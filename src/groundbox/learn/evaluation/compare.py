@@ -81,6 +81,7 @@ def compare(a: Path, b: Path, *, seed: int = 0, resamples: int = RESAMPLES) -> C
         "a": {"name": names[0], "model": one[0]["model"], "request": one[0]["request"]},
         "b": {"name": names[1], "model": other[0]["model"], "request": other[0]["request"]},
         "suite": one[0]["suite"],
+        "differs": _differs(one[0], other[0]),
         "pairs": len(pairs),
         "only_in_a": len(one[2]) - len(pairs),
         "only_in_b": len(other[2]) - len(pairs),
@@ -95,6 +96,35 @@ def compare(a: Path, b: Path, *, seed: int = 0, resamples: int = RESAMPLES) -> C
             for name in groups
         }
     return Comparison(names=names, facts=facts, pairs=pairs)
+
+
+def _differs(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Versions by which the runs were judged, and facts of what was asked, that are not the same for both."""
+    told = [
+        {**(each.get("source") or {}), **{f"version of {name}": value for name, value in _versions(each).items()}}
+        for each in (a, b)
+    ]
+    names = [name for name in dict.fromkeys([*told[0], *told[1]]) if name != "name"]  # of a file, which may be a copy
+    return {name: [each.get(name) for each in told] for name in names if told[0].get(name) != told[1].get(name)}
+
+
+def _versions(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    return settings.get("versions") or {}
+
+
+def cautions(facts: Mapping[str, Any]) -> list[str]:
+    """Sentences on what makes the differences more than those of the models."""
+    told = []
+    for name, (a, b) in facts["differs"].items():
+        if name.startswith("version of "):
+            what = "judged by other versions"
+            words = f"{name.removeprefix('version of ')} {a or 'unknown'} (A) and {b or 'unknown'} (B)"
+            mend = "`eval model` with the settings of a run judges it again, without asking"
+        else:
+            what, words = "asked about another source", f"{name} {str(a)[:40]} (A) and {str(b)[:40]} (B)"
+            mend = "what is right may not be the same"
+        told.append(f"the runs were {what}: {words}; {mend}")
+    return told
 
 
 def compared(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, Any]:
@@ -154,6 +184,7 @@ def lines(comparison: Comparison) -> list[str]:
         "",
         f"{'':<12}{'A':>10}{'B':>10}{'B - A':>10}   95 %; of shares in percentage points",
     ]
+    told[2:2] = [f"CAUTION: {each}" for each in cautions(facts)]
     told += [line for name, each in facts["differences"].items() if (line := _row(name, each))]
     told += [_metric_row(name, each) for name, each in facts.get("metrics", {}).items()]
     for group, found in facts.get("groups", {}).items():

@@ -112,8 +112,6 @@ def opened(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
     with files.locked(folder / _LOCK, InvalidArgument("--out", f"another evaluation is at work in {folder}")):
         same = _check(folder, settings, versions)
         kept = _read(folder / RESULTS) if same else {}
-        if not same:
-            files.publish(folder / RESULTS, b"")
         with (folder / RESULTS).open("ab") as file:
             yield Results(folder, file, kept)
 
@@ -153,6 +151,8 @@ def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
             f"{folder} has results of other settings ({files.differences(found, wanted)}); "
             "repeat those to go on with it, or name another folder",
         )
+    if before != versions:
+        files.publish(folder / RESULTS, b"")  # first: a kill in between must not leave them under the new versions
     files.publish(path, _json({**settings, "versions": dict(versions)}))
     return bool(before == versions)
 
