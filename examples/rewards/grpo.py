@@ -72,7 +72,7 @@ def score(model: Any, tokenizer: Any, names: Iterable[str], rewards: Rewards, sa
     import torch
 
     found = {}
-    for row in rows(names):
+    for row in rows(names) if samples else ():
         text = tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True)
         given = tokenizer(text, return_tensors="pt", add_special_tokens=False)
         with torch.no_grad():
@@ -91,7 +91,9 @@ def main() -> None:
     parser.add_argument("--problems", type=Path)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--samples", type=int, default=8)
+    parser.add_argument("--samples", type=int, default=8, help="of each problem, before and after; 0 for none")
+    parser.add_argument("--batch", type=int, default=16, help="programs of a step, eight for each problem")
+    parser.add_argument("--tokens", type=int, default=64, help="longest reply")
     parser.add_argument("--learning-rate", type=float, default=1e-5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
@@ -146,9 +148,9 @@ def train(asked: argparse.Namespace) -> None:
         options = GRPOConfig(
             output_dir=str(asked.out.with_suffix("")),
             max_steps=asked.steps,
-            per_device_train_batch_size=16,
+            per_device_train_batch_size=asked.batch,
             num_generations=8,
-            max_completion_length=64,
+            max_completion_length=asked.tokens,
             learning_rate=asked.learning_rate,
             lr_scheduler_type="constant",
             beta=0.0,
@@ -173,7 +175,7 @@ def train(asked: argparse.Namespace) -> None:
             each: score(trainer.model, tokenizer, names, rewards, asked.samples) for each, names in _parts(trained)
         }
         write({"after": after, "failures": rewards.failures})
-    for part in before:
+    for part in before if asked.samples else ():
         print(part, *(f"{sum(each[part].values()) / len(each[part]):.2f}" for each in (before, after)))
 
 
