@@ -17,6 +17,7 @@ import logging
 import math
 import os
 import resource
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
@@ -47,6 +48,7 @@ def serve(pipe: Connection, wanted: Mapping[str, Any], own: str) -> None:
         wanted: `tasks` (names or files of YAML), `include` (a folder, or "").
         own: The folder in which it may write.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all of a terminal, and is meant for the parent alone
     credentials.die_with_parent()
     os.dup2(2, 1)  # what libraries print belongs to no report
     os.environ |= {"TQDM_DISABLE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "TOKENIZERS_PARALLELISM": "false"}
