@@ -80,12 +80,11 @@ def install() -> None:
     partial = FOLDER.with_name(FOLDER.name + "-partial")
     shutil.rmtree(partial, ignore_errors=True)
     ours = ROOT / ".venv" / "bin" / "python"  # uv is not in .venv-train
-    command = [str(ours if ours.is_file() else sys.executable), "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--python",
-               sys.executable, "--target", str(partial), "-r", str(REQUIREMENTS)]  # fmt: skip
+    command = [str(ours if ours.is_file() else sys.executable), "-m", "uv", "pip", "install", "--quiet", "--no-deps",
+               "--require-hashes", "--only-binary=:all:", "--python", sys.executable, "--target", str(partial),
+               "-r", str(REQUIREMENTS)]  # fmt: skip
     try:
-        found = subprocess.run(
-            command, capture_output=True, text=True, timeout=INSTALL_S, check=False
-        )
+        found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"the packages were not here after {INSTALL_S} s") from None
     if found.returncode:
