@@ -333,7 +333,8 @@ def _opened(out: Path, settings: Mapping[str, Any], *, main: bool) -> Iterator[N
 
 def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
     path = out / WORK / SETTINGS
-    if not path.exists():
+    kept = any((out / WORK / "checkpoints").glob("checkpoint-*")) or card.read(out) is not None
+    if not path.exists() or not kept:  # what was refused, or killed at once, binds nobody
         files.publish(path, json.dumps(settings, indent=1).encode() + b"\n")
         return
     try:
