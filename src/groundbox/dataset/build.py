@@ -163,7 +163,9 @@ class _Build:
         files.publish(self.out / CARD, card.card(facts).encode())
         files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
         digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
-        report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": self.options.arguments()}
+        made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
+        times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
+        report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
         self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
 
@@ -183,7 +185,7 @@ class _Build:
 
     def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: write.Writer) -> None:
         tally.ran(ran)
-        self.clock.add(sum(item.cpu_s for item in ran.items))
+        self.clock.add(ran.cpu_s)
         for drop in ran.drops:
             writer.drop(drop)
         for item in ran.items:
