@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
+from groundbox.trace.syntax import walked
+
 Range: TypeAlias = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8."""
 _TURNED: Final = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
@@ -72,7 +74,7 @@ class Operands:
         elif isinstance(node, ast.ExceptHandler) and node.type is not None:
             self.units[_range(node.type)] = unit
         for expression in expressions:
-            for part in ast.walk(expression):
+            for part in walked(expression):
                 if isinstance(part, ast.IfExp) and id(part) not in tested:
                     self._condition(part.test, unit, tested)
                 elif isinstance(part, ast.BoolOp) and id(part) not in tested:

@@ -11,13 +11,14 @@ import dataclasses
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 CodeNode: TypeAlias = (
     ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp | ast.ListComp
     | ast.SetComp | ast.DictComp
 )  # fmt: skip
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Node = TypeVar("Node", bound=ast.AST)
 MOST_SOURCE: Final = 1_000_000
 """Characters."""
 MOST_DEPTH: Final = 100
@@ -214,6 +215,36 @@ def parse(source: str) -> ast.Module | None:
         if not level:
             return tree
     return None
+
+
+def copied(node: Node) -> Node:
+    """An expression or statement with everything below it, to be changed; what has no parts, such as `Load`, is shared.
+
+    As `copy.deepcopy`, which takes seven times as long.
+    """
+    made: Node = node.__class__.__new__(node.__class__)
+    fields = made.__dict__
+    for name, value in node.__dict__.items():
+        if isinstance(value, ast.AST):
+            fields[name] = copied(value) if value.__dict__ else value
+        elif isinstance(value, list):
+            fields[name] = [copied(each) if isinstance(each, ast.AST) and each.__dict__ else each for each in value]
+        else:
+            fields[name] = value
+    return made
+
+
+def walked(node: ast.AST) -> list[ast.AST]:
+    """A node and everything below it, in the order of `ast.walk`, which takes three times as long."""
+    found = [node]
+    for each in found:
+        for name in each._fields:
+            value = getattr(each, name, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [part for part in value if isinstance(part, ast.AST)]
+    return found
 
 
 def _extent(node: CodeNode) -> tuple[int, int]:
