@@ -303,6 +303,8 @@ class Walk:
             return self._fits_comparison(node, said)
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
             return self.fits(node, said.left)  # `7 % 2 == 1` for `n % 2`
+        if isinstance(said, ast.Call) and self._is_shown_as(node, said):
+            return True
         is_display = isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and said.func.id in _DISPLAYS
         if is_display and self._is_worth(node, said):
             return True
@@ -315,6 +317,14 @@ class Walk:
             return None
         fits = [self.fits(one, other) for one, other in parts]
         return None if None in fits else all(fits)
+
+    def _is_shown_as(self, node: ast.expr, said: ast.Call) -> bool:
+        """Whether a name, attribute or item is an object that the record shows so, such as `deque([4, 9])`."""
+        raw = self.raw(node) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else NOWHERE
+        if raw is NOWHERE or ref_of(raw) is None:
+            return False
+        code = ast.unparse(said)
+        return self.state.text(raw, len(code) + 1) == code
 
     def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
         """Whether an expression has the value of `set()` or the like; None if that is not known."""
