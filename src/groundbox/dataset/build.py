@@ -112,10 +112,10 @@ class _Build:
     async def _run(self) -> None:
         tools = self.tools
         work = Lab(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
-        self.counts = [sum(map(_weight, chunk)) for chunk in _chunks(self._problems())]
+        self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
             Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
-            for number, chunk in enumerate(_chunks(self._problems()))
+            for number, chunk in enumerate(self._chunks())
         )
         await self._stage(lab.STAGE, shards, lambda shard: tools.executor.run(work, shard))
 
@@ -146,6 +146,23 @@ class _Build:
             for each in read(path, format=self.options.format, licence=licences.get(path.name, "not stated"))
         )
         return parse(found, most_cases=self.options.cases)
+
+    def _weight(self, each: Problem | Drop) -> int:
+        """How many items come of it, about."""
+        return 1 if isinstance(each, Drop) else len(each.cases) or self.options.made_inputs
+
+    def _chunks(self) -> Iterator[list[Problem | Drop]]:
+        chunk: list[Problem | Drop] = []
+        weight = 0
+        for each in self._problems():
+            more = self._weight(each)
+            if chunk and weight + more > _SHARD_ITEMS:
+                yield chunk
+                chunk, weight = [], 0
+            chunk.append(each)
+            weight += more
+        if chunk:
+            yield chunk
 
     def _part(self, number: int) -> Iterator[Ran | Drop]:
         return verdicts.judged(parts.read(self.store.path(lab.STAGE, number, "jsonl")), self.options)
@@ -205,18 +222,3 @@ def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
     if digests is None:
         return False
     return all((out / name).is_file() and files.digest(out / name) == each for name, each in digests.items())
-
-
-def _weight(each: Problem | Drop) -> int:
-    return 1 if isinstance(each, Drop) else max(1, len(each.cases))
-
-
-def _chunks(found: Iterable[Problem | Drop]) -> Iterator[list[Problem | Drop]]:
-    chunk: list[Problem | Drop] = []
-    for each in found:
-        if chunk and sum(map(_weight, chunk)) + _weight(each) > _SHARD_ITEMS:
-            yield chunk
-            chunk = []
-        chunk.append(each)
-    if chunk:
-        yield chunk
