@@ -72,10 +72,11 @@ heartbeat: setup
 
 # The frameworks find groundbox where it lies; nothing of it is built for them.
 IN_ADAPTERS := .venv-adapters/bin/python -m pytest $(SPREAD) -o asyncio_default_fixture_loop_scope=function
+OF_TOOLS    := tests/learn/evaluation/test_harness.py tests/learn/evaluation/test_inspect_tasks.py
 OLDER       := .venv-adapters/deepagents-0.6
 
 adapters: setup .venv-adapters/stamp
-	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters $(ARGS)
+	PYTHONPATH=src $(IN_ADAPTERS) tests/agent/adapters $(OF_TOOLS) $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src:$(OLDER) $(IN_ADAPTERS) tests/agent/adapters/test_deepagents_sandbox.py)
 
 .venv-adapters/stamp: requirements/adapters.txt requirements/deepagents-0.6.txt .venv/stamp

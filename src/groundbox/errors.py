@@ -126,6 +126,22 @@ class LanguageUnavailable(GroundboxError):
         super().__init__(f"{language} is not installed here: guests see no {needs}. To get it: {advice}")
 
 
+class TracerMissing(GroundboxError):
+    """The native tracer was asked for by name, and the environment has none, so nothing was run.
+
+    Attributes:
+        environment: Its name.
+        why: Why there is none, as `groundbox doctor` tells it.
+    """
+
+    def __init__(self, environment: str, why: str) -> None:
+        self.environment, self.why = environment, why
+        super().__init__(
+            f"the environment {environment!r} has no native tracer: {why}. "
+            "TraceOptions(core='auto') takes the plain one there, which is slow and folds nothing"
+        )
+
+
 class SandboxClosed(GroundboxError):
     """The sandbox was closed by its owner."""
 

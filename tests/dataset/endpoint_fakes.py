@@ -11,6 +11,10 @@ def completion(text, finish="stop"):
     return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
 
 
+class Cut(bytes):
+    """A body that ends before the length that was announced, as where a connection breaks."""
+
+
 @contextlib.contextmanager
 def serving(answer):
     """Yields the URL, and the requests so far as (path, authorization, body).
@@ -30,7 +34,8 @@ def serving(answer):
             data = said if isinstance(said, bytes) else json.dumps(said).encode()
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 self.send_response(status)
-                for name, value in {**headers, "content-length": str(len(data))}.items():
+                length = len(data) + (100 if isinstance(said, Cut) else 0)
+                for name, value in {**headers, "content-length": str(length)}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)

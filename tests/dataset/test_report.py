@@ -200,6 +200,7 @@ def test_time_is_added_up_over_processes(tmp_path):
 
     assert 100 <= clock.seconds()["wall"] < 101
     assert 12 <= clock.seconds()["cpu"] < 13
+    assert clock.per_cpu_hour(kept=2)["kept"] == pytest.approx(600, rel=0.08)
 
 
 def test_lengths_are_in_characters_and_in_tokens_only_of_a_named_tokenizer(tmp_path):

@@ -10,8 +10,9 @@ from dataset_fakes import FakeRunner, prove, tell
 from test_build import tools
 
 import groundbox
+from groundbox.dataset import narrating
 from groundbox.dataset.build import REPORT, Tools, build
-from groundbox.dataset.narrating import unproven_claims
+from groundbox.dataset.narrating import claims_in, unproven_claims
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages import write
 from groundbox.dataset.verify import verify
@@ -200,12 +201,26 @@ def test_verifying_uses_other_processes_where_it_may(dataset):
 @pytest.fixture
 def claimed(tmp_path):
     """A dataset of one real run, whose rows carry their claims."""
-    from groundbox.dataset.narrating import claims_in
-    from groundbox.dataset.narrating import tell as narrator
+    told, trace = triple()
+    return told.text, claims_in(told.text, told, narrating.prove(told, trace), trace), trace
 
+
+def triple():
     trace = groundbox.run(TRIPLE, mode="call", call="triple", args=[4], trace=True).trace
-    told = narrator(trace, style="prose", seed=3, max_chars=10_000)
-    return told.text, claims_in(told.text, told, trace), trace
+    return narrating.tell(trace, style="prose", seed=3, max_chars=10_000), trace
+
+
+def test_beginnings_of_a_proven_telling_have_the_claims_that_a_proof_of_their_own_gives_them():
+    told, trace = triple()
+    proved = narrating.prove(told, trace)
+    doubted = dataclasses.replace(proved, faithful=False)  # so that each text is proven by itself
+    beginnings = [told.upto(t) for t in range(len(trace.records))]
+
+    found = [claims_in(text, told, proved, trace) for text in [*beginnings, told.text]]
+
+    assert proved.whole
+    assert found == [claims_in(text, told, doubted, trace) for text in [*beginnings, told.text]]
+    assert len(set(found)) > 3
 
 
 TRIPLE = "def triple(n):\n    total = 0\n    for _ in range(3):\n        total += n\n    return total\n"

@@ -12,6 +12,7 @@ from groundbox.errors import GuestFileError, WireError
 from groundbox.sandbox.bundles import Bundle
 from groundbox.sandbox.guestfiles import _value
 from groundbox.sandbox.wire import Done
+from groundbox.sandbox.workdir import Workdir
 
 
 @pytest.fixture
@@ -182,3 +183,19 @@ def test_a_path_that_can_name_no_file_is_refused(path):
         for ask in (box.guest_files.read, box.guest_files.mkdir, box.guest_files.stat, box.guest_files.remove):
             with pytest.raises(InvalidArgument, match="path: "):
                 ask(path)
+
+
+def test_a_restart_looks_once_at_the_files_it_carried_and_tells_what_it_left(monkeypatch):
+    looks = []
+    note = Workdir.note
+    monkeypatch.setattr(Workdir, "note", lambda self: looks.append(note(self)))
+    with Sandbox(profile="bare") as box:
+        box.run("import os\nfor n in range(40):\n    open(f'f{n}', 'w').write(str(n))\nos.symlink('f0', 'link')")
+        looks.clear()
+
+        lost = box.restart()
+        execution = box.run("import os\nopen('new', 'w').write('x')\nlen(os.listdir()), open('f39').read()")
+
+    assert (len(looks), lost) == (1, ["(at least 1 more: links and the like)"])
+    assert execution.text == "(41, '39')"
+    assert list(execution.artifacts) == ["new"]

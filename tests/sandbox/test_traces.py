@@ -3,6 +3,7 @@
 import pytest
 
 import groundbox as gb
+from groundbox.errors import TracerMissing
 from groundbox.trace.reading import Trace
 
 SUM = "def total(items):\n    s = 0\n    for x in items:\n        s += x\n    return s\n"
@@ -86,6 +87,17 @@ def test_an_exception_is_part_of_a_complete_trace():
 
     assert (execution.outcome, execution.trace.complete) == (gb.Outcome.ERROR, True)
     assert [record.type for record in execution.trace.records if type(record).__name__ == "Raise"] == ["KeyError"]
+
+
+def test_a_native_tracer_that_is_not_there_is_missing_by_name_and_nothing_is_run(monkeypatch):
+    monkeypatch.setattr("groundbox.sandbox.engine.tracer.for_a_trace", lambda environment: None)
+    with gb.Sandbox(hash_seed=4711) as box:
+        with pytest.raises(TracerMissing, match="the environment 'default' has no native tracer: ") as missing:
+            box.run("open('ran', 'w')", trace=gb.TraceOptions(core="native"))
+
+        assert (missing.value.program_ran, missing.value.sandbox_usable) == (False, True)
+        execution = box.run("import os; os.listdir()", trace=True)
+        assert (execution.text, execution.trace.core) == ("[]", "plain")
 
 
 def test_a_program_that_is_stopped_leaves_what_it_did_so_far():

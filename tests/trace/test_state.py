@@ -44,12 +44,33 @@ def mutate(op, **parts):
             [],
             "array([[1, 2], [3, 4]])",
         ),
+        (
+            {"type": "array", "class": "numpy.ndarray", "dtype": "int64", "shape": [2, 1], "items": [1, 2]},
+            [],
+            "array([[1], [2]])",
+        ),
     ],
 )
 def test_an_object_is_shown_as_its_records_left_it(first, changes, shown):
     state = described({"k": "object", "id": 1, **first}, *changes)
 
     assert state.text({"ref": 1}) == shown
+
+
+@pytest.mark.parametrize(
+    ("shape", "chars", "shown"),
+    [
+        ([5, 4], 60, "array([[0, 1, 2, 3], [4, 5, 6, 7], … 8 more …, [16, 17, 18, 19]])"),
+        ([5, 4], 50, "array([[0, 1, 2, 3], [4, 5, … 12 more …, 18, 19]])"),
+        ([5, 4], 40, "array([[0, 1, 2, 3], [… 14 more …, 18, 19]])"),
+        ([2, 5, 2], 40, "array([[[0, 1], [2, 3], … 14 more …, [18, 19]]])"),
+    ],
+)
+def test_an_array_that_is_cut_keeps_the_brackets_of_its_rows(shape, chars, shown):
+    array = {"type": "array", "class": "numpy.ndarray", "dtype": "int64", "shape": shape, "items": list(range(20))}
+    state = described({"k": "object", "id": 1, **array})
+
+    assert state.text({"ref": 1}, chars) == shown
 
 
 @pytest.mark.parametrize(

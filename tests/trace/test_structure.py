@@ -2,10 +2,12 @@
 
 import ast
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from groundbox.trace.structure import Loop, Step
+from groundbox.trace.syntax import copied, walked
 
 
 def outline(nodes):
@@ -425,3 +427,26 @@ def test_an_iteration_on_one_line_that_a_generator_waits_in_is_counted_once(reco
     assert [fold.iterations for fold in loop.folds] == [3]
     assert [iteration.number for iteration in loop.iterations] == [1, 2, 6]
     assert loop.count == 6
+
+
+def test_a_tree_is_copied_so_that_a_change_does_not_reach_the_first_one():
+    tree = ast.parse(Path(ast.__file__).read_text())
+    written = ast.dump(tree, include_attributes=True)
+
+    made = copied(tree)
+    same = ast.dump(made, include_attributes=True) == written
+    for node in walked(made):
+        if isinstance(node, ast.Name | ast.arg):
+            node.lineno = -1
+        for part in (getattr(node, name, None) for name in node._fields):
+            if isinstance(part, list):
+                part.clear()
+
+    assert same
+    assert ast.dump(tree, include_attributes=True) == written
+
+
+def test_a_tree_is_walked_in_the_order_of_the_standard_library():
+    tree = ast.parse(Path(ast.__file__).read_text())
+
+    assert walked(tree) == list(ast.walk(tree))

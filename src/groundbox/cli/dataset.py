@@ -355,6 +355,9 @@ def _tell(report: dict[str, Any], out: Path) -> None:
         f"{claims['proven']} of {claims['total']} claims are proven, {claims['uncheckable']} cannot be checked",
         f"{seconds['wall']:.1f} s, {seconds['cpu']:.1f} s of processors",
     ]
+    if "per_cpu_hour" in report:  # a report of an earlier version has none
+        words = ", ".join(f"{count:,.0f} {name}" for name, count in report["per_cpu_hour"].items())
+        lines.append(f"an hour of a processor makes {words}")
     _say(lines, report["dropped"])
 
 

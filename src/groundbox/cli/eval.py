@@ -53,6 +53,7 @@ def eval() -> None:
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="So many questions, drawn by the seed; can be raised."
 )
+@click.option("--include-path", default="", metavar="DIR3", help="Of the suite `lm-eval`: a folder of further tasks.")
 @click.option("--split", default="test", show_default=True, metavar="NAME", help="Of the suite `dataset`.")
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Of the suite `dataset`; by default all.")
 @click.option(
@@ -90,8 +91,8 @@ def model(suite: str, out: Path, workers: int | None, *, as_json: bool, asked: A
     """Scores a model on a suite: accuracy, length, and how many of the steps it tells are true.
 
     Suites: dataset:DIR, cruxeval-output:FILE, cruxeval-input:FILE, humaneval:FILE, mbpp:FILE, pal:FILE,
-    reasoning-gym[:KINDS], and those of other packages. Killed and started again with the same arguments, it asks
-    no question twice. What got no reply is listed and counts for nothing.
+    reasoning-gym[:KINDS], lm-eval:TASKS, inspect:TASK, and those of other packages. Killed and started again with the
+    same arguments, it asks no question twice. What got no reply is listed and counts for nothing.
     """
     check_host(asked)
     run = _ModelRun(suite, out, workers or len(os.sched_getaffinity(0)), asked, given)
@@ -157,7 +158,10 @@ class _ModelRun:
         if self.way != "endpoint" and given["more"]:
             raise click.UsageError(f"--option is a key of requests to an endpoint, and of no use to --{self.way}")
         self.out, self.workers, self.asked, self.given = out, workers, asked, given
-        wanted = Wanted(split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"])
+        wanted = Wanted(
+            split=given["split"], tasks=given["tasks"], seed=given["seed"], size=given["size"],
+            include=given["include_path"],
+        )  # fmt: skip
         self.suite = open_suite(suite, wanted)
         self.questions = drawn(self.suite.questions, given["limit"], given["seed"])
         place = given["trained_on"]
@@ -223,6 +227,7 @@ class _ModelRun:
             ),
             {"model": given["model"], **self._request()},
             store,
+            fixed=dict(map(_option, given["more"])),
         )
 
     def _request(self) -> dict[str, Any]:
@@ -258,7 +263,8 @@ class _ModelRun:
     def _versions(self) -> dict[str, str]:
         from groundbox.learn.evaluation.results import JUDGES
 
-        return {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+        own = {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+        return {**own, **getattr(self.suite, "versions", {})}
 
     def _facts(self) -> dict[str, Any]:
         from groundbox.learn.evaluation import trained
@@ -330,17 +336,19 @@ def humaneval(
     """
     from groundbox.learn.evaluation.estimate import mean_pass_at_k
     from groundbox.learn.evaluation.humaneval import counts, judge_all, read_problems, read_samples
+    from groundbox.learn.evaluation.judging import LOST_SANDBOX
 
     given, used = read_samples(samples, None if problems is None else read_problems(problems))
     limits, options = _sandbox(asked)
     judged = run_until_signal(judge_all(given, used, limits=limits, options=options, workers=_at_once(workers)))
-    _write(out, [dataclasses.asdict(one) for one in judged])
-    found = counts(judged)
+    rows = zip(given, judged, strict=True)
+    _write(out, [{"task_id": one.task_id, "passed": each.passed, **dataclasses.asdict(each)} for one, each in rows])
+    found = counts(given, judged)
     scores = {f"pass@{k}": mean_pass_at_k(found, k) for k in dict.fromkeys(ks)}
     reasons = Counter(one.reason for one in judged)
     report = {"problems": len(found), "samples": len(judged), **scores, "reasons": dict(reasons.most_common())}
     _tell(report, as_json=as_json)
-    return 0
+    return _ended(reasons[LOST_SANDBOX])
 
 
 @eval.command()
@@ -359,6 +367,7 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
 
     Each runs in a fresh sandbox; its number is what solution() returns, or the last one that it prints.
     """
+    from groundbox.learn.evaluation.judging import LOST_SANDBOX
     from groundbox.learn.evaluation.pal import read_items, score_all
 
     items = read_items(samples)
@@ -369,9 +378,19 @@ def pal(samples: Path, tolerance: float, out: Path | None, workers: int | None, 
     _write(out, [dataclasses.asdict(one) for one in scored])
     right = sum(one.right for one in scored)
     reasons = Counter(one.reason for one in scored)
-    report = {"samples": len(items), "right": right, "accuracy": right / len(items)}
+    known = len(items) - reasons[LOST_SANDBOX]
+    report = {"samples": len(items), "right": right, "accuracy": right / known if known else None}
     _tell({**report, "reasons": dict(reasons.most_common())}, as_json=as_json)
-    return 0
+    return _ended(reasons[LOST_SANDBOX])
+
+
+def _ended(lost: int) -> int:
+    """The status of a command that could not judge so many samples, because sandboxes failed."""
+    if lost:
+        click.echo(
+            f"groundbox: sandboxes failed for {lost} samples, which count for nothing; judge them again", err=True
+        )
+    return 3 if lost else 0
 
 
 def _sandbox(asked: Asked) -> tuple[Any, dict[str, Any]]:
@@ -400,7 +419,8 @@ def _tell(report: dict[str, Any], *, as_json: bool) -> None:
         return
     reasons = report.pop("reasons")
     for name, value in report.items():
-        text = "too few samples" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+        few = "none was judged" if name == "accuracy" else "too few samples"
+        text = few if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
         click.echo(f"{name:<10} {text}")
     for reason, count in reasons.items():
         click.echo(f"  {count:>6}  {reason}", err=True)

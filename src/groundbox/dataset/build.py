@@ -112,10 +112,10 @@ class _Build:
     async def _run(self) -> None:
         tools = self.tools
         work = Lab(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
-        self.counts = [sum(map(_weight, chunk)) for chunk in _chunks(self._problems())]
+        self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
             Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
-            for number, chunk in enumerate(_chunks(self._problems()))
+            for number, chunk in enumerate(self._chunks())
         )
         await self._stage(lab.STAGE, shards, lambda shard: tools.executor.run(work, shard))
 
@@ -147,6 +147,23 @@ class _Build:
         )
         return parse(found, most_cases=self.options.cases)
 
+    def _weight(self, each: Problem | Drop) -> int:
+        """How many items come of it, about."""
+        return 1 if isinstance(each, Drop) else len(each.cases) or self.options.made_inputs
+
+    def _chunks(self) -> Iterator[list[Problem | Drop]]:
+        chunk: list[Problem | Drop] = []
+        weight = 0
+        for each in self._problems():
+            more = self._weight(each)
+            if chunk and weight + more > _SHARD_ITEMS:
+                yield chunk
+                chunk, weight = [], 0
+            chunk.append(each)
+            weight += more
+        if chunk:
+            yield chunk
+
     def _part(self, number: int) -> Iterator[Ran | Drop]:
         return verdicts.judged(parts.read(self.store.path(lab.STAGE, number, "jsonl")), self.options)
 
@@ -163,7 +180,9 @@ class _Build:
         files.publish(self.out / CARD, card.card(facts).encode())
         files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
         digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
-        report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": self.options.arguments()}
+        made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
+        times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
+        report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
         self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
 
@@ -183,7 +202,7 @@ class _Build:
 
     def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: write.Writer) -> None:
         tally.ran(ran)
-        self.clock.add(sum(item.cpu_s for item in ran.items))
+        self.clock.add(ran.cpu_s)
         for drop in ran.drops:
             writer.drop(drop)
         for item in ran.items:
@@ -203,18 +222,3 @@ def is_whole(out: Path, digests: Mapping[str, str] | None) -> bool:
     if digests is None:
         return False
     return all((out / name).is_file() and files.digest(out / name) == each for name, each in digests.items())
-
-
-def _weight(each: Problem | Drop) -> int:
-    return 1 if isinstance(each, Drop) else max(1, len(each.cases))
-
-
-def _chunks(found: Iterable[Problem | Drop]) -> Iterator[list[Problem | Drop]]:
-    chunk: list[Problem | Drop] = []
-    for each in found:
-        if chunk and sum(map(_weight, chunk)) + _weight(each) > _SHARD_ITEMS:
-            yield chunk
-            chunk = []
-        chunk.append(each)
-    if chunk:
-        yield chunk

@@ -12,6 +12,17 @@ from groundbox.dataset import files
 _EVERY_S: Final = 1.0
 
 
+class Meter:
+    """Processor seconds of one problem: its runs in sandboxes, and what other processes computed for it.
+
+    Attributes:
+        cpu_s: Updated in place.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_s = 0.0
+
+
 class Clock:
     """Wall and processor time, kept in a file about once a second, so that a kill loses about that much."""
 
@@ -34,8 +45,16 @@ class Clock:
         self._others += cpu_s
 
     def seconds(self) -> dict[str, float]:
-        """Wall seconds, and processor seconds of everything: this process, the computing ones and the sandboxes."""
+        """Wall seconds, and processor seconds of everything: this process, what others computed and what sandboxes ran.
+
+        The start of computing processes and of templates is left out, and so is what a kill has cost.
+        """
         return {"wall": round(self._now(), 3), "cpu": round(self._cpu() + self._others, 3)}
+
+    def per_cpu_hour(self, **counts: int) -> dict[str, float]:
+        """What one processor makes in an hour, of each count."""
+        hours = (self._cpu() + self._others) / 3600
+        return {name: round(count / hours, 1) for name, count in counts.items()}
 
     def _now(self) -> float:
         return float(self._wall + time.monotonic() - self._begun)

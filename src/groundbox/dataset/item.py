@@ -91,7 +91,6 @@ class Item:
 
     Attributes:
         runnable: It ended within its limits, untraced, with the same answer under two hash seeds.
-        cpu_s: Processor seconds of all its runs.
         sought: The search for a smaller input, where its own was too much.
         guesses: How many arguments were run in search of some that lead to the result; None where none were looked for.
         tried: These, where the last one led there.
@@ -104,7 +103,6 @@ class Item:
     answer: Answer | None = None
     traced: Traced | None = None
     runnable: bool = False
-    cpu_s: float = 0.0
     sought: Sought | None = None
     guesses: int | None = None
     tried: tuple[Tried, ...] = ()
@@ -138,7 +136,6 @@ def from_json(data: Mapping[str, Any]) -> Item:
         answer=None if answer is None else answer_from_json(answer),
         traced=None if traced is None else Traced(**{**traced, "lines": tuple(traced["lines"])}),
         runnable=data["runnable"],
-        cpu_s=data["cpu_s"],
         guesses=data["guesses"],
         tried=tuple(map(tried_from_json, data["tried"])),
         sought=None if sought is None else Sought(**sought),

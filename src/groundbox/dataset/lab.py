@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from groundbox.dataset import inputs, literals, parts, seeking, signature
+from groundbox.dataset.clock import Meter
 from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.item import Item, Sought, Tried
@@ -21,8 +23,8 @@ from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.patience import Impatient, at_most
 from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.running import MeteredRunner, Runner, same
 from groundbox.dataset.running import Ran as RanOnce
-from groundbox.dataset.running import Runner, same
 from groundbox.dataset.smaller import Measure, Search
 from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
@@ -73,12 +75,16 @@ class Lab:
     """Work for `Executor.run`: problems and drops in, items and their traces out.
 
     The payload of its shards is what `parts.payload` gives.
+
+    Attributes:
+        meter: Of the problem that is at work.
     """
 
     runner: Runner
     options: BuildOptions
     executor: Executor
     untold: Untold
+    meter: Meter = dataclasses.field(default_factory=Meter)
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
@@ -89,7 +95,12 @@ class Lab:
     async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
         if isinstance(each, Drop):
             return each
-        problem, drops = each, list[Drop]()
+        meter = Meter()
+        ran = await dataclasses.replace(self, runner=MeteredRunner(self.runner, meter), meter=meter)._ran(each, traces)
+        return dataclasses.replace(ran, cpu_s=meter.cpu_s)
+
+    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> Ran:
+        drops: list[Drop] = []
         if not problem.cases:
             options = self.options
             made, drops = await inputs.make(
@@ -129,7 +140,9 @@ class Lab:
             "seed": seed_of(name or item.id, options.seed),
         }
         shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
-        return (await self.executor.compute(work, shard))["why"].decode()
+        found = await self.executor.compute(work, shard)
+        self.meter.cpu_s += float(found["cpu_s"])
+        return found["why"].decode()
 
     async def _settled(self, problem: Problem, first: list[_First], traces: dict[str, bytes]) -> AsyncIterator[Item]:
         """The items, with smaller inputs where those are wanted and found."""
@@ -161,13 +174,12 @@ class Lab:
     async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
         """The item with guesses at arguments for its result, if one of them led there; all of them were traced."""
         assert item.answer is not None
-        wanted, spent = literals.parse(item.answer.text), 0.0
+        wanted = literals.parse(item.answer.text)
         tried: list[Tried] = []
         kept: list[bytes] = []
         found = False
         while not found and (guess := seeking.seek(problem, wanted, tried)):
-            ran, cost = await self._guessed(problem, guess.case)
-            spent += cost
+            ran = await self._guessed(problem, guess.case)
             trace = None if ran is None else ran.trace
             name = guess_name(item.id, len(tried))
             if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
@@ -175,41 +187,37 @@ class Lab:
             tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
             kept.append(await asyncio.to_thread(compressed, trace))
             found = ran.answer.fault is None and ran.answer.text == item.answer.text
-        item = dataclasses.replace(item, guesses=len(tried), cpu_s=item.cpu_s + spent)
+        item = dataclasses.replace(item, guesses=len(tried))
         if not found:
             return item
         traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
         return dataclasses.replace(item, tried=tuple(tried))
 
-    async def _guessed(self, problem: Problem, case: Case) -> tuple[RanOnce | None, float]:
-        """A traced run, and what it and a plain one under another hash seed cost; None where they differ or fail."""
+    async def _guessed(self, problem: Problem, case: Case) -> RanOnce | None:
+        """A traced run; None where it fails, and where a plain one under another hash seed gives something else."""
         runs = Runs(problem, case, self.runner, self.options.patience.brief())
         if signature.misfit(problem, case):
-            return None, 0.0
+            return None
         try:
             ran = await runs(Seeds().traced, traced=True)
             if ran.outcome not in ("ok", "error"):
-                return None, runs.cpu_s
+                return None
             plain = await runs(Seeds().plain, traced=False)
         except SandboxLost:
-            return None, runs.cpu_s
-        return (ran if same(plain.answer, ran.answer) else None), runs.cpu_s
+            return None
+        return ran if same(plain.answer, ran.answer) else None
 
     async def _smaller(
         self, problem: Problem, first: _First, taken: set[str], most_runs: int
     ) -> tuple[Item, bytes | None]:
         options, item = self.options, first.item
-        spent = 0.0
 
         async def once(case: Case) -> RanOnce | None:
-            nonlocal spent
             runs = Runs(problem, case, self.runner, options.patience.brief())
             try:
                 return await runs(Seeds().traced, traced=True)
             except SandboxLost:
                 return None
-            finally:
-                spent += runs.cpu_s
 
         search = Search(
             problem=problem,
@@ -224,14 +232,13 @@ class Lab:
         )
         for case in (await search.found())[:_MOST_CHOSEN]:
             smaller, trace = await run(problem, case, self.runner, options.patience)
-            spent += smaller.cpu_s
             (judged,) = quality.judge(problem, [smaller], options.taste)
             if trace is not None and judged.drop is None and not await self._untold(item, trace):
                 sought = Sought(why=first.why, runs=search.runs, found=True)
-                smaller = dataclasses.replace(smaller, sought=sought, cpu_s=item.cpu_s + spent)
+                smaller = dataclasses.replace(smaller, sought=sought)
                 return smaller, await asyncio.to_thread(compressed, trace)
         sought = Sought(why=first.why, runs=search.runs, found=False)
-        item = dataclasses.replace(item, sought=sought, cpu_s=item.cpu_s + spent)
+        item = dataclasses.replace(item, sought=sought)
         if item.drop is None and first.why not in _TOO_LONG:
             reason = "duplicate-input" if search.collided else "not-told-whole"
             item = item.dropped(SMALLER, reason, f"{first.why}; {search.runs} smaller inputs were tried")
@@ -240,7 +247,7 @@ class Lab:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tellable:
-    """Work for `Executor.compute`: a trace in, why it cannot be told whole out."""
+    """Work for `Executor.compute`: a trace in, why it cannot be told whole out, and what it took to see."""
 
     untold: Untold
     max_chars: int
@@ -248,7 +255,7 @@ class Tellable:
 
     def __call__(self, shard: Shard) -> Part:
         """See Executor.compute."""
-        given = shard.payload
+        given, begun = shard.payload, time.process_time()
         trace = Trace.loads(zlib.decompress(given["trace"]))
         try:
             with at_most(self.cpu_s):
@@ -258,7 +265,7 @@ class Tellable:
         except Exception:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
             why = ""
-        return {"why": why.encode()}
+        return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

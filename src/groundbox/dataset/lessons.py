@@ -193,7 +193,7 @@ def _sample(view: View, draft: Draft, found: Mended, split: str) -> Sample:
         narration="" if draft.reasoning == told.text else told.text,
         claims=found.proved.total,
         proven=found.proved.proven,
-        claims_data=claims_in(draft.reasoning, told, view.trace),
+        claims_data=claims_in(draft.reasoning, told, found.proved, view.trace),
         coverage=found.proved.coverage,
         left_out=len(found.left_out),
         derivable=share,

@@ -228,16 +228,13 @@ def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "
 
 def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
     """See Untold: a run is told whole by `tell` if all of it was recorded and the telling is short enough."""
-    from groundbox.trace.narration.narrator import Style, narrate
+    from groundbox.trace.narration.narrator import Style, is_told_whole
 
     if not trace.complete:
         return "incomplete"
     if trace.folded:
         return "folded"
-    if is_long(trace, max_chars):
-        return "long"
-    narration = narrate(trace, style=cast(Style, style), seed=seed, max_chars=None)
-    return "" if narration.whole and len(narration.text) <= max_chars else "long"
+    return "" if is_told_whole(trace, style=cast(Style, style), seed=seed, max_chars=max_chars) else "long"
 
 
 def is_long(trace: Trace, max_chars: int) -> bool:
@@ -320,10 +317,14 @@ def said_in(document: str) -> list[Said]:
     ]
 
 
-def claims_in(text: str, told: Told, trace: Trace) -> str:
+def claims_in(text: str, told: Told, proved: Proved, trace: Trace) -> str:
     """The claims of a telling's sentences that stand in a text, as JSON; "" where none has any.
 
     They are those that the record bears out. A sentence of which a word stands in none of them comes without claims.
+
+    Args:
+        proved: The proof of the telling. Where that left nothing open, its beginnings are not proven once more: each
+            claim is judged by the record, and by claims that stand before it.
     """
     from groundbox.trace.claims.model import Status
     from groundbox.trace.claims.proving import prove
@@ -335,6 +336,8 @@ def claims_in(text: str, told: Told, trace: Trace) -> str:
             sentences.append({"text": each.text, "claims": list(each.claims)})
             at = place + len(each.text)
     document = {"schema": CLAIMS, "sentences": sentences}
+    if proved.whole and told.text.startswith(text):
+        return json.dumps(document, separators=(",", ":")) if sentences else ""
     proof = prove(text, trace, claims=document)
     doubtful = {verdict.claim.sentence for verdict in proof.verdicts if verdict.status is not Status.SUPPORTED}
     loose = [part.start for part in (*proof.numbers, *proof.words) if not part.covered]

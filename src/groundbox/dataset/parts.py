@@ -21,11 +21,13 @@ class Ran:
 
     Attributes:
         drops: Cases of it that did not come so far, and inputs that could not be made.
+        cpu_s: Processor seconds of all that was run for it, also to make inputs and to find smaller ones, and told.
     """
 
     problem: Problem
     items: tuple[Item, ...]
     drops: tuple[Drop, ...] = ()
+    cpu_s: float = 0.0
 
 
 def dumps(found: Iterable[Ran | Drop]) -> bytes:
@@ -62,6 +64,7 @@ def _to_json(each: Ran | Drop) -> dict[str, Any]:
         "problem": problems.to_json(each.problem),
         "items": [items.to_json(item) for item in each.items],
         "drops": [drop.to_json() for drop in each.drops],
+        "cpu_s": each.cpu_s,
     }
 
 
@@ -72,4 +75,5 @@ def _from_json(data: dict[str, Any]) -> Ran | Drop:
         problem=problems.from_json(data["problem"]),
         items=tuple(map(items.from_json, data["items"])),
         drops=tuple(map(Drop.from_json, data["drops"])),
+        cpu_s=data["cpu_s"],
     )

@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any, Final, Protocol
 
 from groundbox.dataset.answers import text_of
+from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.execution import Execution
@@ -81,6 +82,23 @@ def same(one: Answer, other: Answer) -> bool:
 def _plain(answer: Answer) -> tuple[Any, ...]:
     fault = answer.fault
     return repr(answer.value), answer.stdout, None if fault is None else (fault.type, fault.message, fault.line)
+
+
+class MeteredRunner:
+    """Has another runner run programs, and adds up what that costs."""
+
+    def __init__(self, runner: Runner, meter: Meter) -> None:
+        self._runner, self._meter = runner, meter
+
+    async def run(self, request: Request) -> Ran:
+        """See Runner.run."""
+        ran = await self._runner.run(request)
+        self._meter.cpu_s += ran.cpu_s
+        return ran
+
+    async def close(self) -> None:
+        """See Runner.close."""
+        await self._runner.close()
 
 
 class SandboxRunner:

@@ -34,7 +34,7 @@ class AsyncFiles:
         await self._write(path, data, mode=mode, locked=False)
 
     async def write_back(self, path: str, data: bytes) -> None:
-        """`write`, for who holds the sandbox's lock."""
+        """`write`, for who holds the sandbox's lock, and tells the workdir of all such files together (`note`)."""
         await self._write(path, data, mode=0o644, locked=True)
 
     async def _write(self, path: str, data: bytes | str, *, mode: int, locked: bool) -> None:
@@ -108,6 +108,8 @@ class AsyncFiles:
             done = await worker.order(order, [] if descriptor is None else [descriptor])
             if not done.ok:
                 raise GuestFileError(path, done.reason)
+            if locked:
+                return
             assert worker.workdir is not None
             await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
 

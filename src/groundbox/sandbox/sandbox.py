@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
-from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost
+from groundbox.errors import GuestFileError, InvalidArgument, SandboxClosed, SandboxLost, TracerMissing
 from groundbox.execution import (
     Artifacts,
     Display,
@@ -61,6 +61,7 @@ T = TypeVar("T")
 _USUAL_LIMITS: Final = Limits()
 _NO_NETWORK: Final = Network()
 _HAND_OVER_S: Final = 5.0  # for the guest to take what the host brought in the time of the run
+_LEFT_OUT: Final = {"count": "over the 10,000 files that are listed", "not a regular file": "links and the like"}
 _READ_AT_ONCE_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -247,7 +248,8 @@ class AsyncSandbox:
         """A fresh interpreter with the same files. Variables are gone; that is the point.
 
         Returns:
-            Files that could not be kept: too large for `disk_bytes`, or not readable.
+            Files that could not be kept: too large for `disk_bytes`, or not readable. What is none of the first 10,000
+            regular files is told by number, in brackets.
 
         Raises:
             SandboxClosed: It was closed.
@@ -279,10 +281,14 @@ class AsyncSandbox:
         return restarted(why, await self._begin_afresh(), variables=was_used)
 
     async def _carry_over(self, workdir: Workdir) -> list[str]:
-        """Smallest files first, and together no more than fits: a sparse file is read as long as it says it is."""
+        """Smallest files first, and together no more than fits: a sparse file is read as long as it says it is.
+
+        What a listing leaves out, links and all files but the first 10,000, is not carried, and told by number.
+        """
+        listing = await asyncio.to_thread(workdir.list)
         lost = []
         left_bytes = self.limits.disk_bytes or MOST_BYTES
-        for path, stamp in sorted(workdir.list().files.items(), key=lambda item: (item[1].size_bytes, item[0])):
+        for path, stamp in sorted(listing.files.items(), key=lambda item: (item[1].size_bytes, item[0])):
             left_bytes -= stamp.size_bytes
             if left_bytes < 0:
                 lost.append(path)
@@ -292,7 +298,12 @@ class AsyncSandbox:
             except GuestFileError:
                 lost.append(path)
         workdir.close()
-        return lost
+        if listing.files and self._loan is not None and self._loan.worker.workdir is not None:
+            await asyncio.to_thread(self._loan.worker.workdir.note)
+        return [
+            *lost,
+            *(f"(at least {count} more: {_LEFT_OUT.get(why, why)})" for why, count in listing.skipped.items()),
+        ]
 
     async def close(self) -> None:
         """End every process of the sandbox. Its files go when the last result that needs them goes."""
@@ -357,6 +368,8 @@ class AsyncSandbox:
             revived = await self._revived(restart)
             profile = self._profile or languages.profile_for(language, program.source, program.mode)
             loan = await self._borrow(profile, traced=recorded is not None)
+            if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
+                raise _no_tracer(self._environment)
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
@@ -633,6 +646,14 @@ def _bridge(tools: Grant) -> Bridge | None:
 
     given = granted(tools)
     return None if given is None else Bridge(given)
+
+
+def _no_tracer(name: str) -> TracerMissing:
+    """The error of a trace by the native tracer where there is none."""
+    from groundbox.sandbox import environments
+    from groundbox.sandbox.environments import tracer
+
+    return TracerMissing(name, "; ".join(tracer.standing(environments.get(name)).passed_over) or "it is not ready")
 
 
 def _traces() -> types.ModuleType:

@@ -11,9 +11,8 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace import schema
-from groundbox.trace.operands import Operands
+from groundbox.trace.operands import Operands, operands_of
 from groundbox.trace.schema import Record, V
-from groundbox.trace.syntax import parse
 from groundbox.trace.values import MOST_INT, MOST_TEXT, InvalidValue, check, check_hex
 
 MOST_NAME: Final = 1000
@@ -291,9 +290,8 @@ class Checker:
     def _known(self) -> Operands | None:
         """What the source has, or None if it does not parse here."""
         if self._source is not None and self._operands is None:
-            tree = parse(self._source)
+            self._operands = operands_of(self._source)
             self._source = None
-            self._operands = None if tree is None else Operands(tree)
         return self._operands
 
     def _test(self, record: schema.Test) -> None:

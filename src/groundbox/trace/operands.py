@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
+
+from groundbox.trace.syntax import MOST_KEPT, parse, walked
 
 Range: TypeAlias = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8."""
@@ -72,7 +75,7 @@ class Operands:
         elif isinstance(node, ast.ExceptHandler) and node.type is not None:
             self.units[_range(node.type)] = unit
         for expression in expressions:
-            for part in ast.walk(expression):
+            for part in walked(expression):
                 if isinstance(part, ast.IfExp) and id(part) not in tested:
                     self._condition(part.test, unit, tested)
                 elif isinstance(part, ast.BoolOp) and id(part) not in tested:
@@ -130,3 +133,16 @@ def _name_count(node: ast.For | ast.While) -> int:
 
 def _range(node: ast.expr) -> Range:
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
+def operands_of(source: str) -> Operands | None:
+    """The operands and loops of a source, or None if it does not parse here; they may be another reader's, too."""
+    return _kept(source) if len(source) <= MOST_KEPT else _read(source)
+
+
+def _read(source: str) -> Operands | None:
+    tree = parse(source)
+    return None if tree is None else Operands(tree)
+
+
+_kept: Final = functools.lru_cache(maxsize=8)(_read)

@@ -24,8 +24,8 @@ class TraceOptions:
         max_events: After so many records recording ends, and the trace is not complete.
         max_bytes: The same for the size of the trace. The memory counts as the guest's own.
         core: Which tracer: `auto` takes the native one where the environment has one, else `plain`, which is slow and
-            folds nothing; with `native` the run fails there. Programs that wait for the end of objects are traced by
-            `plain` in any case. `Trace.core` says which it was. What is not folded, both write alike.
+            folds nothing; with `native` nothing is run there (TracerMissing). Programs that wait for the end of objects
+            are traced by `plain` in any case. `Trace.core` says which it was. What is not folded, both write alike.
     """
 
     soft_events: int = 20_000

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from groundbox.trace.schema import V
-from groundbox.trace.syntax import Code, Syntax
+from groundbox.trace.syntax import Code, Syntax, syntax_of
 
 if TYPE_CHECKING:
     from groundbox.trace.reading import Trace
@@ -309,7 +309,7 @@ def derive(trace: Trace) -> Structure:
     from groundbox.trace.growing import grow
     from groundbox.trace.visits import visits_of
 
-    syntax = Syntax(trace.source)
+    syntax = syntax_of(trace.source)
     gathered = visits_of(trace.records)
     for frame, activation in gathered.activations.items():
         activation.code = syntax.code(activation.name, activation.line)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -135,7 +137,7 @@ class _Writer:
         if obj.type == "dict":
             return "{" + self._pairs(obj, depth) + "}"
         assert obj.items is not None
-        if obj.type == "array" and (nested := self._nested(obj)):
+        if obj.type == "array" and (nested := self._nested(obj, depth)):
             return nested
         items = self._runs(obj.items.runs, depth)
         if obj.type == "set":
@@ -199,18 +201,32 @@ class _Writer:
         self._spend("  ")
         return self.write(value, depth + 1)
 
-    def _nested(self, obj: Obj) -> str:
-        """An array's items by its shape, where all are shown."""
-        shape = obj.shape or []
-        values = obj.items.all() if obj.items is not None else None
-        if values is None or len(shape) < 2 or len(values) > self._measure.items:
+    def _nested(self, obj: Obj, depth: int) -> str:
+        """An array's items by its shape, with the brackets of the rows around what is left out."""
+        assert obj.items is not None
+        runs = obj.items.runs
+        sizes = list(itertools.accumulate(reversed(obj.shape or []), operator.mul))
+        total = sum(run if isinstance(run, int) else len(run) for run in runs)
+        is_deep = depth >= self._measure.depth and total > self._measure.items
+        if len(sizes) < 2 or sizes[-1] != total or not total or is_deep:
             return ""
-        rows = [self.write(value, 0) for value in values]
-        for size in reversed(shape):
-            if size < 1 or len(rows) % size:
-                return ""
-            rows = ["[" + ", ".join(rows[at : at + size]) + "]" for at in range(0, len(rows), size)]
-        return rows[0] if len(rows) == 1 else ""
+        first = runs[0] if isinstance(runs[0], list) else []
+        last = runs[-1] if len(runs) > 1 and isinstance(runs[-1], list) else []
+        head, tail, hidden = _cut(first, total - len(first) - len(last), last, self._measure.items)
+        parts = [self._in_rows(value, at, sizes, depth) for at, value in enumerate(head)]
+        if hidden:
+            after = len(head) + hidden
+            opened = sum(-(-after // size) - -(-len(head) // size) for size in sizes)
+            closed = sum(after // size - len(head) // size for size in sizes)
+            more = "[" * (opened - closed) + _more(hidden) + "]" * (closed - opened)
+            parts.append(self._spend(more))
+        parts += [self._in_rows(value, at, sizes, depth) for at, value in enumerate(tail, total - len(tail))]
+        return ", ".join(parts)
+
+    def _in_rows(self, value: V, at: int, sizes: Sequence[int], depth: int) -> str:
+        """An item with the brackets that open before it and close behind it."""
+        opened, closed = (sum(place % size == 0 for size in sizes) for place in (at, at + 1))
+        return "[" * opened + self._item(value, depth) + "]" * closed
 
 
 def _cut(head: Sequence[Any], hidden: int, tail: Sequence[Any], most: int) -> tuple[Sequence[Any], Sequence[Any], int]:

@@ -1,10 +1,12 @@
 """Two runs compared, from folders that are written here."""
 
+import dataclasses
 import json
 import re
 
 import pytest
 
+from groundbox.dataset import files
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.compare import compare, lines
 from groundbox.learn.evaluation.page import page
@@ -28,9 +30,9 @@ def result(name, right, *, tokens=10, group="", steps=None, reply="Answer: 3"):
     )  # fmt: skip
 
 
-def written(folder, found, **settings):
+def written(folder, found, *, versions=None, **settings):
     settings = {"suite": "s", "prompts": "p", "model": {"by": "endpoint"}, "request": {}, **settings}
-    with opened(folder, settings, {"groundbox": "1"}) as results:
+    with opened(folder, settings, versions or {"groundbox": "1"}) as results:
         for each in found:
             results.add(each)
         results.finish([each.id for each in found], figures(found))
@@ -92,6 +94,52 @@ def test_a_line_that_another_process_is_writing_is_not_cut_off(tmp_path):
 
     assert compare(a, a).facts["pairs"] == 1
     assert path.read_bytes() == before
+
+
+def test_runs_judged_by_other_versions_or_of_another_source_say_so(tmp_path):
+    found = [result("q", True), result("r", False)]
+    a = written(tmp_path / "a", found, versions={"groundbox": "1", "judges": "1"}, source={"name": "x", "sha256": "5"})
+    b = written(tmp_path / "b", found, versions={"groundbox": "1", "judges": "2"}, source={"name": "y", "sha256": "6"})
+
+    compared = compare(a, b)
+
+    assert compared.facts["differs"] == {"sha256": ["5", "6"], "version of judges": ["1", "2"]}
+    cautious = [line for line in lines(compared) if line.startswith("CAUTION: ")]
+    assert cautious[1].startswith("CAUTION: the runs were judged by other versions: judges 1 (A) and 2 (B)")
+    assert cautious[0].startswith("CAUTION: the runs were asked about another source: sha256 5 (A) and 6 (B)")
+    assert "judged by other versions: judges 1 (A) and 2 (B)" in page(compared)
+    assert compare(a, a).facts["differs"] == {}
+
+
+def test_graded_replies_are_compared_by_their_metrics_alone(tmp_path):
+    graded = [dataclasses.replace(result(f"q{n}", None), metrics={"points": n / 10, "texts": ["a"]}) for n in range(9)]
+    better = [dataclasses.replace(each, metrics={"points": each.metrics["points"] + 0.25}) for each in graded]
+
+    found = compare(written(tmp_path / "a", graded), written(tmp_path / "b", better))
+
+    assert found.facts["differences"]["accuracy"] is None
+    assert found.facts["metrics"]["points"]["interval"] == [0.25, 0.25]
+    assert "points: A 0.4000, B 0.6500, B - A +0.2500 (+0.2500 to +0.2500)" in lines(found)
+    assert "Replies are graded" in page(found)
+
+
+def test_results_of_other_versions_are_gone_before_the_new_versions_are_written(tmp_path, monkeypatch):
+    folder = written(tmp_path / "a", [result("q", True)])
+    publish = files.publish
+
+    def killed(path, data):
+        if path.name == "settings.json":
+            raise KeyboardInterrupt
+        publish(path, data)
+
+    monkeypatch.setattr(files, "publish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        written(folder, [], versions={"groundbox": "2"})
+    monkeypatch.undo()
+
+    settings = {"suite": "s", "prompts": "p", "model": {"by": "endpoint"}, "request": {}}
+    with opened(folder, settings, {"groundbox": "1"}) as again:
+        assert again.kept == {}
 
 
 def test_the_page_shows_charts_and_replies_as_text(tmp_path):

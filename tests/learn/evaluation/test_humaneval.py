@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 import groundbox as gb
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument, SandboxLost
 from groundbox.learn.evaluation import humaneval, judging
 from groundbox.learn.evaluation.humaneval import Problem, Sample, judge, judge_all, read_problems, read_samples
+from groundbox.learn.rewards.rewarding import Rewards
 
 PROBLEMS = read_problems(Path(__file__).with_name("problems.jsonl"))
 LIMITS = gb.Limits(wall_s=10, cpu_s=5)
@@ -125,7 +126,48 @@ def test_right_solutions_pass(tmp_path):
     found = LOOP.run(judge_all(samples, PROBLEMS, limits=LIMITS, options={}, workers=2))
 
     assert [(one.reason, one.calls) for one in found] == [("passed", 3), ("passed", 2), ("passed", 4), ("passed", 3)]
-    assert humaneval.counts(found) == [(1, 1)] * 4
+    assert humaneval.counts(samples, found) == [(1, 1)] * 4
+
+
+def test_a_sandbox_that_is_lost_costs_its_own_sample_and_is_tried_again(monkeypatch):
+    samples = [Sample(task_id="own/0", program=f"def double(n): return 2 * n  # {each}") for each in ["once", "ever"]]
+    left = {"once": 1, "ever": 9}
+    run = judging._Solution._run
+
+    async def loses(solution, calls):
+        name = solution._program.rpartition("# ")[2]
+        if left[name]:
+            left[name] -= 1
+            raise SandboxLost("it was killed")
+        return await run(solution, calls)
+
+    monkeypatch.setattr(judging._Solution, "_run", loses)
+
+    found = LOOP.run(judge_all(samples, PROBLEMS, limits=LIMITS, options={}, workers=1))
+
+    assert [(each.reason, each.is_known) for each in found] == [("passed", True), ("sandbox", False)]
+    assert "it was killed" in found[1].detail
+    assert left == {"once": 0, "ever": 6}
+    assert humaneval.counts(samples, found) == [(1, 1)]
+
+
+def test_what_cannot_run_here_at_all_ends_the_work():
+    sample = Sample(task_id="own/0", program="def double(n): return 2 * n")
+
+    with pytest.raises(GroundboxError):
+        LOOP.run(judge_all([sample], PROBLEMS, limits=LIMITS, options={"environment": "nowhere"}, workers=1))
+
+
+@pytest.mark.parametrize("name", ["class", "a b", "", "None"])
+def test_a_name_that_no_function_can_have_is_refused(name):
+    async def main():
+        async with judging.Judge(limits=LIMITS) as court:
+            await court.judge_cases("x = 1", name, [judging.Case()])
+
+    with pytest.raises(InvalidArgument, match="entry_point: has to be the name of a function"):
+        LOOP.run(main())
+    with pytest.raises(InvalidArgument, match="entry_point: has to be the name of a function"):
+        Rewards().cases(["x = 1"], [[{"expected": 1}]], [name])
 
 
 @pytest.mark.parametrize(

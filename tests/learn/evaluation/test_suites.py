@@ -19,7 +19,7 @@ from groundbox.errors import ExtraMissing, InvalidArgument
 from groundbox.learn.evaluation import trained
 from groundbox.learn.evaluation.gym import KINDS, is_answer
 from groundbox.learn.evaluation.replies import read
-from groundbox.learn.evaluation.suites import Means, Wanted, open_suite
+from groundbox.learn.evaluation.suites import Means, Question, Wanted, open_suite
 from groundbox.limits import Limits
 
 HUMANEVAL = Path(__file__).parent / "problems.jsonl"
@@ -117,7 +117,7 @@ def test_cruxeval_asks_for_outputs_and_for_inputs(tmp_path):
         ("cruxeval-output:none.jsonl", "--suite: there is no file none.jsonl"),
         ("cruxeval-input:/", "--suite: there is no file /"),
         ("humaneval:/dev/null", "--suite: there is no file /dev/null"),
-        ("lm-eval:gsm8k", "lm-evaluation-harness and Inspect run with these tools against the same endpoint"),
+        ("lm-eval:", "name a task of lm-evaluation-harness, as in lm-eval:gsm8k"),
         ("humaneval:none.jsonl", "there is no file none.jsonl"),
         ("dataset:none", "--suite: none holds no finished dataset"),
         ("reasoning-gym:sudoku", "'sudoku' is no kind"),
@@ -181,6 +181,13 @@ def test_a_gym_that_is_not_installed_names_the_command(monkeypatch):
 
     with pytest.raises(ExtraMissing, match="pip install reasoning-gym"):
         open_suite("reasoning-gym", Wanted())
+
+
+def test_a_tool_that_is_not_installed_names_the_command(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(ExtraMissing, match="lm_eval is needed to ask its tasks, and not .*: pip install lm_eval"):
+        open_suite("lm-eval:gsm8k", Wanted())
 
 
 @pytest.mark.parametrize(
@@ -269,3 +276,52 @@ def test_what_a_model_was_trained_on_is_said(dataset, tmp_path):
     assert trained.words(unknown, 1).endswith("which is not at hand: whether it has these questions is not known")
     with pytest.raises(InvalidArgument, match="is no model with a card"):
         trained.training_of(tmp_path / "c.jsonl")
+
+
+LONG = """def scale(values, factor):
+    found = []
+    for value in values:
+        if value > 0:
+            found.append(value * factor)
+    return found
+
+def f(xs):
+    total = 0
+    for x in scale(xs, 3):
+        total += x
+    return total
+"""
+HELPER, MAIN = (f"def {part}" for part in LONG.split("def ")[1:])
+
+
+@pytest.mark.parametrize(
+    ("program", "counts"),
+    [
+        (LONG, (1, 0)),
+        (LONG.replace("found", "r").replace("scale", "s").replace("xs", "items").replace("f(", "main("), (1, 0)),
+        (LONG.replace("    return total", "    # the end\n\n    return total").replace("    ", "  "), (1, 0)),
+        (f"{MAIN}\n{HELPER}", (0, 1)),
+        (f"import math\n{LONG}\ndef g(x):\n    return x\n", (0, 1)),
+        (LONG.replace("total += x", "total = (total + x)"), (0, 1)),
+        (LONG.replace("def f(xs):", "def f(xs: list) -> int:"), (0, 1)),
+        (MAIN.replace("scale(xs, 3)", "xs"), (0, 0)),
+        ("def f(n):\n    while n > 3:\n        n //= 2\n    return [n] * 3 + [k for k in range(n)]\n", (0, 0)),
+    ],
+)
+def test_a_program_that_was_trained_on_is_known_however_it_is_written(program, counts):
+    training = trained.Training(name="d", digest="0", programs=frozenset([LONG, SOURCE]))
+    question = Question(id="q", prompt="?", program=program)
+
+    same, near = training.seen([question, Question(id="r", prompt="no program")])
+
+    assert (len(same), len(near)) == counts
+    assert set(same) | set(near) <= {"q"}
+
+
+def test_a_dataset_that_was_moved_beside_the_model_is_found(dataset, tmp_path):
+    digest = files.digest(dataset / write.SAMPLES)
+    card = tmp_path / "model" / "groundbox.json"
+    card.parent.mkdir()
+    card.write_text(json.dumps({"dataset": {"name": "d", "digest": digest, "folder": "/elsewhere/d"}}))
+
+    assert trained.training_of(card.parent).programs == {SOURCE}

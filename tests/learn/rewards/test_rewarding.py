@@ -11,7 +11,15 @@ import groundbox as gb
 from groundbox.errors import InvalidArgument, SandboxLost, SandboxUnavailable
 from groundbox.learn.evaluation import judging
 from groundbox.learn.rewards import rewarding
-from groundbox.learn.rewards.rewarding import Rewards, answer_reward, cases_reward, fact_reward, hidden_tests_reward
+from groundbox.learn.rewards.rewarding import (
+    Rewards,
+    answer_reward,
+    cases_reward,
+    fact_reward,
+    hidden_tests_reward,
+    step_truth_reward,
+)
+from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.sandbox.portal import PORTAL
 
 GOOD = "So:\n```python\ndef double(n):\n    return n * 2\n```"
@@ -113,6 +121,55 @@ def test_questions_about_a_run_are_answered_by_its_record():
 
     assert right == [1.0, 1.0, 1.0, 1.0, None, None, None]
     assert wrong == [0.0, 0.0, 0.0, 0.0, None, None, None]
+
+
+WHOLE = "`t` is 0. First `x` is 1, and `x > 1` is False. Then `x` is 2, so `t` becomes 2. The function returns 2."
+
+
+def steps_of(*texts, **how):
+    """Rewards for the steps of replies about `f([1, 2])`."""
+    return Rewards(step_truth=StepTruth(**how)).steps(
+        [f"{text}\n\nAnswer: 2" for text in texts],
+        [SUM] * len(texts),
+        ["f"] * len(texts),
+        args=["[[1, 2]]"] * len(texts),
+    )
+
+
+def test_true_steps_are_paid_and_refuted_ones_cost():
+    half = WHOLE.replace("becomes 2", "becomes 7")
+    chat = [[{"role": "assistant", "content": f"<think>`t` becomes 9.</think>{WHOLE}\n\nAnswer: 2"}]]
+
+    whole, wrong, silent, false = steps_of(WHOLE, half, "I am sure.", "`t` becomes 9.", least=1)
+
+    assert (whole, silent, false) == (1.0, -1.0, -1.0)
+    assert 0 < wrong < 0.8
+    assert step_truth_reward(chat, source=[SUM], call=["f"], args=[[[1, 2]]]) == [1.0]
+    assert steps_of("", half, silent=-0.5, refuted=0.0) == [-0.5, pytest.approx(5 / 6, abs=0.1)]
+
+
+def test_steps_told_again_or_one_safe_step_gain_nothing():
+    padded = "`t` becomes 9. " + "At first `t` is 0. `t` is 0 at the start. " * 20
+
+    once, again, safe, long = steps_of("`t` becomes 9. `t` is 0.", padded, "`t` is 0.", "`t` becomes 9. " * 2_000)
+
+    assert once == again == 0.0
+    assert safe == pytest.approx(1 / 3)
+    assert -1 <= long < 0
+
+
+def test_a_run_without_a_whole_record_has_no_steps_to_pay():
+    hangs = "def f(xs):\n    while True:\n        pass\n"
+    rewards = Rewards(limits=gb.Limits(wall_s=0.5))
+
+    assert rewards.steps([WHOLE], [hangs], ["f"], args=[[[1, 2]]]) == [None]
+    assert PORTAL.call(rewards.score_steps([WHOLE], [SUM], ["f"], args=[[[1, 2]]])) == [1.0]
+
+
+def test_a_text_that_the_prover_fails_on_is_worth_silence(monkeypatch):
+    monkeypatch.setattr("groundbox.learn.rewards.step_truth.prove", lambda text, trace: 1 / 0)
+
+    assert steps_of(WHOLE) == [-1.0]
 
 
 def test_a_run_that_hangs_answers_nothing():

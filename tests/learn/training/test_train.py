@@ -3,18 +3,19 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import trained
 from groundbox.learn.training import base, run
 from groundbox.learn.training import chats as reading
 from groundbox.learn.training.recipe import Recipe, read
-from tests.learn.training.conftest import Telling, chats, dataset, model, tokenizer
+from tests.learn.training.conftest import TEMPLATE, Telling, chats, dataset, model, tokenizer
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -152,3 +153,117 @@ def test_killed_and_with_its_last_checkpoint_torn_it_ends_in_the_same_weights(tm
             del line["seconds"]
     assert told[0] == told[1]
     assert facts["figures"]["tokens"] == done[1]["figures"]["tokens"]
+
+
+@pytest.mark.parametrize(("step", "kept"), [(3, 4), (6, 6)])
+def test_a_signal_ends_the_step_under_way_and_keeps_it(tmp_path, done, some, tiny, step, kept):
+    class Called(Exception):
+        pass
+
+    def call(number, frame):
+        raise Called
+
+    def at(words):
+        if words.startswith(f"step {step} of 6"):
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, call)
+    try:
+        with pytest.raises(Called):
+            run.train(order(some, tiny, tmp_path / "out"), Telling(at))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    _, said = trained_in(tmp_path / "out", some, tiny)
+
+    assert said[0] == f"goes on from step {kept}"
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (done[0] / "model.safetensors").read_bytes()
+
+
+def test_a_loss_that_is_no_number_ends_the_training(tmp_path, some, tiny):
+    wild = dataclasses.replace(SHORT, learning_rate=1e30, gradient_clip=1e30, max_steps=20, warmup=0)
+
+    with pytest.raises(GroundboxError, match="the loss is no number at step"):
+        trained_in(tmp_path / "out", some, tiny, wild)
+
+
+def test_the_recipe_for_a_large_model_trains_a_tiny_one(tmp_path, some, tiny):
+    changes = {"max_steps": 2, "max_length": 512, "precision": "fp32"}
+
+    facts, _ = trained_in(tmp_path / "out", some, tiny, read("qwen3-4b", changes))
+
+    assert facts["recipe"]["gradient_checkpointing"] is True
+    assert facts["figures"]["steps"] == 2
+
+
+@pytest.mark.needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted by root")
+def test_a_full_disk_keeps_what_was_trained(tmp_path, done, some, tiny):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(small)], check=True)
+    try:
+
+        def at(words):
+            if words.startswith("step 3 of 6"):
+                (small / "other").write_bytes(bytes(shutil.disk_usage(small).free - 100_000))
+
+        with pytest.raises(OSError, match="No space left on device"):
+            run.train(order(some, tiny, small / "out"), Telling(at))
+        (small / "other").unlink()
+        _, said = trained_in(small / "out", some, tiny)
+
+        assert said[1] == "goes on from step 2"
+        assert (small / "out" / "model.safetensors").read_bytes() == (done[0] / "model.safetensors").read_bytes()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_two_processes_learn_what_one_does(tmp_path, done, some, tiny):
+    place = [str(some), "--model", str(tiny), "--out", str(tmp_path / "out"), "--config", str(done[0] / "recipe.toml")]
+
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "groundbox", "train", *place],
+        check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+    facts = json.loads((tmp_path / "out" / "groundbox.json").read_text())
+    assert facts["processes"] == 2
+    assert facts["command"].startswith("torchrun --nproc-per-node 2 -m groundbox train ")
+    assert facts["figures"]["loss"]["last"] == pytest.approx(done[1]["figures"]["loss"]["last"], rel=0.05)
+
+
+def test_what_does_not_fit_is_told_before_a_step(tmp_path, some, tiny):
+    def why(model=tiny, dataset=some, **how):
+        return refusal(run.train, order(dataset, model, tmp_path / "out", dataclasses.replace(SHORT, **how)), Telling())
+
+    plain = model(tmp_path / "plain", template=None)
+    endless = model(tmp_path / "endless", template=TEMPLATE.replace("<|im_end|>", "<end>"))
+    thinking = model(tmp_path / "thinking", template=TEMPLATE.replace("assistant\n", "assistant\n<think>"))
+    large = model(tmp_path / "large", vocabulary=100)
+    own = shutil.copytree(tiny, tmp_path / "own")
+    config = json.loads((own / "config.json").read_text())
+    (own / "m.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    (own / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": {"AutoConfig": "m.C"}}))
+
+    assert "has no chat template" in why(plain)
+    assert "ends an answer with none of the tokens that stop the model ('<|im_end|>')" in why(endless)
+    assert "does not write an answer as it stands after the prompt" in why(thinking)
+    assert "has 258 tokens, and the model has weights for 100: they are not of one model" in why(large)
+    assert "knows no models of type 'own'" in why(own)
+    assert not list(tmp_path.rglob("ran"))
+    assert "1024 tokens are more than the 512 positions that tiny knows" in why(max_length=1024)
+    assert "all 40 chats of sums are longer than 16 tokens (the longest has 45)" in why(max_length=16)
+    assert "a step takes about" in why(micro_batch_size=1 << 22, batch_size=1 << 22)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").touch()
+    assert "is not empty, and holds no training of ours" in refusal(
+        run.train, order(some, tiny, tmp_path / "full"), Telling()
+    )
+
+
+def test_long_chats_are_left_out_and_told(tmp_path, some, tiny):
+    facts, said = trained_in(tmp_path / "out", some, tiny, dataclasses.replace(SHORT, max_length=44, max_steps=1))
+
+    assert said[0] == "30 of 40 chats are longer than 44 tokens and are left out, not cut; the longest has 45"
+    assert facts["dataset"]["left_out"] == 30
+    assert "30 were longer than 44 tokens and left out" in (tmp_path / "out" / "README.md").read_text()

@@ -1,5 +1,6 @@
 """Tellings that are held to their claims word by word."""
 
+import json
 import time
 
 import pytest
@@ -19,6 +20,21 @@ def main(items):
             total += item
             last = item
     return total, last
+"""
+
+ANEW = """\
+def main(x):
+    x = 4
+    return x
+"""
+TURNED = """\
+from collections import deque
+
+def main(xs):
+    order = deque()
+    for x in xs:
+        order.appendleft(x)
+    return list(order)
 """
 
 
@@ -177,3 +193,26 @@ def test_the_page_shows_words_that_nothing_bears_out_and_updates_that_are_left_o
     shown = page(prove(shorter, loop, claims=without, strict=True), loop)
     assert "Before it an update is left out" in shown
     assert "updates that are left out: 1." in shown
+
+
+@pytest.mark.parametrize("words", ["stays at", "keeps the value", "remains"])
+def test_a_value_that_has_changed_is_not_held_to_stay(recorded, words):
+    trace = recorded(ANEW, "main", 3)
+    text, claims = with_sentence(trace, 1, lambda sentence: f"`x` {words} 4.")
+
+    proof = prove(text, trace, claims=claims, strict=True)
+
+    assert words in [text[word.start : word.end] for word in proof.words if not word.covered]
+
+
+def test_a_deque_in_workings_is_held_against_the_record(recorded):
+    trace = recorded(TURNED, "main", [3, 0, 2])
+    narration = narrate(trace, seed=1)
+    claims = document(narration, trace)
+
+    false = json.loads(json.dumps(claims).replace("list(deque([2, 0, 3]))", "list(deque([2, 9, 3]))"))
+
+    assert false != claims
+    assert prove(narration.text, trace, claims=claims, strict=True).passes
+    text = narration.text.replace("list(deque([2, 0, 3]))", "list(deque([2, 9, 3]))")
+    assert not prove(text, trace, claims=false, strict=True).passes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.narration.narrator import is_told_whole, narrate
 from groundbox.trace.state import State
 
 SUM = """\
@@ -129,3 +129,19 @@ def test_what_a_stretch_leaves_as_it_was_is_not_written_to_be_compared(recorded,
 
     assert "`last` is [27, 28]" in told.text
     assert counts[1] < counts[0] + 60
+
+
+@pytest.mark.parametrize("style", ["prose", "steps"])
+@pytest.mark.parametrize(("source", "call"), [(SUM, "total"), (GRID, "grid"), (DEEP, "deep")])
+def test_a_run_is_told_whole_within_so_many_characters_and_not_within_one_less(recorded, source, call, style):
+    trace = recorded(source, call, 6)
+    told = narrate(trace, style=style, seed=2, max_chars=None)
+    length = len(told.text)
+
+    found = [is_told_whole(trace, style=style, seed=2, max_chars=most) for most in (length, length - 1, length // 2)]
+
+    assert found == [True, False, False]
+
+
+def test_a_run_of_which_parts_are_passed_over_is_not_told_whole(recorded):
+    assert not is_told_whole(recorded(DEEP, "deep", 70), max_chars=100_000)

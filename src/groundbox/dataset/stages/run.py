@@ -63,15 +63,14 @@ async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) 
         item, trace = await _judge(item, problem, runs)
     except SandboxLost as error:
         item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
-    return dataclasses.replace(item, cpu_s=runs.cpu_s), trace
+    return item, trace
 
 
 class Runs:
-    """Runs one item and adds up what that costs. A run that the sandbox lost is tried again."""
+    """Runs one item. A run that the sandbox lost is tried again."""
 
     def __init__(self, problem: Problem, case: Case, runner: Runner, patience: Patience) -> None:
         self.problem, self.case, self.runner, self.patience = problem, case, runner, patience
-        self.cpu_s = 0.0
 
     async def __call__(self, seed: int, *, traced: bool) -> Ran:
         request = Request(
@@ -84,13 +83,11 @@ class Runs:
         )
         for left in reversed(range(_TRIES)):
             try:
-                ran = await self.runner.run(request)
-                break
+                return await self.runner.run(request)
             except SandboxLost:
                 if not left:
                     raise
-        self.cpu_s += ran.cpu_s
-        return ran
+        raise AssertionError("the last try returns or raises")
 
 
 async def _judge(item: Item, problem: Problem, runs: Runs) -> tuple[Item, Trace | None]:

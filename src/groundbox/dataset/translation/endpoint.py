@@ -87,9 +87,23 @@ class Endpoint:
         if self._cache is not None:
             self._cache.close()
 
-    async def answer(self, messages: Sequence[Mapping[str, str]], *, schema: Mapping[str, Any] | None = None) -> Reply:
-        """See Model.answer."""
-        body = {**self._body, "messages": [{name: sendable(each[name]) for name in each} for each in messages]}
+    async def answer(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        """See Model.answer.
+
+        Args:
+            options: Keys of this request, in place of those of every request.
+        """
+        body = {
+            **self._body,
+            **(options or {}),
+            "messages": [{name: sendable(each[name]) for name in each} for each in messages],
+        }
         if schema is not None:
             body["response_format"] = response_format(schema)
         key = digest(body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -81,19 +81,23 @@ class Asked:
     Args:
         endpoint: Without a cache of its own.
         request: Keys that every request has, the model among them; they are part of what a reply is kept under.
+        fixed: Keys that no question has its own value of: those which whoever asks has set, or left out.
     """
 
-    def __init__(self, endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> None:
-        self._endpoint, self._request = endpoint, dict(request)
+    def __init__(
+        self, endpoint: Endpoint, request: Mapping[str, Any], store: Path, *, fixed: Collection[str] = ()
+    ) -> None:
+        self._endpoint, self._request, self._fixed = endpoint, dict(request), frozenset(fixed)
         self._store = _Store(store)
 
     async def answer(self, question: Question) -> Reply:
         """See Source.answer."""
-        key = digest({**self._request, "messages": messages(question)})
+        own = {name: value for name, value in question.options.items() if name not in self._fixed}
+        key = digest({**self._request, **own, "messages": messages(question)})
         known = self._store.get(key)
         if known is not None:
             return known
-        reply = await self._endpoint.answer(messages(question))
+        reply = await self._endpoint.answer(messages(question), options=own)
         self._store.put(key, reply)
         return reply
 
@@ -185,7 +189,7 @@ class Folder:
 
     async def answer(self, question: Question) -> Reply:
         """See Source.answer."""
-        key = digest({**self._identity, "messages": messages(question)})
+        key = digest({**self._identity, **question.options, "messages": messages(question)})
         known = self._store.get(key)
         if known is not None:
             return known
@@ -208,9 +212,12 @@ class Folder:
     async def _work(self) -> None:
         await asyncio.sleep(0)  # all that come in this turn of the loop go into the first batch
         while self._waiting:
-            batch, self._waiting = self._waiting[: self._at_once], self._waiting[self._at_once :]
+            options = self._waiting[0][0].options
+            batch = [each for each in self._waiting if each[0].options == options][: self._at_once]
+            taken = set(map(id, batch))
+            self._waiting = [each for each in self._waiting if id(each) not in taken]
             try:
-                replies = await asyncio.to_thread(self._generate, [question.prompt for question, _ in batch])
+                replies = await asyncio.to_thread(self._generate, [question for question, _ in batch])
             except Exception as error:
                 for _, coming in batch:
                     if not coming.done():
@@ -220,13 +227,14 @@ class Folder:
                 if not coming.done():
                     coming.set_result(reply)
 
-    def _generate(self, prompts: list[str]) -> list[Reply]:
-        torch, most = self._torch, int(self._options["max_tokens"])
-        given = self._tokens(prompts, return_tensors="pt", padding=True).to(self._device)
+    def _generate(self, questions: list[Question]) -> list[Reply]:
+        torch, options = self._torch, {**self._options, **questions[0].options}
+        most = int(options["max_tokens"])
+        given = self._tokens(questions, return_tensors="pt", padding=True).to(self._device)
         given.pop("token_type_ids", None)
-        temperature = float(self._options.get("temperature") or 0)
+        temperature = float(options.get("temperature") or 0)
         how = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
-        torch.manual_seed(int(self._options.get("seed") or 0))
+        torch.manual_seed(int(options.get("seed") or 0))
         with torch.inference_mode():
             told = self._model.generate(
                 **given, max_new_tokens=most, pad_token_id=self._tokenizer.pad_token_id, **how,
@@ -234,7 +242,8 @@ class Folder:
             )  # fmt: skip
         new = told[:, given["input_ids"].shape[1] :]
         return [
-            self._reply(row, int(mask.sum())) for row, mask in zip(new.tolist(), given["attention_mask"], strict=True)
+            self._reply(row, int(mask.sum()), options.get("stop") or ())
+            for row, mask in zip(new.tolist(), given["attention_mask"], strict=True)
         ]
 
     def _stops(self, tokens: Any, scores: Any, **more: Any) -> Any:
@@ -247,34 +256,38 @@ class Folder:
         Raises:
             RequestRefused: Its tokens and `max_tokens` are more than the model has positions.
         """
-        count, most = len(self._tokens([question.prompt])["input_ids"][0]), int(self._options["max_tokens"])
+        count = len(self._tokens([question])["input_ids"][0])
+        most = int({**self._options, **question.options}["max_tokens"])
         if self._positions is not None and count + most > self._positions:
             raise RequestRefused(
                 f"its {count} tokens and --max-tokens {most} are more than the model's {self._positions} positions; "
                 "ask with a smaller --max-tokens"
             )
 
-    def _tokens(self, prompts: list[str], **how: Any) -> Any:
+    def _tokens(self, questions: list[Question], **how: Any) -> Any:
         """Tokens of prompts. A template writes the special ones that begin a text; without one the tokenizer does."""
-        texts = [self._templated(prompt) for prompt in prompts]
+        texts = [self._templated(question) for question in questions]
         return self._tokenizer(texts, add_special_tokens=self._tokenizer.chat_template is None, **how)
 
-    def _templated(self, prompt: str) -> str:
+    def _templated(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:
-            return prompt + "\n"
-        conversation = [{"role": "user", "content": prompt}]
-        return str(self._tokenizer.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True))
+            return question.prompt if question.messages else question.prompt + "\n"
+        conversation = messages(question)
+        goes_on = conversation[-1]["role"] == "assistant"  # the reply is to go on from there
+        how = {"continue_final_message": True} if goes_on else {"add_generation_prompt": True}
+        return str(self._tokenizer.apply_chat_template(conversation, tokenize=False, **how))
 
-    def _reply(self, tokens: list[int], prompt_tokens: int) -> Reply:
+    def _reply(self, tokens: list[int], prompt_tokens: int, stop: Sequence[str]) -> Reply:
         ends = self._model.generation_config.eos_token_id
         ends = {ends} if isinstance(ends, int) else set(ends or ())
         ends.add(self._tokenizer.eos_token_id)
         place = next((at for at, token in enumerate(tokens) if token in ends), None)
         own = tokens if place is None else tokens[:place]
         text = self._tokenizer.decode(own, skip_special_tokens=True)
+        kept = before(text, stop)
         return Reply(
-            text=sendable(text),
-            finish="length" if place is None else _FINISH,
+            text=sendable(kept),
+            finish="length" if place is None and kept == text else _FINISH,
             prompt_tokens=prompt_tokens,
             completion_tokens=len(own) + (place is not None),
         )
@@ -282,14 +295,21 @@ class Folder:
 
 def messages(question: Question) -> list[dict[str, str]]:
     """The conversation that a question is."""
-    return [{"role": "user", "content": question.prompt}]
+    return [dict(each) for each in question.messages] or [{"role": "user", "content": question.prompt}]
+
+
+def before(text: str, stop: Sequence[str]) -> str:
+    """A text up to the first of some strings, as endpoints end it there; "" ends nothing."""
+    return text[: min((place for each in stop if each and (place := text.find(each)) >= 0), default=len(text))]
 
 
 @contextlib.asynccontextmanager
-async def connected(endpoint: Endpoint, request: Mapping[str, Any], store: Path) -> AsyncIterator[Source]:
+async def connected(
+    endpoint: Endpoint, request: Mapping[str, Any], store: Path, *, fixed: Collection[str] = ()
+) -> AsyncIterator[Source]:
     """The endpoint as a source; see `Asked`."""
     async with endpoint:
-        asked = Asked(endpoint, request, store)
+        asked = Asked(endpoint, request, store, fixed=fixed)
         try:
             yield asked
         finally:

@@ -20,7 +20,7 @@ from groundbox.learn.evaluation.results import Result
 
 Pair: TypeAlias = tuple[Result, Result]
 _PER_REPLY: Final[Mapping[str, Callable[[Result], float | None]]] = {
-    "accuracy": lambda each: float(bool(each.right)),
+    "accuracy": lambda each: None if each.right is None else float(each.right),
     "tokens": lambda each: each.completion_tokens or None,
     "chars": lambda each: len(each.reply),
     "unfinished": lambda each: float(is_unfinished(each)),
@@ -81,6 +81,7 @@ def compare(a: Path, b: Path, *, seed: int = 0, resamples: int = RESAMPLES) -> C
         "a": {"name": names[0], "model": one[0]["model"], "request": one[0]["request"]},
         "b": {"name": names[1], "model": other[0]["model"], "request": other[0]["request"]},
         "suite": one[0]["suite"],
+        "differs": _differs(one[0], other[0]),
         "pairs": len(pairs),
         "only_in_a": len(one[2]) - len(pairs),
         "only_in_b": len(other[2]) - len(pairs),
@@ -97,6 +98,35 @@ def compare(a: Path, b: Path, *, seed: int = 0, resamples: int = RESAMPLES) -> C
     return Comparison(names=names, facts=facts, pairs=pairs)
 
 
+def _differs(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Versions by which the runs were judged, and facts of what was asked, that are not the same for both."""
+    told = [
+        {**(each.get("source") or {}), **{f"version of {name}": value for name, value in _versions(each).items()}}
+        for each in (a, b)
+    ]
+    names = [name for name in dict.fromkeys([*told[0], *told[1]]) if name != "name"]  # of a file, which may be a copy
+    return {name: [each.get(name) for each in told] for name in names if told[0].get(name) != told[1].get(name)}
+
+
+def _versions(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    return settings.get("versions") or {}
+
+
+def cautions(facts: Mapping[str, Any]) -> list[str]:
+    """Sentences on what makes the differences more than those of the models."""
+    told = []
+    for name, (a, b) in facts["differs"].items():
+        if name.startswith("version of "):
+            what = "judged by other versions"
+            words = f"{name.removeprefix('version of ')} {a or 'unknown'} (A) and {b or 'unknown'} (B)"
+            mend = "`eval model` with the settings of a run judges it again, without asking"
+        else:
+            what, words = "asked about another source", f"{name} {str(a)[:40]} (A) and {str(b)[:40]} (B)"
+            mend = "what is right may not be the same"
+        told.append(f"the runs were {what}: {words}; {mend}")
+    return told
+
+
 def compared(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, Any]:
     """The tests and differences of some pairs; a difference is None where a run has nothing to measure."""
     differences: dict[str, Any] = {}
@@ -106,16 +136,34 @@ def compared(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, A
     for name, share in _SHARES.items():
         sums = [_Sums(*share(a), *share(b)) for a, b in pairs]
         differences[name] = _difference(sums, _share_difference, _shares(sums), seed, resamples)
-    return {**_rights(pairs, seed=seed, resamples=resamples), "differences": differences}
+    found = {**_rights(pairs, seed=seed, resamples=resamples), "differences": differences}
+    names = list(dict.fromkeys(name for a, _ in pairs for name in a.metrics or ()))
+    if names:
+        found["metrics"] = {
+            name: each for name in names if (each := _metric_difference(pairs, name, seed, resamples)) is not None
+        }
+    return found
+
+
+def _metric_difference(pairs: Sequence[Pair], name: str, seed: int, resamples: int) -> dict[str, Any] | None:
+    """The difference in a suite's own metric; None where it is not told as a number for each reply."""
+    rows = [(x, y) for a, b in pairs if (x := _value(a, name)) is not None and (y := _value(b, name)) is not None]
+    return _mean_difference(rows, seed, resamples)
+
+
+def _value(result: Result, name: str) -> float | None:
+    """The value of a suite's own metric, where it is a number for one reply."""
+    value = (result.metrics or {}).get(name)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _rights(pairs: Sequence[Pair], *, seed: int, resamples: int) -> dict[str, Any]:
     """Who is right where."""
-    right = [(bool(a.right), bool(b.right)) for a, b in pairs]
+    right = [(a.right, b.right) for a, b in pairs if a.right is not None and b.right is not None]
     both, neither = right.count((True, True)), right.count((False, False))
     only_a, only_b = right.count((True, False)), right.count((False, True))
     return {
-        "questions": len(pairs),
+        "questions": len(right),
         "right": {"both": both, "only_a": only_a, "only_b": only_b, "neither": neither},
         "mcnemar_p": float(f"{mcnemar(only_a, only_b):.4g}"),
         "accuracy": _mean_difference([(float(a), float(b)) for a, b in right], seed, resamples),
@@ -136,7 +184,9 @@ def lines(comparison: Comparison) -> list[str]:
         "",
         f"{'':<12}{'A':>10}{'B':>10}{'B - A':>10}   95 %; of shares in percentage points",
     ]
+    told[2:2] = [f"CAUTION: {each}" for each in cautions(facts)]
     told += [line for name, each in facts["differences"].items() if (line := _row(name, each))]
+    told += [_metric_row(name, each) for name, each in facts.get("metrics", {}).items()]
     for group, found in facts.get("groups", {}).items():
         told.append(_row("accuracy", found["accuracy"], f"  {group}"))
     return told
@@ -159,6 +209,11 @@ def _row(name: str, found: Mapping[str, Any] | None, label: str = "") -> str:
         for value in (found["by"], *(found["interval"] or (None, None)))
     )
     return f"{label or name.replace('_', ' '):<12}{a:>10}{b:>10}{by:>10}   {low} to {high}"
+
+
+def _metric_row(name: str, found: Mapping[str, Any]) -> str:
+    low, high = (f"{end:+.4f}" for end in found["interval"]) if found["interval"] else ("?", "?")
+    return f"{name}: A {found['a']:.4f}, B {found['b']:.4f}, B - A {found['by']:+.4f} ({low} to {high})"
 
 
 def _names(a: Path, b: Path) -> tuple[str, str]:

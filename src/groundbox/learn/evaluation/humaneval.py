@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.evaluation import records
-from groundbox.learn.evaluation.judging import Judge, Tests
+from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, Judge, Tests, Verdict, tried
 from groundbox.limits import Limits
+
+_MOST_DETAIL: Final = 300
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,17 +42,6 @@ class Sample:
 
     task_id: str
     program: str
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
-    """Verdict on a sample, as a row of `--out`; its other attributes are those of `judging.Verdict`."""
-
-    task_id: str
-    passed: bool
-    reason: str
-    detail: str = ""
-    calls: int = 0
 
 
 def read_problems(path: Path, *, argument: str = "--problems") -> dict[str, Problem]:
@@ -100,34 +92,30 @@ def read_samples(path: Path, problems: Mapping[str, Problem] | None) -> tuple[li
 
 def _problem(argument: str, place: str, row: Mapping[str, Any]) -> Problem:
     found = {key: records.text(argument, place, row, key) for key in ("task_id", "prompt", "entry_point", "test")}
-    if not found["entry_point"].isidentifier():
-        raise InvalidArgument(argument, f"{place} has an entry_point that is no name")
+    if not found["entry_point"].isidentifier() or keyword.iskeyword(found["entry_point"]):
+        raise InvalidArgument(argument, f"{place} has an entry_point that is no name of a function")
     solution = row.get("canonical_solution")
     return Problem(**found, canonical_solution=solution if isinstance(solution, str) else "")
 
 
-async def judge(problem: Problem, sample: Sample, *, limits: Limits, options: Mapping[str, Any]) -> Judgement:
-    """Judge a sample by the tests of its problem.
+async def judge(problem: Problem, sample: Sample, *, limits: Limits, options: Mapping[str, Any]) -> Verdict:
+    """Judge a sample by the tests of its problem; work whose sandbox fails is done again.
 
     Args:
         limits: Of the solution for each call, and of the tests.
         options: Of the sandboxes, such as `backend`.
+
+    Raises:
+        GroundboxError: Sandboxes fail, or none can be had: nothing is known of the sample.
     """
     async with Judge(limits=limits, options=options) as court:
         return await _judged(court, problem, sample)
 
 
-async def _judged(court: Judge, problem: Problem, sample: Sample) -> Judgement:
+async def _judged(court: Judge, problem: Problem, sample: Sample) -> Verdict:
     begun = f"{problem.prompt}\n    pass\n"  # the prompt ends in the middle of a function
     tests = Tests(prompt=begun, entry_point=problem.entry_point, test=problem.test)
-    verdict = await court.judge(tests, sample.program)
-    return Judgement(
-        task_id=problem.task_id,
-        passed=verdict.passed,
-        reason=verdict.reason,
-        detail=verdict.detail,
-        calls=verdict.calls,
-    )
+    return await tried(lambda: court.judge(tests, sample.program))
 
 
 async def judge_all(
@@ -137,8 +125,8 @@ async def judge_all(
     limits: Limits,
     options: Mapping[str, Any],
     workers: int,
-) -> list[Judgement]:
-    """A judgement for each sample, in their order.
+) -> list[Verdict]:
+    """A verdict on each sample, in their order; `sandbox` where sandboxes failed, which ends no work on others.
 
     Args:
         workers: Processors to use. Two samples are under way for each, since one waits while its sandbox starts.
@@ -146,18 +134,23 @@ async def judge_all(
     gate = asyncio.Semaphore(2 * workers)
     async with Judge(limits=limits, options=options) as court:
 
-        async def one(sample: Sample) -> Judgement:
+        async def one(sample: Sample) -> Verdict:
             async with gate:
-                return await _judged(court, problems[sample.task_id], sample)
+                try:
+                    return await _judged(court, problems[sample.task_id], sample)
+                except CANNOT_RUN:
+                    raise
+                except (GroundboxError, OSError) as error:
+                    return Verdict(reason=LOST_SANDBOX, detail=f"{type(error).__name__}: {error}"[:_MOST_DETAIL])
 
         return list(await asyncio.gather(*map(one, samples)))
 
 
-def counts(judgements: Iterable[Judgement]) -> list[tuple[int, int]]:
-    """For each problem how many samples there are and how many passed."""
+def counts(samples: Iterable[Sample], verdicts: Iterable[Verdict]) -> list[tuple[int, int]]:
+    """For each problem how many samples have a verdict and how many passed."""
     found: dict[str, list[int]] = {}
-    for judgement in judgements:
-        pair = found.setdefault(judgement.task_id, [0, 0])
-        pair[0] += 1
-        pair[1] += judgement.passed
+    for sample, verdict in zip(samples, verdicts, strict=True):
+        pair = found.setdefault(sample.task_id, [0, 0])
+        pair[0] += verdict.is_known
+        pair[1] += verdict.passed
     return [(n, c) for n, c in found.values()]

@@ -20,12 +20,14 @@ import collections
 import contextlib
 import dataclasses
 import json
+import keyword
+import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from groundbox.errors import InvalidArgument, SandboxLost
+from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxLost, SandboxUnavailable
 from groundbox.execution import Execution, Outcome
 from groundbox.guest.python.plain import decode, encode
 from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
@@ -35,6 +37,13 @@ from groundbox.sandbox.answers import Answer
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.sandbox import AsyncSandbox
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+LOST_SANDBOX: Final = "sandbox"
+TRIES: Final = 3
+CANNOT_RUN: Final = (InvalidArgument, SandboxUnavailable, EnvironmentFailed)
+"""Errors that another try would not mend: nothing can run here at all, or something was asked for that cannot be."""
 MOST_CALLS: Final = 5_000
 MOST_CALL_TIMES: Final = 4
 """All calls of a solution together take at most so many times the limit of one."""
@@ -75,8 +84,9 @@ class Verdict:
     Attributes:
         reason: `passed`, `failed` (a test), `error` (the solution is no program), `ended` (its process went away),
             `timeout`, `memory`, `no-data` (it returned something else than built-in values, or too much), `tests` (they
-            do not run). Tests that come to no end once they have a result of the solution are `failed`: it may be that
-            result which ends them.
+            do not run), `sandbox` (none lasted, however often it was tried: nothing is known of the solution). Tests
+            that come to no end once they have a result of the solution are `failed`: it may be that result which ends
+            them.
         calls: How often the tests called it.
     """
 
@@ -88,6 +98,11 @@ class Verdict:
     def passed(self) -> bool:
         """True for a solution that is right by the tests."""
         return self.reason == "passed"
+
+    @property
+    def is_known(self) -> bool:
+        """False where a sandbox failed, so that the solution is neither right nor wrong."""
+        return self.reason != LOST_SANDBOX
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,6 +135,35 @@ class CasesVerdict:
     def share(self) -> float:
         """Share of cases that are right; 0 where there are none."""
         return self.reasons.count("passed") / len(self.reasons) if self.reasons else 0.0
+
+
+def function_name(argument: str, name: Any) -> str:
+    """The name of a function, as a program may have it.
+
+    Raises:
+        InvalidArgument: It is none, or a keyword, which no program can define.
+    """
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise InvalidArgument(argument, f"has to be the name of a function, not {str(name)[:100]!r}")
+    return name
+
+
+async def tried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Carry out work of which a sandbox may fail by no fault of its program: up to `TRIES` times.
+
+    Raises:
+        GroundboxError, OSError: The last failure, or one of `CANNOT_RUN`.
+    """
+    for left in reversed(range(TRIES)):
+        try:
+            return await attempt()
+        except CANNOT_RUN:
+            raise
+        except (GroundboxError, OSError) as error:
+            logger.warning("a sandbox failed, %d tries left: %s: %s", left, type(error).__name__, error)
+            if not left:
+                raise
+    raise AssertionError
 
 
 class Call(NamedTuple):
@@ -168,7 +212,9 @@ class Judge:
 
         Raises:
             GroundboxError: A sandbox cannot be had, or was lost by no fault of the program: there is no verdict.
+            InvalidArgument: There can be no such function.
         """
+        function_name("entry_point", tests.entry_point)
         box = self._take(tests)
         if box.was_kept:  # what ends it may come of those before
             with contextlib.suppress(SandboxLost):
@@ -209,8 +255,9 @@ class Judge:
 
         Raises:
             GroundboxError: As `judge`.
-            InvalidArgument: A case holds something that is no plain data.
+            InvalidArgument: A case holds something that is no plain data, or there can be no such function.
         """
+        function_name("entry_point", entry_point)
         for case in cases:
             arguments.encode("cases", [list(case.args), dict(case.kwargs)])
         calls = [Call(encode(list(case.args)), encode(dict(case.kwargs))) for case in cases]

@@ -30,7 +30,7 @@ from groundbox.learn.evaluation.asking import NotRecorded, Source
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.report import report_of
 from groundbox.learn.evaluation.results import Result, Results
-from groundbox.learn.evaluation.suites import Judged, Means, Question, Suite
+from groundbox.learn.evaluation.suites import Aggregating, Conversing, Judged, Means, Question, Suite
 
 MOST_IN_A_ROW: Final = 32
 """Questions without a reply, one after the other, after which the endpoint is taken to be gone; before its first reply,
@@ -38,6 +38,8 @@ so many as are asked at once."""
 _WAITING_JUDGES: Final = 4
 """Replies that wait for a judge, for each worker that asks: memory is bounded by them."""
 _MOST_DETAIL: Final = 500
+_NOTHING: Final = "stop"
+"""How a reply ended that nobody was asked for, as of a solver that works without a model."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,8 @@ def prompts_digest(questions: Sequence[Question]) -> str:
     """Names the ids and the words of all questions of a suite."""
     found = hashlib.sha256()
     for each in questions:
-        found.update(json.dumps([each.id, each.prompt]).encode())
+        rest = [list(map(dict, each.messages)), dict(each.options)] if each.messages or each.options else []
+        found.update(json.dumps([each.id, each.prompt, *rest]).encode())
     return found.hexdigest()
 
 
@@ -88,6 +91,8 @@ async def evaluate(
     """
     begun = time.monotonic()
     work = _Evaluation(suite, source, results, tools)
+    if isinstance(suite, Conversing):
+        results.kept.clear()  # it judges all anew, from replies that are kept
     known = len([each for each in asked if each.id in results.kept])
     await work.carry_through(asked)
     tools.progress.end()
@@ -98,6 +103,7 @@ async def evaluate(
         "asked": len(asked),
         "left_out": dict(suite.left_out),
         **report_of(found),
+        **({"metrics": await _metrics(suite, found)} if isinstance(suite, Aggregating) else {}),
         "unanswered": [{"id": name, "why": why} for name, why in sorted(work.unanswered.items())],
         "unjudged": [{"id": name, "why": why} for name, why in sorted(work.unjudged.items())],
         "judged_before": known,
@@ -107,17 +113,28 @@ async def evaluate(
     return report
 
 
+async def _metrics(suite: Aggregating, found: Sequence[Result]) -> dict[str, Any]:
+    """Figures of a suite's own metrics, for each group; in the order of the questions."""
+    values: dict[str, dict[str, list[Any]]] = {}
+    for each in found:
+        for name, value in (each.metrics or {}).items():
+            values.setdefault(each.group, {}).setdefault(name, []).append(value)
+    return {group: dict(figures) for group, figures in (await suite.aggregate(values)).items()}
+
+
 class _Evaluation:
     """The work on one suite.
 
     Attributes:
         unanswered: Why questions got no reply, by id.
         unjudged: Why replies could not be judged, by id.
+        gone: The error after which the endpoint is taken to be gone; None as long as it is not.
     """
 
     def __init__(self, suite: Suite, source: Source, results: Results, tools: Tools) -> None:
         self.unanswered: dict[str, str] = {}
         self.unjudged: dict[str, str] = {}
+        self.gone: EndpointFailed | None = None
         self._suite, self._source, self._results, self._tools = suite, source, results, tools
         self._in_a_row, self._answered = 0, False
         self._done = self._total = 0
@@ -130,6 +147,11 @@ class _Evaluation:
         left = [each for each in asked if each.id not in kept]
         self._total, self._done = len(asked), len(asked) - len(left)
         self._tools.progress.step("eval", self._done, self._total, resumed=True)
+        if isinstance(self._suite, Conversing):
+            await self._converse(self._suite, left)
+            if self.gone is not None:
+                raise self.gone
+            return
         queue = iter(left)
         try:
             async with asyncio.TaskGroup() as group:
@@ -139,6 +161,36 @@ class _Evaluation:
                     group.create_task(self._worker(queue, group))
         except* GroundboxError as errors:
             raise _first(errors) from None
+
+    async def _converse(self, suite: Conversing, asked: Sequence[Question]) -> None:
+        for each in await suite.converse(asked, self._ask, self._tools.at_once):
+            name = each.question.id
+            if each.judged is None:
+                (self.unjudged if each.replies else self.unanswered)[name] = each.why[:_MOST_DETAIL]
+                continue
+            last = (
+                each.replies[-1]
+                if each.replies
+                else Reply(text="", finish=_NOTHING, prompt_tokens=0, completion_tokens=0)
+            )
+            whole = dataclasses.replace(
+                last,
+                prompt_tokens=sum(reply.prompt_tokens for reply in each.replies),
+                completion_tokens=sum(reply.completion_tokens for reply in each.replies),
+            )
+            self._keep(each.question, whole, replies.read(last), each.judged)
+
+    async def _ask(self, question: Question) -> Reply:
+        """The reply to one of many requests about a question."""
+        try:
+            reply = await self._source.answer(question)
+        except (RequestRefused, NotRecorded):
+            raise
+        except EndpointFailed as error:
+            self._missed(error)
+            raise
+        self._in_a_row, self._answered = 0, True
+        return reply
 
     async def _warm(self) -> None:
         """Have processes that prove started while the first replies are waited for."""
@@ -170,12 +222,18 @@ class _Evaluation:
             return None
         except EndpointFailed as error:
             self.unanswered[question.id] = str(error)[:_MOST_DETAIL]
-            self._in_a_row += 1
-            if self._in_a_row >= min(self._total, MOST_IN_A_ROW if self._answered else self._tools.at_once):
+            if self._missed(error):
                 raise
             return None
         self._in_a_row, self._answered = 0, True
         return reply
+
+    def _missed(self, error: EndpointFailed) -> bool:
+        """Count a request without a reply; True once the endpoint is taken to be gone."""
+        self._in_a_row += 1
+        if self._in_a_row >= min(self._total, MOST_IN_A_ROW if self._answered else self._tools.at_once):
+            self.gone = error
+        return self.gone is not None
 
     async def _recorded(self, question: Question) -> bytes | str:
         """The trace of the run that a question is about, compressed; or why there is none, "" where none is wanted."""
@@ -197,7 +255,19 @@ class _Evaluation:
             found, why = await self._steps(question, said, await recording)
         finally:
             recording.cancel()
-        if judged.right is None:
+        self._keep(question, reply, said, judged, found, why)
+        self._step()
+
+    def _keep(
+        self,
+        question: Question,
+        reply: Reply,
+        said: replies.Said,
+        judged: Judged,
+        found: steps.Steps | None = None,
+        why: str = "",
+    ) -> None:
+        if judged.right is None and judged.metrics is None:
             self.unjudged[question.id] = judged.detail or judged.reason
         self._results.add(
             Result(
@@ -206,7 +276,7 @@ class _Evaluation:
                 right=judged.right,
                 reason=judged.reason,
                 detail=judged.detail,
-                answer=said.answer,
+                answer=said.answer if judged.answer is None else judged.answer,
                 reply=reply.text,
                 finish=reply.finish,
                 prompt_tokens=reply.prompt_tokens,
@@ -214,9 +284,9 @@ class _Evaluation:
                 repeated=round(repeated(reply.text), 4),
                 steps=found,
                 no_steps=why,
+                metrics=judged.metrics,
             )
         )
-        self._step()
 
     async def _judged(self, question: Question, said: replies.Said) -> Judged:
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from groundbox.dataset.page import document, section, shortened
 from groundbox.dataset.plots import Bar, Range, bars, histogram, ranges
-from groundbox.learn.evaluation.compare import Comparison, Pair
+from groundbox.learn.evaluation.compare import Comparison, Pair, cautions
 from groundbox.learn.evaluation.measures import wilson
 from groundbox.learn.evaluation.results import Result
 
@@ -31,15 +31,8 @@ _WORDS: Final = {
 def page(comparison: Comparison) -> str:
     """The whole page, as HTML."""
     facts, (a, b) = comparison.facts, comparison.names
-    right, change = facts["right"], facts["differences"]["accuracy"]
-    interval = change["interval"]
-    sure = (
-        f" (95 %: {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})" if interval else " (too few for an interval)"
-    )
-    lead = (
-        f"{facts['suite']}: A is {a}, B is {b}. Accuracy, B - A: {100 * change['by']:+.1f} points{sure}; "
-        f"McNemar's exact test of the questions that only one gets right: p = {facts['mcnemar_p']:.3g}."
-    )
+    right = facts["right"]
+    lead = " ".join([f"{facts['suite']}: A is {a}, B is {b}.", *_told(facts), *cautions(facts)])
     numbers = [
         (facts["pairs"], "questions that both answered"),
         (right["both"] + right["only_a"], "right by A"),
@@ -49,6 +42,24 @@ def page(comparison: Comparison) -> str:
     ]
     body = f'<div class="plots">{"".join(_sections(comparison))}</div>{_examples(comparison)}'
     return document("Two runs compared", lead, numbers, body)
+
+
+def _told(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The outcome in sentences."""
+    for name, each in facts.get("metrics", {}).items():
+        low, high = each["interval"] or (None, None)
+        sure = "too few for an interval" if low is None else f"95 %: {low:+.4f} to {high:+.4f}"
+        yield f"{name}, B - A: {each['by']:+.4f} ({sure})."
+    change = facts["differences"]["accuracy"]
+    if change is None:
+        yield "Replies are graded, so that none is right or wrong."
+        return
+    interval = change["interval"]
+    sure = f"95 %: {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}" if interval else "too few for an interval"
+    yield (
+        f"Accuracy, B - A: {100 * change['by']:+.1f} points ({sure}); "
+        f"McNemar's exact test of the questions that only one gets right: p = {facts['mcnemar_p']:.3g}."
+    )
 
 
 def _sections(comparison: Comparison) -> Iterator[str]:
@@ -119,7 +130,8 @@ def _sections(comparison: Comparison) -> Iterator[str]:
 def _accuracies(pairs: Sequence[Pair]) -> Iterator[Range]:
     groups = sorted({a.group for a, _ in pairs})
     for group in ["", *(groups if len(groups) > 1 else [])]:
-        some = [pair for pair in pairs if not group or pair[0].group == group]
+        both = [pair for pair in pairs if pair[0].right is not None and pair[1].right is not None]
+        some = [pair for pair in both if not group or pair[0].group == group]
         for place, name in enumerate(("A", "B")):
             k, n = sum(bool(pair[place].right) for pair in some), len(some)
             interval = wilson(k, n)

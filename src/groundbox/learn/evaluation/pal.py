@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
 from groundbox.learn.evaluation import records
 from groundbox.learn.evaluation.canonical import NoPlainData, value_of
+from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, tried
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import run_async
 
@@ -84,7 +85,7 @@ async def score(item: Item, *, limits: Limits, options: Mapping[str, Any], toler
     """Runs a program in a sandbox of its own: `solution()` where it has one, otherwise what it prints last."""
     calls = _defines_solution(item.program)
     mode: dict[str, Any] = {"mode": "call", "call": ENTRY} if calls else {"mode": "script"}
-    execution = await run_async(item.program, limits=limits, **mode, **options)
+    execution = await tried(lambda: run_async(item.program, limits=limits, **mode, **options))
     if not execution.ok:
         return Scored(right=False, reason=execution.outcome.value)
     value = _value(execution, calls=calls)
@@ -97,12 +98,17 @@ async def score(item: Item, *, limits: Limits, options: Mapping[str, Any], toler
 async def score_all(
     items: Sequence[Item], *, limits: Limits, options: Mapping[str, Any], tolerance: float, workers: int
 ) -> list[Scored]:
-    """A score for each program, in their order; `workers` at once."""
+    """A score for each program, in their order, `workers` at once; `sandbox` where sandboxes failed, for that alone."""
     gate = asyncio.Semaphore(workers)
 
     async def one(item: Item) -> Scored:
         async with gate:
-            return await score(item, limits=limits, options=options, tolerance=tolerance)
+            try:
+                return await score(item, limits=limits, options=options, tolerance=tolerance)
+            except CANNOT_RUN:
+                raise
+            except (GroundboxError, OSError):
+                return Scored(right=False, reason=LOST_SANDBOX)
 
     return list(await asyncio.gather(*map(one, items)))
 

@@ -42,6 +42,7 @@ class Said:
         lacks: Why there is no answer: `empty`, `no-answer`, `unfinished`, `unfinished-thinking`, `too-large`; "" where
             there is one.
         cut: Whether it ended at the limit of its length.
+        whole: Without thinking only, for judges that read replies their own way; "" where thinking was not ended.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Said:
     answer: str
     lacks: str = ""
     cut: bool = False
+    whole: str = ""
 
     @property
     def lacks_text(self) -> str:
@@ -64,15 +66,14 @@ def read(reply: Reply) -> Said:
     text = without_thinking(reply.text)
     if text is None:
         return Said(text="", reasoning="", answer="", lacks="unfinished-thinking", cut=cut)
-    whole = len(text)
-    text = _own(text)
-    ends_early = len(text) < whole  # what was cut off is somebody else's
+    whole, text = text, _own(text)
+    ends_early = len(text) < len(whole)  # what was cut off is somebody else's
     parts = checking.parts(text)
     answer = _one(parts.answer)
     if cut and not ends_early and _is_torn(text, answer):
-        return Said(text=text, reasoning=parts.reasoning, answer="", lacks="unfinished", cut=True)
+        return Said(text=text, reasoning=parts.reasoning, answer="", lacks="unfinished", cut=True, whole=whole)
     lacks = "" if answer else "no-answer" if text.strip() else "empty"
-    return Said(text=text, reasoning=parts.reasoning, answer=answer, lacks=lacks, cut=cut)
+    return Said(text=text, reasoning=parts.reasoning, answer=answer, lacks=lacks, cut=cut, whole=whole)
 
 
 def program_of(text: str) -> str:

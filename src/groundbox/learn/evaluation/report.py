@@ -25,12 +25,13 @@ def report_of(results: Sequence[Result]) -> dict[str, Any]:
 def figures(results: Sequence[Result]) -> dict[str, Any]:
     """Figures of some results; a share is None where it is one of nothing."""
     n, right = len(results), sum(bool(each.right) for each in results)
+    graded = any(each.right is None for each in results)  # between right and wrong, so that there is no share
     counted = [each.completion_tokens for each in results if each.completion_tokens]
-    interval = wilson(right, n)
+    interval = None if graded else wilson(right, n)
     return {
         "answered": n,
         "right": right,
-        "accuracy": _share(right, n),
+        "accuracy": None if graded else _share(right, n),
         "interval": None if interval is None else [_rounded(interval.low), _rounded(interval.high)],
         "reasons": dict(Counter(each.reason for each in results).most_common()),
         "tokens": {
@@ -85,6 +86,7 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     told = [
         ("suite", f"{report['suite']}, {report['asked']} of {report['questions']} questions"),
         ("accuracy", _accuracy(report)),
+        *_metrics(report),
         ("tokens", _tokens(report)),
         ("unfinished", _percent(report["unfinished"])),
         ("repeated", f"{_percent(report['repeated'])} of runs of four words"),
@@ -100,11 +102,22 @@ def lines(report: Mapping[str, Any]) -> list[str]:
 
 def _accuracy(found: Mapping[str, Any]) -> str:
     if found["accuracy"] is None:
-        return "none: nothing was answered"
+        return "none: replies are graded" if found["answered"] else "none: nothing was answered"
     low, high = found["interval"]
     return (
         f"{_percent(found['accuracy'])} ({_percent(low)} to {_percent(high)}), {found['right']} of {found['answered']}"
     )
+
+
+def _metrics(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The suite's own figures, a line for each task and metric."""
+    told = []
+    for group, figures in report.get("metrics", {}).items():
+        for name, each in figures.items():
+            error = "" if each.get("stderr") is None else f" ± {each['stderr']:.4f}"
+            value = each["value"]
+            told.append((f"  {group}", f"{name} {value:.4f}{error}" if isinstance(value, float) else f"{name} {value}"))
+    return told
 
 
 def _tokens(report: Mapping[str, Any]) -> str:

@@ -33,12 +33,13 @@ class Result:
     """A question with its reply, judged.
 
     Attributes:
-        right: None where the judge failed; such a result is not kept.
+        right: None where the judge failed, and such a result is not kept; or where metrics alone grade it.
         reason: `right`, `wrong`, or in a word what else was wrong.
         finish: Why the reply ended, as the endpoint says.
         repeated: Share of its runs of four words that it had before.
         steps: Claims of its reasoning beside the run; None where there is no run, or none was made of it.
         no_steps: Why there are none where there is a run.
+        metrics: Values of the suite's own metrics; None where it has none.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Result:
     repeated: float
     steps: Steps | None = None
     no_steps: str = ""
+    metrics: Mapping[str, Any] | None = None
 
     def line(self) -> bytes:
         """A line of results.jsonl."""
@@ -69,7 +71,7 @@ class Results:
 
     def add(self, result: Result) -> None:
         """Keep a result, unless its judge failed."""
-        if result.right is None:
+        if result.right is None and result.metrics is None:
             return
         self.kept[result.id] = result
         self._file.write(result.line())
@@ -110,8 +112,6 @@ def opened(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
     with files.locked(folder / _LOCK, InvalidArgument("--out", f"another evaluation is at work in {folder}")):
         same = _check(folder, settings, versions)
         kept = _read(folder / RESULTS) if same else {}
-        if not same:
-            files.publish(folder / RESULTS, b"")
         with (folder / RESULTS).open("ab") as file:
             yield Results(folder, file, kept)
 
@@ -151,6 +151,8 @@ def _check(folder: Path, settings: Mapping[str, Any], versions: Mapping[str, str
             f"{folder} has results of other settings ({files.differences(found, wanted)}); "
             "repeat those to go on with it, or name another folder",
         )
+    if before != versions:
+        files.publish(folder / RESULTS, b"")  # first: a kill in between must not leave them under the new versions
     files.publish(path, _json({**settings, "versions": dict(versions)}))
     return bool(before == versions)
 

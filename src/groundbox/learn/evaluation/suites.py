@@ -15,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from groundbox.dataset import files
 from groundbox.dataset.running import Request, Runner
+from groundbox.dataset.translation.cache import Reply
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
 from groundbox.limits import Limits
@@ -36,6 +37,8 @@ _OWN: Final = {
     "mbpp": f"{_HERE}.programming:open_mbpp",
     "pal": f"{_HERE}.programming:open_pal",
     "reasoning-gym": f"{_HERE}.gym:open_gym",
+    "lm-eval": f"{_HERE}.harness:open_lm_eval",
+    "inspect": f"{_HERE}.inspect_tasks:open_inspect",
 }
 
 
@@ -45,7 +48,9 @@ class Question:
 
     Attributes:
         id: Unique in the suite, and the same in every run of it.
-        prompt: What the user says; there is no other message.
+        prompt: What the user says; where there are `messages`, the same as one text, for models without a template.
+        messages: The whole conversation so far, `role` and `content` each; empty for the prompt alone.
+        options: Keys of its request, in place of those that the run has for all.
         group: Kind of the question, such as the task of a dataset; figures are told for each.
         right: What its judge compares with; only the suite reads it.
         run: The run that the question is about, which steps of a reply are held against; None where there is none.
@@ -55,6 +60,8 @@ class Question:
 
     id: str
     prompt: str
+    messages: Sequence[Mapping[str, str]] = ()
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     group: str = ""
     right: Any = None
     run: Request | None = None
@@ -66,13 +73,17 @@ class Judged(NamedTuple):
     """The verdict on a reply.
 
     Attributes:
-        right: None where the judge failed, so that nothing is known.
+        right: None where the judge failed, so that nothing is known; and where `metrics` grade it and tell no more.
         reason: `right`, `wrong`, or in a word what else was wrong.
+        answer: As the judge read it; None where that is what stands after `Answer:`.
+        metrics: Values of a suite's own metrics for this reply, as JSON; see `Aggregating`.
     """
 
     right: bool | None
     reason: str
     detail: str = ""
+    answer: str | None = None
+    metrics: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +103,10 @@ class Means:
 
 
 class Suite(Protocol):
-    """Questions and their judge."""
+    """Questions and their judge.
+
+    One whose judging depends on packages has a mapping `versions` besides: results of others are judged again.
+    """
 
     @property
     def name(self) -> str:
@@ -118,6 +132,53 @@ class Suite(Protocol):
         """
 
 
+@runtime_checkable
+class Aggregating(Protocol):
+    """A suite with metrics of its own, which it makes figures of."""
+
+    async def aggregate(self, values: Mapping[str, Mapping[str, Sequence[Any]]]) -> Mapping[str, Mapping[str, Any]]:
+        """Make figures of the metrics.
+
+        Args:
+            values: Of each group and metric those of all replies, as `Judged.metrics` had them.
+        """
+
+
+class Conversed(NamedTuple):
+    """Outcome of a question about which a suite converses.
+
+    Attributes:
+        replies: All that the model said to it; the last one is kept.
+        judged: None where it came to no verdict.
+        why: Why there is none.
+    """
+
+    question: Question
+    replies: Sequence[Reply]
+    judged: Judged | None
+    why: str = ""
+
+
+@runtime_checkable
+class Conversing(Protocol):
+    """A suite that asks as often and as much as it likes about each question, and judges itself.
+
+    It is always given all questions: what was answered is not asked again, and the rest costs no model.
+    """
+
+    async def converse(
+        self, asked: Sequence[Question], ask: Callable[[Question], Awaitable[Reply]], at_once: int
+    ) -> Sequence[Conversed]:
+        """Ask about all questions.
+
+        Args:
+            ask: Gives the reply to what is asked; raises EndpointFailed where there is none.
+
+        Raises:
+            GroundboxError: Nothing can be asked.
+        """
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Wanted:
     """Options of a suite, each of which has no effect on those that do not know it.
@@ -127,6 +188,7 @@ class Wanted:
         split: Of a dataset.
         tasks: Of a dataset; empty for all.
         size: Questions of a suite that makes as many as are wanted, of each kind.
+        include: Folder with further tasks of lm-evaluation-harness; "" for none.
     """
 
     place: str = ""
@@ -134,6 +196,7 @@ class Wanted:
     tasks: Sequence[str] = ()
     seed: int = 0
     size: int = 50
+    include: str = ""
 
 
 Opener: TypeAlias = Callable[[Wanted], Suite]
@@ -206,7 +269,7 @@ def _opener(name: str) -> Opener:
     raise InvalidArgument(
         "--suite",
         f"there is no suite {name!r}; there are {', '.join(names())}. A package adds others by the entry point group "
-        f"{ENTRY_POINTS}; tasks of lm-evaluation-harness and Inspect run with these tools against the same endpoint",
+        f"{ENTRY_POINTS}",
     )
 
 

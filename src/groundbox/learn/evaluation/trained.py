@@ -2,20 +2,21 @@
 
 `groundbox train` leaves `groundbox.json` in the model's folder, which names the dataset by digest (that of its
 `samples.parquet`) and the folder in which it was. A question was seen if its program is one of the training split of
-that dataset, however it is spaced and whatever its names are; so that holds for any suite. Where the dataset is no
-longer there, digests alone are compared.
+that dataset, however it is spaced and whatever its names are; so that holds for any suite. It is near where a training
+program contains most of its shingles, as `dataset build` takes programs of benchmarks out: functions in another order,
+an import or a function more. Where the dataset is no longer there, digests alone are compared.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.dataset import extra, files, tokens
-from groundbox.dataset.stages import write
+from groundbox.dataset.stages import contamination, write
 from groundbox.dataset.stages.split import TRAIN
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.suites import Question, Suite
@@ -30,20 +31,31 @@ class Training:
     Attributes:
         name: Of the dataset.
         digest: Of its samples.
-        programs: Names of the programs of its training split, by `groundbox.dataset.tokens.digest`; None where these
-            are not at hand.
+        programs: Sources of its training split; None where these are not at hand.
     """
 
     name: str
     digest: str
     programs: frozenset[str] | None = None
 
-    def seen(self, questions: Sequence[Question]) -> list[str]:
-        """Ids of the questions whose program is one of its training split."""
+    def seen(self, questions: Sequence[Question]) -> tuple[list[str], list[str]]:
+        """Ids of the questions whose program is one of its training split, and of those that are near to one."""
         if not self.programs:
-            return []
-        digests = {each.program: tokens.digest(tokens.normalised(each.program)) for each in questions if each.program}
-        return [each.id for each in questions if digests.get(each.program) in self.programs]
+            return [], []
+        asked = {each.program: tokens.digest(tokens.normalised(each.program)) for each in questions if each.program}
+        known = {tokens.digest(tokens.normalised(source)) for source in self.programs}
+        same = {program for program, digest in asked.items() if digest in known}
+        near = self._near(asked.keys() - same)
+        return [each.id for each in questions if each.program in same], [
+            each.id for each in questions if each.program in near
+        ]
+
+    def _near(self, asked: Collection[str]) -> set[str]:
+        looked_up = contamination.Benchmarks(
+            [contamination.Document(name=program, code=program, text="") for program in asked], ()
+        )
+        found = (looked_up.look_up(source, "") for source in (self.programs or ()))
+        return {each.document for each in found if each is not None and each.containment >= contamination.THRESHOLD}
 
 
 def training_of(place: Path) -> Training:
@@ -62,9 +74,10 @@ def training_of(place: Path) -> Training:
         raise InvalidArgument(
             "--trained-on", f"{place} is no model with a card ({CARD} that names its dataset), no card, and no dataset"
         ) from None
-    folder = Path(str(told.get("folder") or name))
-    if (folder / write.SAMPLES).is_file() and files.digest(folder / write.SAMPLES) == digest:
-        return _of_dataset(folder, name)
+    named = Path(str(told.get("folder") or name))
+    for folder in (named, card.parent / named, card.parent / named.name, card.parent.parent / named.name):
+        if (folder / write.SAMPLES).is_file() and files.digest(folder / write.SAMPLES) == digest:
+            return _of_dataset(folder, name)
     return Training(name=name, digest=digest)
 
 
@@ -76,9 +89,9 @@ def card_in(folder: Path) -> Training | None:
 def told_of(training: Training, suite: Suite, asked: Sequence[Question]) -> dict[str, Any]:
     """Count for the report which questions a model's training has shown it."""
     same = training.digest == suite.source.get("samples")
-    seen = training.seen(asked)
+    seen, near = training.seen(asked)
     if same and suite.source.get("split") == TRAIN:
-        seen = [each.id for each in asked]
+        seen, near = [each.id for each in asked], []
     return {
         "dataset": training.name,
         "digest": training.digest,
@@ -86,14 +99,17 @@ def told_of(training: Training, suite: Suite, asked: Sequence[Question]) -> dict
         "compared": training.programs is not None,
         "seen": len(seen),
         "seen_ids": seen,
+        "near": len(near),
+        "near_ids": near,
     }
 
 
 def words(told: Mapping[str, Any], asked: int) -> str:
     """The same as a sentence."""
     begin = f"the model was trained on the dataset {told['dataset']} ({told['digest'][:12]}…)"
-    if told["seen"]:
-        return f"{begin}, and {told['seen']} of the {asked} questions are about programs of its training split"
+    if told["seen"] or told["near"]:
+        near = f", and {told['near']} about programs that one of it contains for the most part" if told["near"] else ""
+        return f"{begin}, and {told['seen']} of the {asked} questions are about programs of its training split{near}"
     if told["same_dataset"]:
         return f"{begin}, which is asked about here; none of the {asked} questions is of its training split"
     if not told["compared"]:
@@ -107,5 +123,5 @@ def _of_dataset(folder: Path, name: str) -> Training:
     return Training(
         name=name,
         digest=files.digest(folder / write.SAMPLES),
-        programs=frozenset(tokens.digest(tokens.normalised(source)) for source in sources),
+        programs=frozenset(sources),
     )

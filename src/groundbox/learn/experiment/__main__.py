@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from groundbox.errors import GroundboxError
 from groundbox.learn.experiment import data, report
 from groundbox.learn.experiment.arms import ARMS
 from groundbox.learn.experiment.data import RUN, run_folder
@@ -48,7 +49,10 @@ def main(
     plan = _FORMS[form]
     _keep(out, plan)
     if not only_report:
-        counts = asyncio.run(data.prepare(out, plan, real))
+        try:
+            counts = asyncio.run(data.prepare(out, plan, real))
+        except GroundboxError as error:
+            raise click.ClickException(str(error)) from None
         click.echo("runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
         asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs))
     found_arms = report.read(out, plan)

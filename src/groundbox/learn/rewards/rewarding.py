@@ -16,7 +16,7 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from groundbox.dataset import literals
 from groundbox.dataset.literals import NotALiteral
@@ -24,10 +24,11 @@ from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.tasks.lines import Lines
-from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxUnavailable
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Outcome
-from groundbox.learn.evaluation.judging import Case, Judge, Tests
+from groundbox.learn.evaluation.judging import CANNOT_RUN, Case, Judge, Tests, function_name, tried
 from groundbox.learn.rewards.reading import answer_of, program_of, text_of
+from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -38,12 +39,11 @@ from groundbox.trace.structure import Step
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Reward = float | None
 Completions = Sequence[Any]
 Column = Sequence[Any]
 LIMITS: Final = Limits(wall_s=10, cpu_s=5)
-_TRIES: Final = 3
-_CANNOT_RUN: Final = (InvalidArgument, SandboxUnavailable, EnvironmentFailed)
 
 
 class Rewards:
@@ -62,16 +62,19 @@ class Rewards:
         options: Mapping[str, Any] | None = None,
         at_once: int | None = None,
         partial: bool = False,
+        step_truth: StepTruth | None = None,
     ) -> None:
         """Args:
         limits: Of each call of a program, and of tests and runs.
         options: Of the sandboxes, such as `environment` or `backend`.
         at_once: Completions under way at the same time; None for two for each processor.
         partial: Whether the reward of `cases` is the share of cases that are right, in place of 1 for all of them.
+        step_truth: How `steps` pays; None for the usual.
         """
         self.failures = 0
         self._limits, self._options, self._partial = limits, dict(options or {}), partial
         self._at_once = at_once or 2 * len(os.sched_getaffinity(0))
+        self._step_truth = step_truth or StepTruth()
         self._judges: list[tuple[asyncio.AbstractEventLoop, Judge]] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -122,6 +125,47 @@ class Rewards:
                 list, each time.
         """
         return PORTAL.call(self.score_facts(completions, source, call, question, **columns))
+
+    def steps(self, completions: Completions, source: Column, call: Column, **columns: Any) -> list[Reward]:
+        """Pay the steps that lead to an answer, as `StepTruth` does: from -1 (all refuted, or none told) to 1.
+
+        None where the run is not recorded whole. Texts are read in the thread that asks; see `step_truth.CPU_S`.
+
+        Args:
+            source: Of each, the program.
+            call: Of each, the function that is called.
+            args: Column, optional: of each, its arguments, as a list or its JSON.
+        """
+        traces = PORTAL.call(self._runs(completions, source, call, columns))
+        return [self._told(completion, trace) for completion, trace in zip(completions, traces, strict=True)]
+
+    async def score_steps(self, completions: Completions, source: Column, call: Column, **columns: Any) -> list[Reward]:
+        """`steps`, for code on the event loop of `groundbox.sandbox.portal`."""
+        traces = await self._runs(completions, source, call, columns)
+        pairs = zip(completions, traces, strict=True)
+        return [await asyncio.to_thread(self._told, completion, trace) for completion, trace in pairs]
+
+    def _told(self, completion: Any, trace: Trace | None) -> Reward:
+        return None if trace is None else self._step_truth.of_text(text_of(completion), trace)
+
+    async def _runs(
+        self, completions: Completions, source: Column, call: Column, columns: Mapping[str, Any]
+    ) -> list[Trace | None]:
+        """The records of the runs that the completions are about; None where there is none."""
+        args = columns.get("args") or [[]] * len(completions)
+        work: list[tuple[Any, Callable[[], Awaitable[Trace | None]]]] = []
+        for row, name, given in _rows(completions, source=source, call=call, args=args):
+            program, data = row[1], _data("args", given)
+            attempt = functools.partial(self._recorded, program, name, literals.decode(data))
+            work.append((json.dumps([program, name, data]), attempt))
+        return await self._all(work)
+
+    async def _recorded(self, source: str, call: str, args: Sequence[Any]) -> Trace | None:
+        trace = await self._traced(source, call, args)
+        if trace is None or not trace.complete:
+            logger.warning("the run of %s is not recorded whole, no reward", call)
+            return None
+        return trace
 
     async def score_answers(self, completions: Completions, check: Column, **columns: Any) -> list[Reward]:
         """`answers`, for code on the event loop of `groundbox.sandbox.portal`."""
@@ -188,12 +232,14 @@ class Rewards:
         return (await self._all([make(program, row.get(kind), row.get("entry_point"), row.get("setup"))]))[0]
 
     def _tests_work(self, program: str, tests: Any, entry: Any, setup: Any) -> _Work:
-        judged = Tests(prompt=setup or "", entry_point=_name(entry), test=_test_program(tests, entry))
+        judged = Tests(
+            prompt=setup or "", entry_point=function_name("entry_point", entry), test=_test_program(tests, entry)
+        )
         whole = f"{setup}\n{program}" if setup else program
         return (judged, whole), functools.partial(self._passes, judged, whole)
 
     def _cases_work(self, program: str, cases: Any, entry: Any, setup: Any) -> _Work:
-        wanted, name = _cases(cases), _name(entry)
+        wanted, name = _cases(cases), function_name("entry_point", entry)
         whole = f"{setup}\n{program}" if setup else program
         key = ("cases", whole, name, json.dumps(_data("cases", cases), sort_keys=True))
         return key, functools.partial(self._gives, whole, name, wanted)
@@ -206,10 +252,10 @@ class Rewards:
             if own is loop:
                 PORTAL.call(judge.close())
 
-    async def _all(self, work: Sequence[_Work]) -> list[Reward]:
-        """The rewards, in order; what has the same key is done once."""
+    async def _all(self, work: Sequence[tuple[Any, Callable[[], Awaitable[T | None]]]]) -> list[T | None]:
+        """What each gives, in order; what has the same key is done once."""
         gate = asyncio.Semaphore(self._at_once)
-        tasks: dict[Any, asyncio.Task[Reward]] = {}
+        tasks: dict[Any, asyncio.Task[T | None]] = {}
         for key, attempt in work:
             if key not in tasks:
                 tasks[key] = asyncio.create_task(self._tried(gate, attempt))
@@ -220,17 +266,15 @@ class Rewards:
                 task.cancel()
         return [tasks[key].result() for key, _ in work]
 
-    async def _tried(self, gate: asyncio.Semaphore, attempt: Callable[[], Awaitable[Reward]]) -> Reward:
+    async def _tried(self, gate: asyncio.Semaphore, attempt: Callable[[], Awaitable[T | None]]) -> T | None:
         async with gate:
-            for left in reversed(range(_TRIES)):
-                try:
-                    return await attempt()
-                except _CANNOT_RUN:
-                    raise
-                except (GroundboxError, OSError) as error:
-                    logger.warning("a sandbox failed, %d tries left: %s: %s", left, type(error).__name__, error)
-        self.failures += 1
-        return None
+            try:
+                return await tried(attempt)
+            except CANNOT_RUN:
+                raise
+            except (GroundboxError, OSError):
+                self.failures += 1
+                return None
 
     def _judge(self) -> Judge:
         """The judge of this loop. Those of a process that this one was forked from are its own, and left alone."""
@@ -423,13 +467,9 @@ def _test_program(value: Any, entry: str) -> str:
     ):
         raise InvalidArgument("tests", "has to be a program that defines check(candidate), or a list of assertions")
     lines = [line for each in value for line in each.strip().splitlines()]
-    return f"def check(candidate):\n    {_name(entry)} = candidate\n" + "".join(f"    {line}\n" for line in lines)
-
-
-def _name(entry: Any) -> str:
-    if not isinstance(entry, str) or not entry.isidentifier():
-        raise InvalidArgument("entry_point", f"has to be the name of a function, not {entry!r}")
-    return entry
+    return f"def check(candidate):\n    {function_name('entry_point', entry)} = candidate\n" + "".join(
+        f"    {line}\n" for line in lines
+    )
 
 
 def _problem(source: str, entry: str) -> Problem:
@@ -466,3 +506,8 @@ def fact_reward(
 ) -> list[Reward]:
     """`Rewards.facts` with the usual limits."""
     return _USUAL.facts(completions, source, call, question, **columns)
+
+
+def step_truth_reward(completions: Completions, source: Column, call: Column, **columns: Any) -> list[Reward]:
+    """`Rewards.steps` with the usual limits."""
+    return _USUAL.steps(completions, source, call, **columns)

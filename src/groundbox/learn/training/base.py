@@ -70,8 +70,8 @@ class Memory:
     Attributes:
         weights: As they are computed with.
         training: Gradients and what the optimizer keeps.
-        activations: Of the longest micro-batch.
-        rest: Libraries, and pieces that are gone again.
+        activations: Of the largest micro-batch, with the numbers that it has for each token of the vocabulary.
+        rest: A process that has loaded the libraries.
     """
 
     weights: int
@@ -139,12 +139,13 @@ def check_code(base: Base, known: Mapping[str, Any]) -> None:
         )
 
 
-def memory(base: Base, recipe: Recipe, *, bf16: bool, longest: int) -> Memory:
+def memory(base: Base, recipe: Recipe, *, bf16: bool, longest: int, gpu: bool = False) -> Memory:
     """Estimate what one process takes.
 
     Args:
         bf16: Whether is computed in 16 bits.
         longest: Tokens of the longest sequence.
+        gpu: Where the loss is computed by a kernel of its own, in fewer pieces.
     """
     lora = recipe.method == "lora"
     trained = _adapters(base, recipe.lora_rank) if lora else base.parameters
@@ -155,15 +156,16 @@ def memory(base: Base, recipe: Recipe, *, bf16: bool, longest: int) -> Memory:
     return Memory(
         weights=weights,
         training=per_weight * trained,
-        activations=_activations(base, recipe, bf16=bf16, longest=longest),
-        rest=_REST_BYTES + 8 * _LOGITS_AT_ONCE * base.vocabulary,
+        activations=_activations(base, recipe, bf16=bf16, longest=longest)
+        + (2 if gpu else 6) * 4 * min(longest * recipe.micro_batch_size, _LOGITS_AT_ONCE) * base.vocabulary,
+        rest=_REST_BYTES,
     )
 
 
 _REST_BYTES: Final = 700 << 20
 """A process that has loaded torch, transformers and TRL, and computed a step of a model of no size."""
-_LOGITS_AT_ONCE: Final = 1024
-"""Tokens for which TRL holds a number for every token of the vocabulary."""
+_LOGITS_AT_ONCE: Final = 4096
+"""Tokens for which TRL computes a number for every token of the vocabulary at a time."""
 
 
 def _activations(base: Base, recipe: Recipe, *, bf16: bool, longest: int) -> int:
@@ -174,8 +176,9 @@ def _activations(base: Base, recipe: Recipe, *, bf16: bool, longest: int) -> int
     count, size = longest * recipe.micro_batch_size, 2 if bf16 else 4
     # Twice in 32 bits for each of two norms; queries, keys, values, the attention's result, and its projection.
     layer = count * (width * (5 * size + 16) + 4 * inner * size)
-    # Packed sequences are kept apart by a mask, and a processor that has one computes scores of all pairs.
-    scores = heads * longest * longest * 4 if recipe.attention == "eager" else longest * longest * 4
+    # Packed sequences of a micro-batch stand in one row, and are kept apart by a mask of all pairs.
+    pairs = count * count if recipe.packing else longest * count
+    scores = 4 * pairs * (heads if recipe.attention == "eager" else 1)
     if recipe.gradient_checkpointing:
         return layers * count * width * size + layer + scores
     return layers * (layer + (scores if recipe.attention == "eager" else 0)) + scores

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from groundbox.dataset import extra, files
-from groundbox.errors import InvalidArgument
+from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.training import base as bases
 from groundbox.learn.training import card, chats, checkpoints
 from groundbox.learn.training.recipe import Recipe
@@ -125,7 +125,7 @@ class _Run:
         if not tensorboard:
             tell.line("no files for TensorBoard are written, because it is not installed: pip install tensorboard")
         place = trainer.Place(folder=self._work, log=self._work / LOG, tensorboard=tensorboard)
-        with _as_full_disk(self._order.out):
+        with _told(self._order.out):
             training = trainer.Training(self._base, recipe, tokenizer, train, validation, place, tell)
             how = (
                 f"{training.trained:,} of {self._base.parameters:,} weights"
@@ -169,7 +169,7 @@ class _Run:
         """
         recipe = self._order.recipe
         longest = recipe.max_length if recipe.packing else longest
-        wanted = bases.memory(self._base, recipe, bf16=bf16, longest=longest)
+        wanted = bases.memory(self._base, recipe, bf16=bf16, longest=longest, gpu=on_gpu is not None)
         here = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if on_gpu is None else 1
         free = bases.free_bytes() if on_gpu is None else on_gpu
         if wanted.total * here <= free or self._order.any_memory:
@@ -179,13 +179,14 @@ class _Run:
             return
         where = "memory" if on_gpu is None else "the GPU"
         each = f", for each of {here} processes" if here > 1 else ""
+        smaller = self._smaller(longest, free // here, bf16=bf16, gpu=on_gpu is not None)
         raise InvalidArgument(
             "memory",
             f"a step takes {wanted.words()}{each}, and {free / _GIB:.1f} GiB of {where} are free. "
-            f"{self._smaller(longest, free // here, bf16=bf16)} --any-memory begins all the same",
+            f"{smaller} --any-memory begins all the same",
         )
 
-    def _smaller(self, longest: int, free: int, *, bf16: bool) -> str:
+    def _smaller(self, longest: int, free: int, *, bf16: bool, gpu: bool) -> str:
         """What would take less, with its numbers."""
         recipe, found = self._order.recipe, []
         tries: list[tuple[str, dict[str, Any]]] = [
@@ -196,7 +197,7 @@ class _Run:
         ]
         for words, change in tries:
             smaller = dataclasses.replace(recipe, **change)
-            total = bases.memory(self._base, smaller, bf16=bf16, longest=longest).total
+            total = bases.memory(self._base, smaller, bf16=bf16, longest=longest, gpu=gpu).total
             if smaller != recipe:
                 found.append(f"{words} takes about {total / _GIB:.1f} GiB")
             if smaller != recipe and total <= free:
@@ -332,7 +333,8 @@ def _opened(out: Path, settings: Mapping[str, Any], *, main: bool) -> Iterator[N
 
 def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
     path = out / WORK / SETTINGS
-    if not path.exists():
+    kept = any((out / WORK / "checkpoints").glob("checkpoint-*")) or card.read(out) is not None
+    if not path.exists() or not kept:  # what was refused, or killed at once, binds nobody
         files.publish(path, json.dumps(settings, indent=1).encode() + b"\n")
         return
     try:
@@ -352,14 +354,19 @@ def _check_settings(out: Path, settings: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _as_full_disk(out: Path) -> Iterator[None]:
-    """Have libraries that write by themselves fail on a full disk as files do."""
+def _told(out: Path) -> Iterator[None]:
+    """Have libraries fail in our words where a disk is full or memory runs out; each has errors of its own for that."""
     try:
         yield
     except OSError:
         raise
-    except Exception as error:  # of any library: safetensors and torch have kinds of their own
+    except Exception as error:
         words = str(error)
+        if isinstance(error, MemoryError) or "out of memory" in words or "can't allocate memory" in words:
+            raise GroundboxError(
+                f"memory ran out ({words.splitlines()[0][:200] if words else 'MemoryError'}); --method lora, "
+                "--set gradient_checkpointing=true and a shorter --max-length take less, in another --out"
+            ) from None
         if "No space left" in words or "file write failed" in words or "os error 28" in words:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(out)) from None
         raise

@@ -3,7 +3,7 @@
 Who does what. TRL packs sequences and computes the loss, transformers' trainer takes the steps and writes checkpoints,
 accelerate holds several processes together. Ours are what tells how far it is, when a checkpoint is due, which of
 them is whole, and what becomes of a signal: the step under way is ended and kept, and a second signal ends at once.
-All processes stop and write checkpoints at the same step, since the main one tells the others after each.
+All processes stop and write checkpoints at the same step, since they agree on both after each.
 """
 
 from __future__ import annotations
@@ -181,11 +181,19 @@ class Training:
         if start is None and self._trainer.eval_dataset is not None:
             self._trainer.evaluate()
         with _signals(self._watch) as came:
-            self._trainer.train(resume_from_checkpoint=None if start is None else str(start.folder))
-        if came:
-            signal.raise_signal(came[0])  # the handlers of before are back, and end the command in their way
+            if start is not None and start.facts.get("last"):
+                self._take_up(start.folder)
+            else:
+                self._trainer.train(resume_from_checkpoint=None if start is None else str(start.folder))
+        if self._watch.stop:  # the handlers of before are back, and end each process in their way
+            signal.raise_signal(came[0] if came else signal.SIGTERM)
         if self._trainer.eval_dataset is not None and not self._watch.validated_at(self._trainer.state.global_step):
             self._trainer.evaluate()
+
+    def _take_up(self, folder: Path) -> None:
+        """Load a checkpoint of the last step; the trainer would take one more from there."""
+        self._trainer._load_from_checkpoint(str(folder))
+        self._trainer.state = transformers.TrainerState.load_from_json(str(folder / "trainer_state.json"))
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -280,7 +288,7 @@ class _Watch(transformers.TrainerCallback):
     """Says how far the training is, writes the log, and decides when checkpoints are written and when to stop.
 
     Attributes:
-        stop: Set by a signal.
+        stop: Set by a signal of any process, after the step under way at the latest.
     """
 
     def __init__(self, recipe: Recipe, place: Place, tell: Telling) -> None:
@@ -326,7 +334,8 @@ class _Watch(transformers.TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """See TrainerCallback."""
         last = state.global_step >= state.max_steps
-        due, stop = _told_by_main(self._due(state.global_step) or last or self.stop, self.stop)
+        due, stop = _agreed(self._due(state.global_step) or last or self.stop, self.stop)
+        self.stop = self.stop or stop
         control.should_save = due
         control.should_log = (
             control.should_log or due
@@ -366,7 +375,8 @@ class _Watch(transformers.TrainerCallback):
             torch.distributed.barrier()  # each process writes a file of its own
         if is_main():
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            checkpoints.seal(folder, {**self._spent(), "processes": processes()})
+            last = state.global_step >= state.max_steps
+            checkpoints.seal(folder, {**self._spent(), "processes": processes(), "last": last})
         self._saved = time.monotonic()
 
     def _due(self, step: int) -> bool:
@@ -396,7 +406,7 @@ class _Watch(transformers.TrainerCallback):
         return text
 
 
-def _told_by_main(*flags: bool) -> tuple[bool, ...]:
+def _agreed(*flags: bool) -> tuple[bool, ...]:
     """The same flags for all processes: each is set where one has set it."""
     if processes() == 1 or not torch.distributed.is_initialized():
         return flags
@@ -412,6 +422,7 @@ def _signals(watch: _Watch) -> Iterator[list[int]]:
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}  # as nohup has it
 
     def take(number: int, _: FrameType | None) -> None:
         came.append(number)
@@ -419,7 +430,7 @@ def _signals(watch: _Watch) -> Iterator[list[int]]:
         for each, handler in before.items():
             signal.signal(each, handler)  # a second one ends at once
 
-    for number in numbers:
+    for number in before:
         signal.signal(number, take)
     try:
         yield came

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from groundbox.trace import schema
+from groundbox.trace.syntax import walked
 
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Range: TypeAlias = tuple[int, int, int, int]
@@ -86,7 +87,7 @@ class Course:
 
     def _index(self, tree: ast.Module) -> None:
         """Where statements stand, and functions and classes by line and name."""
-        for node in ast.walk(tree):
+        for node in walked(tree):
             if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
                 header = header_of(node)
                 self.statements.setdefault(header.start, []).append(node)

@@ -20,6 +20,7 @@ from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.trace.reading import Trace
+from groundbox.trace.syntax import walked
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
@@ -374,7 +375,7 @@ def _truths(placed: Placed, quote: str) -> set[str]:
     code = " ".join(each[0] for each in _CODE.finditer(quote))
     said = told(data.value).node if data.kind is Kind.TEST and data.value not in ("True", "False") else None
     node = said if said is not None else placed.claim.subject
-    inner = ast.walk(node) if node is not None else ()
+    inner = walked(node) if node is not None else ()
     denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
     denies = denies and not _DENIAL.search(code) and not _OUTCOME.search(quote)
     if data.value in ("True", "False"):

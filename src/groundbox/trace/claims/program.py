@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import symtable
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
 from groundbox.trace.pure import FUNCTIONS
-from groundbox.trace.syntax import parse
+from groundbox.trace.syntax import copied, parse, walked
 
 _LONGEST_OPERAND: Final = 100
 _UNNAMED: Final = {"lambda": "<lambda>", "genexpr": "<genexpr>"}
@@ -25,7 +24,7 @@ def tree_of(source: str) -> ast.Module:
 
 def names_in(tree: ast.Module) -> Iterator[str]:
     """Names that the program binds, and others that it uses and that are no functions of Python's."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Name):
             if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
                 yield node.id
@@ -88,7 +87,7 @@ def _taken_from_around(table: symtable.SymbolTable) -> Outer:
 
 def free_names(expression: ast.expr) -> list[str]:
     """The names that an expression takes from outside of itself."""
-    names = [node for node in ast.walk(expression) if isinstance(node, ast.Name)]
+    names = [node for node in walked(expression) if isinstance(node, ast.Name)]
     return sorted({node.id for node in names} - {node.id for node in names if isinstance(node.ctx, ast.Store)})
 
 
@@ -97,7 +96,7 @@ def renamed(expression: ast.expr, old: str, new: str) -> ast.expr:
         def visit_Name(self, node: ast.Name) -> ast.Name:
             return ast.Name(new, ast.Load()) if node.id == old else node
 
-    renamed: ast.expr = Rename().visit(copy.deepcopy(expression))
+    renamed: ast.expr = Rename().visit(copied(expression))
     return renamed
 
 
@@ -105,7 +104,7 @@ def inner_expressions(tree: ast.Module) -> Mapping[int, Sequence[tuple[ast.expr,
     """By line, the expressions that a statement beginning there works out, with the names they use; without those that
     stand inside a comprehension or a lambda, whose names are not the line's."""
     found: dict[int, list[tuple[ast.expr, Sequence[str]]]] = {}
-    for statement in ast.walk(tree):
+    for statement in walked(tree):
         if not isinstance(statement, ast.stmt) or isinstance(statement, ast.FunctionDef | ast.ClassDef):
             continue
         left: list[ast.AST] = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr)]
@@ -136,10 +135,10 @@ def instances_of(node: ast.expr, lookup: Any) -> Iterator[str]:
                     return ast.Constant(value)
             return self.generic_visit(inner)
 
-    if any(isinstance(each, ast.comprehension | ast.Lambda) for each in ast.walk(node)):
+    if any(isinstance(each, ast.comprehension | ast.Lambda) for each in walked(node)):
         return
     for kinds in ((ast.Name,), (ast.Name, ast.Subscript), (ast.Name, ast.Subscript, ast.Call, ast.BinOp)):
         # what is visited is the copy, so that `node` is its root
-        original, node = node, copy.deepcopy(node)
+        original, node = node, copied(node)
         yield ast.unparse(Put(*kinds).visit(node))
         node = original

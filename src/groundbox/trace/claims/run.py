@@ -25,7 +25,7 @@ from groundbox.trace.claims.program import (
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Meter, evaluate
 from groundbox.trace.reading import Trace
-from groundbox.trace.syntax import assigned_in
+from groundbox.trace.syntax import assigned_in, walked
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
@@ -73,10 +73,10 @@ class Run:
         self._trace = trace
         self.tree = tree_of(trace.source)
         self.names = frozenset(names_in(self.tree))
-        self.words = self.names | {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        self.words = self.names | {node.id for node in walked(self.tree) if isinstance(node, ast.Name)}
         self.assigned = frozenset(assigned_in(self.tree))
         self.functions = frozenset(
-            node.name for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            node.name for node in walked(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         )
         self._left = MOST_EVALUATIONS
         self._meant_names: dict[str, Sequence[str]] = {}
@@ -119,7 +119,7 @@ class Run:
     @functools.cached_property
     def uses_xor(self) -> bool:
         """Whether the program has `^`."""
-        return any(isinstance(node, ast.BitXor) for node in ast.walk(self.tree))
+        return any(isinstance(node, ast.BitXor) for node in walked(self.tree))
 
     @property
     def is_recorded(self) -> bool:
@@ -157,14 +157,14 @@ class Run:
         found = {id(value): value for moment in self.moments for value in moment.names.values()}
         found |= {id(each.value): each.value for each in self.returned}
         given = (dict(self.given), tuple(self.given.values()), *self.given.values())
-        literals = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        literals = [node.value for node in walked(self.tree) if isinstance(node, ast.Constant)]
         inner = [value for _, value in self.steps]
         return [*given, *literals, *list(found.values())[:MOST_VALUES], *inner[:MOST_VALUES]]
 
     @functools.cached_property
     def constants(self) -> frozenset[Any]:
         """Numbers that the program writes out, and those that the run was given."""
-        written = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        written = [node.value for node in walked(self.tree) if isinstance(node, ast.Constant)]
         return frozenset(each for each in (*written, *self.given.values()) if isinstance(each, int | float))
 
     @functools.cached_property
@@ -259,7 +259,7 @@ class Run:
     @functools.cached_property
     def returns(self) -> list[Any]:
         """Values that the program writes out after `return`."""
-        found = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Return)]
+        found = [node.value for node in walked(self.tree) if isinstance(node, ast.Return)]
         return [each.value for each in found if isinstance(each, ast.Constant)]
 
     @functools.cached_property
@@ -295,7 +295,7 @@ class Run:
     @functools.cached_property
     def fragments(self) -> frozenset[str]:
         """The expressions that the program is made of, by `ast.dump`."""
-        return frozenset(ast.dump(node) for node in ast.walk(self.tree) if isinstance(node, ast.expr))
+        return frozenset(ast.dump(node) for node in walked(self.tree) if isinstance(node, ast.expr))
 
     @property
     def steps(self) -> list[tuple[int, Any]]:
@@ -381,7 +381,7 @@ class Run:
 
     def _meant(self, expression: ast.expr) -> Iterator[ast.expr]:
         """The expression; or with each name that "the list" and the like may mean put in."""
-        described = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)} & _TYPES.keys()
+        described = {node.id for node in walked(expression) if isinstance(node, ast.Name)} & _TYPES.keys()
         if not described:
             yield expression
             return
@@ -466,13 +466,13 @@ class Run:
     def loop_count(self) -> int:
         """How many loops the program has, comprehensions with them."""
         loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
-        return sum(isinstance(node, loops) for node in ast.walk(self.tree))
+        return sum(isinstance(node, loops) for node in walked(self.tree))
 
     @property
     def loops_are_known(self) -> bool:
         """Whether each iteration of a loop is recorded."""
         is_told = self._trace.header.schema == schema.SCHEMA
-        return is_told and self.whole and not any(isinstance(node, ast.AsyncFor) for node in ast.walk(self.tree))
+        return is_told and self.whole and not any(isinstance(node, ast.AsyncFor) for node in walked(self.tree))
 
     def call(self, node: ast.Call) -> list[Returned]:
         """The calls of one of the program's functions with the arguments that an expression writes out."""
@@ -512,7 +512,7 @@ class Run:
 
 
 def _is_described(expression: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and node.id in _TYPES for node in ast.walk(expression))
+    return any(isinstance(node, ast.Name) and node.id in _TYPES for node in walked(expression))
 
 
 def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:

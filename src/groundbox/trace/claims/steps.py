@@ -18,6 +18,7 @@ from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
 from groundbox.trace.schema import V
 from groundbox.trace.state import State
+from groundbox.trace.syntax import walked
 from groundbox.trace.values import kind_of, labels_in, ref_of
 
 MOST_LABELS: Final = 2_000
@@ -393,10 +394,10 @@ class _Reading:
                     self._visit(target, bound)
                 self._visit(value, bound, content=not isinstance(value, ast.Name | ast.Attribute))
             case ast.Lambda(args=arguments, body=body):
-                names = {each.arg for each in ast.walk(arguments) if isinstance(each, ast.arg)}
+                names = {each.arg for each in walked(arguments) if isinstance(each, ast.arg)}
                 self._visit(body, bound | names)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
-                targets_ = [part for clause in node.generators for part in ast.walk(clause.target)]
+                targets_ = [part for clause in node.generators for part in walked(clause.target)]
                 names = {part.id for part in targets_ if isinstance(part, ast.Name)}
                 for child in ast.iter_child_nodes(node):
                     self._visit(child, bound | names)
@@ -470,7 +471,7 @@ class _Reading:
             except Unknown:
                 return 1
         sizes = [
-            self._size(part) for part in ast.walk(node) if isinstance(part, ast.Name) and part is not node
+            self._size(part) for part in walked(node) if isinstance(part, ast.Name) and part is not node
         ]  # `zip(xs, ys)` of what cannot be evaluated
         return max(sizes, default=1)
 
@@ -504,11 +505,11 @@ class _Reading:
         for clause in node.generators:
             total += self._cost(clause.iter, whole=False)
             times *= max(1, self._size(clause.iter))
-            names |= {part.id for part in ast.walk(clause.target) if isinstance(part, ast.Name)}
+            names |= {part.id for part in walked(clause.target) if isinstance(part, ast.Name)}
         bodies = [each for clause in node.generators for each in clause.ifs]
         bodies += [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         for body in bodies:
-            varies = any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(body))
+            varies = any(isinstance(part, ast.Name) and part.id in names for part in walked(body))
             total += self._cost(body, whole=False) * (1 if whole or not varies else times)
         return total
 
@@ -565,7 +566,7 @@ def _parts_by_line(source: str) -> _Parts:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return found
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Lambda):
             found.lambdas.setdefault(node.lineno, []).append(node)
         for part, first, last in _own_parts(node):
@@ -578,7 +579,7 @@ def _own_parts(node: ast.AST) -> Iterator[tuple[Part, int, int]]:
     """The part of a statement that runs as one, with its lines."""
     match node:
         case ast.If(test=test) | ast.While(test=test):
-            leaves = isinstance(node, ast.If) and any(isinstance(each, _LEAVING) for each in ast.walk(node))
+            leaves = isinstance(node, ast.If) and any(isinstance(each, _LEAVING) for each in walked(node))
             yield Part(node, "test", (test,), leaves), node.lineno, test.end_lineno or node.lineno
         case ast.For(iter=items, target=target) | ast.AsyncFor(iter=items, target=target):
             yield Part(node, "loop", (items,)), node.lineno, max(items.end_lineno or 0, target.end_lineno or 0)
@@ -586,7 +587,7 @@ def _own_parts(node: ast.AST) -> Iterator[tuple[Part, int, int]]:
             last = max(each.context_expr.end_lineno or node.lineno for each in items)
             yield Part(node, "other", tuple(each.context_expr for each in items)), node.lineno, last
         case ast.Match(subject=subject):
-            leaves = any(isinstance(each, _LEAVING) for each in ast.walk(node))
+            leaves = any(isinstance(each, _LEAVING) for each in walked(node))
             yield Part(node, "test", (subject,), leaves), node.lineno, subject.end_lineno or node.lineno
         case ast.match_case():
             reads = () if node.guard is None else (node.guard,)

@@ -158,6 +158,8 @@ _NEEDS: Final = (
 _ADDED: Final = _need("", Kind.MUTATION, of=r"\.(?:add|update)\(")
 _QUIET: Final = re.compile(r"(?<!\w)nothing (?:changes|is changed)(?!\w)", re.IGNORECASE)
 _STAYS: Final = re.compile(r"(?<!\w)(?:stays(?: at)?|remains|keeps the value|as before)(?!\w)", re.IGNORECASE)
+_AHEAD: Final = re.compile(r"(?:stays at|remains|keeps the value) ", re.IGNORECASE)
+"""Words that the value follows of which they speak."""
 _GOES_ON: Final = re.compile(r"(?<!\w)the body runs (?:as before|once more)(?!\w)", re.IGNORECASE)
 _MOST_WORKED: Final = 60
 """Claims of a sentence among which sums are looked for."""
@@ -262,6 +264,8 @@ class _Held:
     def _stays(self, at: int) -> bool:
         """Whether the value that is told around a place is the one that was before."""
         kinds = (Kind.VALUE, Kind.MUTATION)
+        if ahead := _AHEAD.match(self._said, at):
+            at = ahead.end()  # the name before it may be told by an earlier record
         about = [(abs(claim.start - self._start - at), n) for n, (_, claim) in enumerate(self._claims)]
         near = [self._claims[n][0] for _, n in sorted(about)]
         told = next((data for data in near if data.kind in kinds and data.value and data.step is not None), None)

@@ -7,7 +7,6 @@ functions stand for the results that are recorded, and conditions for the outcom
 from __future__ import annotations
 
 import ast
-import copy
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from groundbox.trace.objects import Obj
 from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
 from groundbox.trace.state import State
+from groundbox.trace.syntax import copied, walked
 from groundbox.trace.values import kind_of, ref_of
 
 MOST_WORK: Final = 2_000_000
@@ -83,7 +83,7 @@ class Walk:
     @functools.cached_property
     def code(self) -> frozenset[str]:
         """The expressions that the program is made of."""
-        return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
+        return frozenset(ast.unparse(node) for node in walked(self._tree) if isinstance(node, ast.expr))
 
     @functools.cached_property
     def lines(self) -> Lines:
@@ -153,7 +153,7 @@ class Walk:
         found: set[bool | None] = set()
         for statement in self.course.headers.get(line or 0, ()):
             told = self.lines.tests(self.frame, self.state.t, header_of(statement))
-            for part in (part for asked in asked_by(statement) for part in ast.walk(asked)) if told else ():
+            for part in (part for asked in asked_by(statement) for part in walked(asked)) if told else ():
                 self.left -= 1
                 if self.left > 0 and type(part) is type(node) and ast.dump(part) == code:
                     found.add(truth_of(part, told))
@@ -174,7 +174,7 @@ class Walk:
         if not _calls_something(node):
             return self.worked_out(node, lookup)
         results = _Results(self, lookup)
-        prepared = results.visit(copy.deepcopy(node))
+        prepared = results.visit(copied(node))
         return self.worked_out(prepared, results.value_of)
 
     def worked_out(self, node: ast.expr, lookup: Lookup) -> Any:
@@ -303,6 +303,8 @@ class Walk:
             return self._fits_comparison(node, said)
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(said.ops[0], ast.Eq):
             return self.fits(node, said.left)  # `7 % 2 == 1` for `n % 2`
+        if isinstance(said, ast.Call) and self._is_shown_as(node, said):
+            return True
         is_display = isinstance(said, ast.Call) and isinstance(said.func, ast.Name) and said.func.id in _DISPLAYS
         if is_display and self._is_worth(node, said):
             return True
@@ -315,6 +317,14 @@ class Walk:
             return None
         fits = [self.fits(one, other) for one, other in parts]
         return None if None in fits else all(fits)
+
+    def _is_shown_as(self, node: ast.expr, said: ast.Call) -> bool:
+        """Whether a name, attribute or item is an object that the record shows so, such as `deque([4, 9])`."""
+        raw = self.raw(node) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else NOWHERE
+        if raw is NOWHERE or ref_of(raw) is None:
+            return False
+        code = ast.unparse(said)
+        return self.state.text(raw, len(code) + 1) == code
 
     def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
         """Whether an expression has the value of `set()` or the like; None if that is not known."""
@@ -353,8 +363,8 @@ class _Results(ast.NodeTransformer):
         if not isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp | ast.Lambda):
             return super().visit(node)
         outside = self._bound
-        targets = (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
-        parameters = (each.arg for each in ast.walk(node) if isinstance(each, ast.arg))
+        targets = (each.id for each in walked(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+        parameters = (each.arg for each in walked(node) if isinstance(each, ast.arg))
         self._bound = outside.union(targets, parameters)
         try:
             return super().visit(node)
@@ -368,7 +378,7 @@ class _Results(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        if self._bound and any(isinstance(each, ast.Name) and each.id in self._bound for each in ast.walk(node)):
+        if self._bound and any(isinstance(each, ast.Name) and each.id in self._bound for each in walked(node)):
             self.generic_visit(node)
             return node
         try:
@@ -426,7 +436,7 @@ def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.ex
 
 @functools.lru_cache(maxsize=4096)
 def _calls_something(node: ast.expr) -> bool:
-    return any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node))
+    return any(isinstance(part, ast.Call | ast.Attribute) for part in walked(node))
 
 
 def closed(node: ast.expr) -> tuple[bool, Any]:

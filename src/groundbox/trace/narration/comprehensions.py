@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.errors import Unknown
 from groundbox.trace.narration.evaluation import Evaluation
 from groundbox.trace.narration.literals import literal
+from groundbox.trace.syntax import walked
 
 MAX_ITEMS: Final = 10
 MAX_TEXT: Final = 160
@@ -31,8 +32,8 @@ class Detail(NamedTuple):
 
 def details(node: ast.expr, evaluation: Evaluation) -> Sequence[Detail]:
     """What to say of the one comprehension in an expression; nothing where it cannot be worked out, or is long."""
-    found = [part for part in ast.walk(node) if isinstance(part, ast.comprehension)]
-    holders = [part for part in ast.walk(node) if isinstance(part, _Comprehension)]
+    found = [part for part in walked(node) if isinstance(part, ast.comprehension)]
+    holders = [part for part in walked(node) if isinstance(part, _Comprehension)]
     if len(found) != 1 or len(holders) != 1:
         return ()
     try:

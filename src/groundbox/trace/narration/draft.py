@@ -16,6 +16,10 @@ MAX_CLAUSES: Final = 3
 _WORD: Final = re.compile(r"[a-z]+[ ,:]")
 
 
+class TooLong(Exception):
+    """The sentences of a draft have more characters than the whole text may have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clause:
     """A main clause without its full stop.
@@ -38,6 +42,8 @@ class Draft:
     Attributes:
         said: How many clauses and conditions there were.
         ledger: All of them, each with whether it was a condition.
+        chars: Of all sentences that have ended; the text has blanks between them, too.
+        most_chars: How many these may be before `TooLong` is raised; None for any number.
     """
 
     voice: Voice
@@ -49,6 +55,8 @@ class Draft:
     said: int = 0
     ledger: list[tuple[Clause, bool]] = field(default_factory=list)
     _joins_all: bool = False
+    chars: int = 0
+    most_chars: int | None = None
 
     def say(self, text: str, *claims: Claim, alone: bool = False) -> None:
         """A statement; `alone` makes it a sentence of its own."""
@@ -103,6 +111,9 @@ class Draft:
         if not text:
             return
         self.paragraphs[-1].append(Sentence(text=sentence(text), claims=tuple(claims)))
+        self.chars += len(self.paragraphs[-1][-1].text)
+        if self.most_chars is not None and self.chars > self.most_chars:
+            raise TooLong
 
     def stop_effects(self) -> None:
         """End the sentence, unless all there is of it is a condition that leads to what comes."""
@@ -136,11 +147,6 @@ class Draft:
         """The paragraphs."""
         self.stop()
         return [paragraph for paragraph in self.paragraphs if paragraph]
-
-    @property
-    def chars(self) -> int:
-        """About how long the text is by now."""
-        return sum(len(sentence.text) + 1 for paragraph in self.paragraphs for sentence in paragraph)
 
     def _with_conditions(self, effect: Clause) -> Clause:
         waiting, self._conditions = self._conditions, []

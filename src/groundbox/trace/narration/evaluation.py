@@ -7,7 +7,6 @@ and the functions of `math`.
 from __future__ import annotations
 
 import ast
-import copy
 import math
 from collections.abc import Collection
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from groundbox.trace.evaluate import evaluate, recorded
 from groundbox.trace.plain import Handle, handled_value
 from groundbox.trace.schema import V
 from groundbox.trace.state import State, key_text
+from groundbox.trace.syntax import copied, walked
 from groundbox.trace.values import ref_of
 
 Position: TypeAlias = tuple[int, int, int | None, int | None]
@@ -153,9 +153,9 @@ class Evaluation:
 
     def _prepared(self, node: ast.expr) -> ast.expr:
         """The expression with names for what the trace or `math` tells; such names are no Python names."""
-        if not any(isinstance(part, ast.Call | ast.Attribute) for part in ast.walk(node)):
+        if not any(isinstance(part, ast.Call | ast.Attribute) for part in walked(node)):
             return node
-        made: ast.expr = _Told(self).visit(copy.deepcopy(node))
+        made: ast.expr = _Told(self).visit(copied(node))
         return made
 
     def is_told(self, node: ast.Call) -> bool:

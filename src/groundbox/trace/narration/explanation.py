@@ -7,7 +7,6 @@ the part that decided it. Everything that is written here was worked out to the 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +15,7 @@ from groundbox.trace.narration.comprehensions import Detail, details
 from groundbox.trace.narration.evaluation import Evaluation
 from groundbox.trace.narration.literals import literal
 from groundbox.trace.narration.paths import with_indexes
+from groundbox.trace.syntax import copied, walked
 
 MAX_INLINE: Final = 40
 """Characters of a container that is written out in the middle of an expression."""
@@ -95,7 +95,7 @@ class Explanation:
 
     def call(self, node: ast.Call) -> str:
         """The code of a call, with its arguments' values as far as they are short."""
-        made = copy.deepcopy(node)
+        made = copied(node)
         values = _Values(self._evaluation)
         made.args = [values.whole(argument) for argument in made.args]
         for keyword in made.keywords:
@@ -186,7 +186,7 @@ class Explanation:
         return _Side(value, steps if steps != value and len(steps or "") <= MAX_INLINE else None)
 
     def _with_values(self, node: ast.expr) -> str | None:
-        replaced = _Values(self._evaluation).visit(copy.deepcopy(node))
+        replaced = _Values(self._evaluation).visit(copied(node))
         try:
             return ast.unparse(ast.fix_missing_locations(replaced))
         except (ValueError, RecursionError):
@@ -222,7 +222,7 @@ class _Values(ast.NodeTransformer):
             found = self._replaced(node)
             if found is not node:
                 return found
-        whole = copy.deepcopy(node)
+        whole = copied(node)
         if isinstance(node.func, ast.Attribute):
             node.func.value = self._owner(node.func.value)
         node.args = [self.visit(argument) for argument in node.args]
@@ -230,7 +230,7 @@ class _Values(ast.NodeTransformer):
 
     def _owner(self, node: ast.expr) -> ast.expr:
         """What a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
-        found = self.visit(copy.deepcopy(node))
+        found = self.visit(copied(node))
         is_number = isinstance(found, ast.UnaryOp) or (
             isinstance(found, ast.Constant) and isinstance(found.value, int | float | complex)
         )
@@ -258,7 +258,7 @@ class _Values(ast.NodeTransformer):
 
 
 def _asks_for_identity(node: ast.expr) -> bool:
-    compared = (part for part in ast.walk(node) if isinstance(part, ast.Compare))
+    compared = (part for part in walked(node) if isinstance(part, ast.Compare))
     return any(isinstance(op, ast.Is | ast.IsNot) for part in compared for op in part.ops)
 
 

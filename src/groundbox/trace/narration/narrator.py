@@ -17,7 +17,7 @@ from typing import Final, Literal
 from groundbox.trace.narration.answers import answer_of
 from groundbox.trace.narration.backward import Backward
 from groundbox.trace.narration.calls import Calls
-from groundbox.trace.narration.draft import Draft
+from groundbox.trace.narration.draft import Draft, TooLong
 from groundbox.trace.narration.generators import Parts
 from groundbox.trace.narration.loops import Loops, is_way_out
 from groundbox.trace.narration.narration import ClaimKind, Narration, Sentence
@@ -27,6 +27,7 @@ from groundbox.trace.narration.statements import Statements
 from groundbox.trace.narration.telling import Telling, Where, claim, listed
 from groundbox.trace.reading import Trace
 from groundbox.trace.structure import Activation, Folded, Loop, Node, Step
+from groundbox.trace.syntax import walked
 
 MAX_GLOBALS: Final = 8
 """Values of the module that are told at the start."""
@@ -63,19 +64,36 @@ def narrate(
     for policy in LADDER[STARTS[detail] :]:
         if policy.is_whole and max_chars is not None and LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
             continue
-        told = _told(trace, policy, style, seed)
-        if max_chars is None or len(told.text) <= max_chars:
+        told = _told_within(trace, policy, style, seed, max_chars)
+        if told is not None:
             return told
     return _laid_out([[answer_of(trace)]], style, "answer")
+
+
+def is_told_whole(trace: Trace, *, style: Style = "prose", seed: int = 0, max_chars: int) -> bool:
+    """Whether `narrate` tells a trace whole in this style and with this seed; no more is told than it takes to see."""
+    if not trace.complete or trace.folded or LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
+        return False
+    told = _told_within(trace, LADDER[STARTS["normal"]], style, seed, max_chars)
+    return told is not None and told.whole
+
+
+def _told_within(trace: Trace, policy: Policy, style: str, seed: int, max_chars: int | None) -> Narration | None:
+    """The trace told by a policy, or None where that takes too many characters."""
+    try:
+        told = _told(trace, policy, style, seed, None if style == "backward" else max_chars)
+    except TooLong:
+        return None
+    return told if max_chars is None or len(told.text) <= max_chars else None
 
 
 def _lines(trace: Trace) -> int:
     return trace.counts.get("line", 0)
 
 
-def _told(trace: Trace, policy: Policy, style: str, seed: int) -> Narration:
+def _told(trace: Trace, policy: Policy, style: str, seed: int, most_chars: int | None) -> Narration:
     voice = Voice(seed)
-    telling = Telling(trace=trace, policy=policy, voice=voice, draft=Draft(voice=voice))
+    telling = Telling(trace=trace, policy=policy, voice=voice, draft=Draft(voice=voice, most_chars=most_chars))
     Teller(telling).tell()
     paragraphs = telling.draft.done()
     entry = entry_of(trace)
@@ -160,8 +178,8 @@ class Teller:
 
 def _read_by_functions(tree: ast.Module | None) -> frozenset[str]:
     """Names that functions of a program read."""
-    functions = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    parts = (part for function in functions for part in ast.walk(function))
+    functions = [] if tree is None else [node for node in walked(tree) if isinstance(node, ast.FunctionDef)]
+    parts = (part for function in functions for part in walked(function))
     return frozenset(part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load))
 
 

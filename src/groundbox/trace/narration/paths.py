@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from groundbox.trace.errors import Unknown
 from groundbox.trace.narration.evaluation import Evaluation
 from groundbox.trace.narration.literals import literal
 from groundbox.trace.state import State
+from groundbox.trace.syntax import copied
 from groundbox.trace.values import ref_of
 
 MOST_NAMES: Final = 200
@@ -55,7 +55,7 @@ def _inside(state: State, holder: int | None, label: int) -> Iterator[str]:
 
 def with_indexes(node: ast.expr, evaluation: Evaluation) -> str:
     """The code of a name, attribute or item, with the values of its indexes: `grid[0][2]` for `grid[row][column]`."""
-    return ast.unparse(_Indexes(evaluation).visit(copy.deepcopy(node)))
+    return ast.unparse(_Indexes(evaluation).visit(copied(node)))
 
 
 class _Indexes(ast.NodeTransformer):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from groundbox.trace.narration.comprehensions import Detail
 from groundbox.trace.narration.explanation import Explanation
 from groundbox.trace.structure import Step
+from groundbox.trace.syntax import walked
 
 Code = Callable[[ast.AST], str | None]
 _LONG = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
@@ -113,8 +114,8 @@ def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
 
 def _reads(value: ast.expr, targets: Sequence[ast.expr]) -> bool:
     """Whether an expression may read what one of the targets stands for."""
-    names = {part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)}
-    return any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(value))
+    names = {part.id for target in targets for part in walked(target) if isinstance(part, ast.Name)}
+    return any(isinstance(part, ast.Name) and part.id in names for part in walked(value))
 
 
 def _pairs(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -173,7 +174,7 @@ def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    return not any(isinstance(part, ast.Name | ast.Call | ast.Attribute) for part in ast.walk(node))
+    return not any(isinstance(part, ast.Name | ast.Call | ast.Attribute) for part in walked(node))
 
 
 def _is_number(node: ast.expr) -> bool:
