@@ -197,7 +197,11 @@ def page(found: Mapping[str, Any], arms: Sequence[Arm]) -> str:
         f"Most answers right: {best}. Of {len(held)} hypotheses {sum(each is True for each in held)} hold, "
         f"{sum(each is False for each in held)} do not, {sum(each is None for each in held)} were not tried."
     )
-    numbers = [(len(arm.of(data.SAME)), f"answers of {arm.name}") for arm in arms]
+    numbers = [
+        (sum(len(arm.scores) for arm in arms), "models"),
+        (max(len(arm.of(data.SAME)) for arm in arms), "answers of an arm to new programs"),
+        (arms[0].runs[0]["plan"]["tokens"], "tokens that each model saw"),
+    ]
     body = f'<div class="plots">{"".join(_sections(found, arms))}</div>{"".join(_examples(arms))}'
     return document("What is learnt from proven reasoning", lead, numbers, body)
 
