@@ -178,10 +178,20 @@ def test_a_sandbox_that_is_lost_is_tried_again_and_then_named():
         return ran
 
     def always(request, ran):
-        raise SandboxLost("gone")
+        if request.source == SOURCE:
+            raise SandboxLost("gone")
+        return ran
 
     assert reason(lost) is None
     assert reason(always) == "sandbox-lost"
+
+
+def test_a_machine_that_loses_every_sandbox_ends_the_build_and_drops_nothing():
+    def everything(request, ran):
+        raise SandboxLost("cgroup: write: Invalid argument")
+
+    with pytest.raises(SandboxUnavailable, match="a program that does nothing, too: .*cgroup"):
+        judged(everything)
 
 
 def test_a_machine_that_can_run_nothing_ends_the_build():

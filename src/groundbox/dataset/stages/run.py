@@ -17,7 +17,7 @@ from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.tracing import summary
-from groundbox.errors import SandboxLost
+from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.trace.reading import Trace
 
 STAGE: Final = "run"
@@ -62,8 +62,25 @@ async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) 
     try:
         item, trace = await _judge(item, problem, runs)
     except SandboxLost as error:
+        await _check_machine(runner, patience)
         item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
     return item, trace
+
+
+async def _check_machine(runner: Runner, patience: Patience) -> None:
+    """See that a program that does nothing can run, after one that lost its sandbox each time.
+
+    Raises:
+        SandboxUnavailable: It cannot, so the fault is this machine's, and items would be dropped for nothing.
+    """
+    nothing = Case(number=0, stdin="")
+    request = Request(
+        source="pass\n", entry=None, case=nothing, hash_seed=0, traced=False, cpu_s=patience.cpu_s
+    )  # fmt: skip
+    try:
+        await runner.run(request)
+    except SandboxLost as error:
+        raise SandboxUnavailable([f"each sandbox is lost, of a program that does nothing, too: {error}"]) from error
 
 
 class Runs:
