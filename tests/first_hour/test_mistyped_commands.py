@@ -19,7 +19,8 @@ MISTYPED = {
     "run --unsafe x.py": "No such option: --unsafe",
     "run --add-file f x.py": "No such option: --add-file; did you mean `--file`?",
     "run --in f x.py": "No such option: --in; did you mean `--stdin`?",
-    "run --model m x.py": "No such option: --model; it belongs to `groundbox ask` or `groundbox a2a`",
+    "run --model m x.py": "No such option: --model; "
+    "it belongs to `groundbox ask` or `groundbox train` or `groundbox a2a`",
     "ask --base-url u q": "No such option: --base-url; did you mean `--endpoint`?",
     "ask --llm m q": "No such option: --llm; did you mean `--model`?",
     "ask --max-steps 4 q": "No such option: --max-steps; did you mean `--max-turns`?",
@@ -53,7 +54,7 @@ MISTYPED = {
     "verify demo": "No such command: verify; did you mean `groundbox dataset verify`?",
     "rnu x.py": "No such command: rnu; did you mean `groundbox run`?",
     "version": "No such command: version; write `groundbox --version`",
-    "stop": "No such command: stop; there is: run, repl, ask, trace, prove, dataset, eval, mcp, a2a, languages, "
+    "stop": "No such command: stop; there is: run, repl, ask, trace, prove, dataset, train, eval, mcp, a2a, languages, "
     "environment, doctor, bench",
     "environment new plots": "No such command: new; did you mean `groundbox environment create`?",
 }
