@@ -95,3 +95,17 @@ def test_what_was_not_recorded_has_a_marker_with_what_it_changed(traced):
     changed = {trace.records[t].name: trace.records[t].v for t in skip.gap.effects}
     assert (skip.gap.recorded, changed) == (False, {"t": 44850, "i": 299})
     assert skip.gap.iterations + sum(step.line == 3 for step in steps(trace, ALL)) == 300
+
+
+def test_a_step_in_which_nothing_happens_after_its_call_is_over_after_that_call(traced):
+    trace = traced("def f(x):\n    return x\ny = f(1)\nf(1)\ny = f(1)\n")
+    order = [
+        (type(moment).__name__, moment.step.line if isinstance(moment, Done) else moment.activation.short_name)
+        for moment in told(trace.structure, ALL)
+        if isinstance(moment, Done | Leave)
+    ]
+
+    assert [each for each in order if each != ("Done", 2)] == [
+        ("Done", 1), ("Leave", "f"), ("Done", 3), ("Leave", "f"), ("Done", 4), ("Leave", "f"), ("Done", 5),
+        ("Leave", "<module>"),
+    ]  # fmt: skip

@@ -141,9 +141,14 @@ def told(structure: Structure, folding: Folding | None = None) -> list[Moment]:
 
 
 def _key(moment: Moment) -> tuple[int, int, int]:
-    """Where several steps are over at once, the one that began last is the innermost."""
-    inner = -moment.step.step if isinstance(moment, Done) else 0
-    return moment.t, _ORDER[type(moment)], inner
+    """Where several steps are over at once, the one that began last is the innermost.
+
+    A step of which the last that happened is the end of a call is over after that call, and not before.
+    """
+    if not isinstance(moment, Done):
+        return moment.t, _ORDER[type(moment)], 0
+    outer = any(call.last == moment.t and call.outcome != "open" for call in moment.step.calls)
+    return moment.t, _ORDER[Leave] + 1 if outer else _ORDER[Done], -moment.step.step
 
 
 def _visible(moments: Sequence[Moment], hidden: Sequence[Hidden]) -> list[Moment]:
