@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from groundbox.dataset.grammar import CONSTRUCTS, Grammar, _Writer, problems
+from groundbox.dataset.grammar import CONSTRUCTS, Grammar, _Writer, problems, results_within
 from groundbox.errors import InvalidArgument
 
 NODES = {"branch": ast.If, "for": ast.For, "while": ast.While, "list": ast.List, "dict": ast.Dict}
@@ -134,3 +134,13 @@ def test_the_command_writes_lines_for_a_build(tmp_path):
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [f"grammar-0-{n}" for n in range(1, 6)]
     assert bad.returncode == 2
     assert "--statements takes" in bad.stderr
+
+
+def test_the_bound_is_for_the_program_and_not_for_what_the_host_runs_meanwhile():
+    class Host:
+        def __add__(self, other):
+            large = 1_000 * other
+            return large // 1_000
+
+    assert results_within("def f(a):\n    return a + 1\n", [[Host()]], 9) == ["1"]
+    assert results_within("def f(a):\n    return a + 1\n", [[9]], 9) is None

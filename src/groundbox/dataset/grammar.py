@@ -22,6 +22,8 @@ _PARAMETERS: Final = ("a", "b")
 _NUMBERS: Final = ("c", "d", "e", "g", "h", "k", "m", "n", "p", "q")
 _HELPERS: Final = ("double", "step")
 _INDENT: Final = "    "
+_FILE: Final = "<grammar>"
+"""Name of the file that programs seem to stand in while they run here."""
 _DEEPEST: Final = 6
 _MOST_CASES: Final = 20
 _MOST_LINES: Final = 400
@@ -109,7 +111,7 @@ def results_within(source: str, arguments: Sequence[list[Any]], bound: int) -> l
     what `problems` yields in operators and constants; it reaches nothing but its arguments, so it needs no sandbox.
     """
     namespace: dict[str, Any] = {}
-    exec(compile(source, "<grammar>", "exec"), namespace)  # noqa: S102 - of the grammar, which knows no import
+    exec(compile(source, _FILE, "exec"), namespace)  # noqa: S102 - of the grammar, which knows no import
     try:
         return [repr(_watched(namespace[ENTRY], each, bound)) for each in arguments]
     except (_TooLarge, ArithmeticError, LookupError):
@@ -125,6 +127,8 @@ def _watched(function: Callable[..., Any], arguments: Sequence[Any], bound: int)
 
     def look(frame: FrameType, event: str, value: Any) -> Any:
         nonlocal lines
+        if frame.f_code.co_filename != _FILE:
+            return None  # a finalizer of the host, say, which a collection runs in between
         lines += 1
         if lines > _MOST_LINES or not all(_small(each, bound) for each in (*frame.f_locals.values(), value)):
             raise _TooLarge
