@@ -76,6 +76,8 @@ class Shape:
     context: int = 768
 
 
+_SORTED: Final = 2048
+"""Texts that are sorted by length, so that those of a batch are of like lengths."""
 _NEAR: Final = 3
 """Tokens just before each that its attention looks with, and is looked for by: what follows a name is then found by the
 name in one layer, where it would take two (the short convolution of arXiv 2212.14052 and 2512.17351)."""
@@ -261,9 +263,9 @@ def _batches(texts: Sequence[Text], training: Training) -> Iterator[list[Text]]:
     while True:
         random_.shuffle(order)
         batches = []
-        for begin in range(0, len(order), 2048):
+        for begin in range(0, len(order), _SORTED):
             batch: list[Text] = []
-            for text in sorted(order[begin : begin + 2048], key=len):
+            for text in sorted(order[begin : begin + _SORTED], key=len):
                 if batch and (len(batch) + 1) * len(text) > training.batch:
                     batches.append(batch)
                     batch = []

@@ -56,19 +56,68 @@ def test_every_arm_ends_with_the_answer_of_its_run(example: Example) -> None:
         assert told(arm, example).splitlines()[-1] == "Answer: 15"
 
 
-def test_the_raw_log_is_that_of_the_papers_tracer(example: Example) -> None:
-    assert arms.raw(example.trace).splitlines()[:9] == [
-        ">>> Call to f",
-        "...... a = 7",
-        "...... b = 4",
-        "   5 | def f(a, b):",
-        "   6 |     while a > 3:",
-        "    >>> Call to step",
-        "    ...... x = 7",
-        "       1 | def step(x):",
-        "       2 |     return x - 2",
-    ]
-    assert ".............. a = 5" in arms.raw(example.trace).splitlines()
+LOOPS = """def step(x):
+    return x - 2
+
+
+def f(a, b):
+    while a > 3:
+        a = a - 1
+    for i in range(2):
+        c = step(b)
+    return c
+"""
+SNOOP = """>>> Call to f
+...... a = 8
+...... b = 4
+   5 | def f(a, b):
+   6 |     while a > 3:
+   7 |         a = a - 1
+.............. a = 7
+   6 |     while a > 3:
+   7 |         a = a - 1
+.............. a = 6
+   6 |     while a > 3:
+   7 |         a = a - 1
+.............. a = 5
+   6 |     while a > 3:
+   7 |         a = a - 1
+.............. a = 4
+   6 |     while a > 3:
+   7 |         a = a - 1
+.............. a = 3
+   6 |     while a > 3:
+   8 |     for i in range(2):
+.......... i = 0
+   9 |         c = step(b)
+    >>> Call to step
+    ...... x = 4
+       1 | def step(x):
+       2 |     return x - 2
+    <<< Return value from step: 2
+   9 |         c = step(b)
+.............. c = 2
+   8 |     for i in range(2):
+.......... i = 1
+   9 |         c = step(b)
+    >>> Call to step
+    ...... x = 4
+       1 | def step(x):
+       2 |     return x - 2
+    <<< Return value from step: 2
+   9 |         c = step(b)
+   8 |     for i in range(2):
+  10 |     return c
+<<< Return value from f: 2"""
+"""Printed by snoop 0.6.0 with the paper's settings (`columns=""`, the file left out of the head of a call)."""
+
+
+def test_the_raw_log_is_what_snoop_prints_and_no_round_is_left_out() -> None:
+    assert arms.raw(traced(LOOPS, (8, 4))) == SNOOP
+
+
+def test_no_round_is_left_out_of_the_concise_log() -> None:
+    assert arms.concise(traced(LOOPS, (8, 4))).count("7: a = ") == 5
 
 
 def test_jumps_tells_fewer_steps_and_nothing_else(example: Example) -> None:

@@ -11,7 +11,7 @@ import pytest
 from groundbox.learn.experiment import report
 from groundbox.learn.experiment.data import REAL, SAME
 from groundbox.learn.experiment.hypotheses import HYPOTHESES
-from groundbox.learn.experiment.plan import LONG, Plan
+from groundbox.learn.experiment.plan import LONG
 from groundbox.learn.experiment.report import Arm
 from groundbox.learn.experiment.scoring import Scored
 
@@ -90,7 +90,3 @@ def test_the_page_shows_texts_as_texts_and_the_json_is_one_line(arms: list[Arm],
 
 def test_hypotheses_are_about_arms_of_the_long_form() -> None:
     assert {name for each in HYPOTHESES for name in each.arms} <= set(LONG.arms)
-
-
-def test_a_plan_survives_its_file() -> None:
-    assert Plan.from_json(json.loads(json.dumps(dataclasses.asdict(LONG)))) == LONG

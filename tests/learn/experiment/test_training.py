@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed here; `make training` runs this")
 
-from groundbox.learn.experiment.data import RUN, SAME, SCORES, TRAINING, Run, run_folder  # noqa: E402
-from groundbox.learn.experiment.plan import Plan  # noqa: E402
+from groundbox.errors import InvalidArgument  # noqa: E402
+from groundbox.learn.experiment.__main__ import _train  # noqa: E402
+from groundbox.learn.experiment.data import RUN, SAME, SCORES, TRAINING, Run, keep_plan, run_folder  # noqa: E402
+from groundbox.learn.experiment.plan import SPLITS, Plan  # noqa: E402
 from groundbox.learn.experiment.running import learn_vocabulary, run  # noqa: E402
 from groundbox.learn.transformer import (  # noqa: E402
     END,
@@ -42,7 +45,8 @@ def test_texts_come_back_from_their_tokens_and_digits_stand_alone() -> None:
 
 def random_model(seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
-    model = Transformer(50, Shape(layers=2, width=48, heads=3, context=64)).eval()
+    model = Transformer(50, Shape(layers=2, width=48, heads=3, context=64))
+    model.eval()
     for weight in model.parameters():
         if weight.ndim == 2:
             torch.nn.init.normal_(weight, std=0.3)
@@ -93,7 +97,7 @@ def test_it_learns_to_copy_and_the_same_seed_gives_the_same_model() -> None:
     assert not torch.equal(first, other)
 
 
-def test_a_run_is_trained_and_scored_once(tmp_path: Path) -> None:
+def prepared(tmp_path: Path) -> None:
     lines = [
         Run(id=str(n), prompt=f"f({n})\n", answer=str(n), steps=4, replies={"direct": f"Answer: {n}"}, trace=None)
         for n in range(8)
@@ -102,7 +106,13 @@ def test_a_run_is_trained_and_scored_once(tmp_path: Path) -> None:
     for name, some in ((TRAINING, lines), (SAME, [*lines[:3], too_long])):
         text = "".join(json.dumps(each.to_json()) + "\n" for each in some)
         (tmp_path / f"{name}.jsonl").write_text(text)
+    for name in SPLITS:
+        (tmp_path / f"{name}.jsonl").touch()
     learn_vocabulary(tmp_path, TINY)
+
+
+def test_a_run_is_trained_and_scored_once(tmp_path: Path) -> None:
+    prepared(tmp_path)
     run(tmp_path, TINY, "direct", 0)
     folder = run_folder(tmp_path, "direct", 0)
     facts = json.loads((folder / RUN).read_text())
@@ -114,3 +124,16 @@ def test_a_run_is_trained_and_scored_once(tmp_path: Path) -> None:
     before = (folder / RUN).stat().st_mtime_ns
     run(tmp_path, TINY, "direct", 0)
     assert (folder / RUN).stat().st_mtime_ns == before
+
+
+def test_a_model_that_cannot_be_trained_is_named_and_the_others_are_trained(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    plan = dataclasses.replace(TINY, seeds=(0, 1), room=4)
+    keep_plan(tmp_path, plan, None)
+    assert asyncio.run(_train(tmp_path, plan, plan.arms, plan.seeds, 2)) == [
+        "direct 0 (status 1)",
+        "direct 1 (status 1)",
+    ]
+
+    with pytest.raises(InvalidArgument, match="all 8 texts of direct are longer than 4 tokens"):
+        run(tmp_path, plan, "direct", 0)

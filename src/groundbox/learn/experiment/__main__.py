@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,6 @@ from groundbox.learn.experiment.data import RUN, run_folder
 from groundbox.learn.experiment.plan import LONG, QUICK, SHORT, Plan
 
 _FORMS: Final = {"quick": QUICK, "short": SHORT, "long": LONG}
-_PLAN: Final = "plan.json"
 
 
 @click.command()
@@ -47,14 +46,12 @@ def main(
 ) -> None:
     """Trains a small transformer on each arm's texts, and tells which reasons better."""
     plan = _FORMS[form]
-    _keep(out, plan)
+    data.keep_plan(out, plan, real)
     if not only_report:
-        try:
-            counts = asyncio.run(data.prepare(out, plan, real))
-        except GroundboxError as error:
-            raise click.ClickException(str(error)) from None
+        counts = asyncio.run(data.prepare(out, plan, real))
         click.echo("runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
-        asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs))
+        if failed := asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs)):
+            raise click.ClickException(f"{', '.join(failed)} ended before all was done; call it again to go on")
     found_arms = report.read(out, plan)
     if not found_arms:
         raise click.ClickException(f"no model in {out} is trained: call it without --report")
@@ -66,40 +63,42 @@ def main(
     click.echo(json.dumps(found))
 
 
-def _keep(out: Path, plan: Plan) -> None:
-    """Hold the folder to one plan: models of two would be compared as if they had seen the same."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / _PLAN
-    written = json.dumps(dataclasses.asdict(plan), indent=1) + "\n"
-    if path.exists() and path.read_text() != written:
-        raise click.ClickException(f"{out} holds an experiment of other settings (plan.json): name another folder")
-    path.write_text(written)
+async def _train(out: Path, plan: Plan, arms: Sequence[str], seeds: Sequence[int], jobs: int) -> list[str]:
+    """Train what is not there yet, each model in a process of its own, the first seed of all arms first.
 
-
-async def _train(out: Path, plan: Plan, arms: tuple[str, ...], seeds: tuple[int, ...], jobs: int) -> None:
-    """Train what is not there yet, each model in a process of its own, the first seed of all arms first."""
+    Gives the names of those that failed. A process that is under way when this ends is killed.
+    """
     from groundbox.learn.experiment.running import learn_vocabulary
 
     learn_vocabulary(out, plan)
     slots = asyncio.Semaphore(jobs)
 
-    async def one(arm: str, seed: int) -> None:
+    async def one(arm: str, seed: int) -> str:
         async with slots:
             if (run_folder(out, arm, seed) / RUN).exists():
-                return
+                return ""
             call = [sys.executable, "-m", "groundbox.learn.experiment.running", str(out), arm, str(seed)]
             process = await asyncio.create_subprocess_exec(*call)
-            if status := await process.wait():
-                raise click.ClickException(
-                    f"the run of {arm}, seed {seed}, ended with {status}; call it again to go on"
-                )
+            try:
+                status = await process.wait()
+            finally:
+                if process.returncode is None:
+                    process.kill()
+        return f"{arm} {seed} (status {status})" if status else ""
 
-    async with asyncio.TaskGroup() as group:
-        for seed in plan.seeds:
-            for arm in plan.arms:
-                if arm in arms and seed in seeds:
-                    group.create_task(one(arm, seed))
+    wanted = [(arm, seed) for seed in plan.seeds for arm in plan.arms if arm in arms and seed in seeds]
+    return [each for each in await asyncio.gather(*(one(*each) for each in wanted)) if each]
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except GroundboxError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(3)
+    except click.Abort:
+        click.echo("ended; call it again to go on", err=True)
+        sys.exit(130)

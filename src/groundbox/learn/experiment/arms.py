@@ -1,4 +1,4 @@
-"""Arms of the experiment: what is told between a program and its answer, of the same programs in each."""
+"""Arms of the experiment: texts between a program and its answer, of the same programs in each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from groundbox.trace.folding import Done, Enter, Leave
+from groundbox.trace.folding import ALL, Begin, Done, Enter, Leave
 from groundbox.trace.reading import Trace
 from groundbox.trace.render.telling import Telling, shown
 
@@ -18,6 +18,8 @@ ARMS: Final = ("direct", "raw", "concise", "proven", "jumps", "false8", "false25
 LOGS: Final = frozenset({"raw", "concise"})
 """Arms whose steps are lines of a log, which `claims_of_log` reads; the others' are sentences."""
 ANSWER: Final = "Answer: "
+_MOST_CHARS: Final = 100_000
+"""Of one value in a log: more than any has."""
 _LEFT_OUT: Final = 0.3
 """Share of the steps that `jumps` passes over."""
 _FALSE: Final[Mapping[str, float]] = {"false8": 0.085, "false25": 0.25}
@@ -34,13 +36,13 @@ _TURNED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    """One run, and what the arms tell it from.
+    """A run with all that the arms tell it from.
 
     Attributes:
         call: Of the program, with its arguments.
         answer: The result as a literal.
         narration: Proven, every step derivable, numbered.
-        mutated: Reply of the arm `mutated`: the narration and the result of this call of `mutant`; "" without one.
+        mutated: Reply of the arm `mutated`: narration and result of this call of one of `mutants`; "" without one.
     """
 
     id: str
@@ -63,7 +65,8 @@ def reply(arm: str, example: Example, others: Sequence[Example], random_: random
     * `direct` tells nothing, `raw` the log of the paper's tracer, `concise` a line for each step that did something.
     * `proven` tells the proven narration. `jumps` leaves steps of it out: all that it says is so, and not all follows.
     * `false8`, `false25` change a number of some of its steps, and go on with the right one.
-    * `mutated` tells a run of another program under this one's text; the error propagates up to the answer.
+    * `mutated` tells a run of another program under this one's text; the error propagates up to the answer. Where no
+      mutant keeps within the bound, it tells this one's.
     * `unrelated` tells another example's run, with this one's answer: as much text, and nothing in it that helps.
     """
     if arm == "mutated" and example.mutated:
@@ -80,7 +83,10 @@ def _told(arm: str, example: Example, others: Sequence[Example], random_: random
     if arm == "concise":
         return concise(example.trace)
     if arm == "unrelated":
-        return random_.choice(others).narration
+        place = random_.randrange(len(others))
+        if others[place].id == example.id:
+            place = (place + 1) % len(others)
+        return others[place].narration
     first, *middle, last = _steps(example.narration)
     if arm == "jumps":
         middle = [step for step in middle if random_.random() >= _LEFT_OUT]
@@ -104,19 +110,25 @@ def _falsified(step: str, random_: random.Random) -> str:
 
 
 def raw(trace: Trace) -> str:
-    """The run as the paper has snoop print it: each line with its number, and under it the names that it changed."""
-    telling = Telling(trace)
+    """The run as the paper has snoop 0.6.0 print it, whole.
+
+    Each line with its number before it runs, under it what it calls, and then once more, and the names that it changed.
+    """
+    telling = _whole(trace)
     lines: list[str] = []
     depth = 0
     for moment in telling.moments():
+        edge = "    " * (depth - 1)
         if isinstance(moment, Enter) and moment.activation.short_name != "<module>":
             activation, edge = moment.activation, "    " * depth
             lines.append(f"{edge}>>> Call to {activation.short_name}")
             lines += [f"{edge}...... {name} = {telling.value(value)}" for name, value in activation.args.items()]
             lines.append(f"{edge}{activation.line:>4} | {_line(telling, activation.line)}")
             depth += 1
+        elif isinstance(moment, Begin) and depth:
+            lines.append(f"{edge}{moment.step.line:>4} | {_line(telling, moment.step.line)}")
         elif isinstance(moment, Done) and depth:
-            edge, source = "    " * (depth - 1), _line(telling, moment.step.line)
+            source = _line(telling, moment.step.line)
             lines.append(f"{edge}{moment.step.line:>4} | {source}")
             dots = "." * (6 + len(source) - len(source.lstrip()))
             changed = [(name, value) for name, value in telling.changes(moment.step) if value is not None]
@@ -124,13 +136,13 @@ def raw(trace: Trace) -> str:
         elif isinstance(moment, Leave) and depth:
             depth -= 1
             name, value = moment.activation.short_name, telling.value(moment.activation.value)
-            lines.append(f"{'    ' * depth}<<< Return value from {name}: {value}")
+            lines.append(f"{edge}<<< Return value from {name}: {value}")
     return "\n".join(lines)
 
 
 def concise(trace: Trace) -> str:
     """A line for each step that did something: its number and what it did."""
-    telling = Telling(trace)
+    telling = _whole(trace)
     lines: list[str] = []
     depth = 0
     for moment in telling.moments():
@@ -146,6 +158,11 @@ def concise(trace: Trace) -> str:
     return "\n".join(lines)
 
 
+def _whole(trace: Trace) -> Telling:
+    """Tell a run without leaving anything out, as people at a terminal want it."""
+    return Telling(trace, ALL, _MOST_CHARS)
+
+
 def _line(telling: Telling, line: int) -> str:
     return telling.structure.syntax.lines[line - 1].rstrip()
 
@@ -158,7 +175,7 @@ _CLAIMS: Final = re.compile(
 
 
 def claims_of_log(log: str) -> Iterator[tuple[str, int, str]]:
-    """What a log of `raw` or `concise` says: where, for the how manyth time there, and what happened.
+    """Yield the claims of a log of `raw` or `concise`: the place, how many times it came up to then, and the event.
 
     In `raw` these are the values under lines and of calls and returns; in `concise` each line is one.
     """

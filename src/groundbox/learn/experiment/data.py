@@ -6,6 +6,7 @@ import ast
 import asyncio
 import base64
 import dataclasses
+import hashlib
 import itertools
 import json
 import random
@@ -31,6 +32,7 @@ from groundbox.trace.reading import Trace
 TRAINING: Final = "training"
 SAME: Final = "same"
 REAL: Final = "real"
+_PLAN: Final = "plan.json"
 SCORES: Final = "scores.jsonl"
 RUN: Final = "run.json"
 """Files of a run; the second is written last."""
@@ -38,6 +40,8 @@ SPLIT_NAMES: Final = (SAME, *SPLITS, REAL)
 """Held-out splits, in the order in which they are told."""
 _CPU_S: Final = 5.0
 _AT_ONCE: Final = 4
+_LOOKED_THROUGH: Final = 40
+"""Programs of a grammar that are looked through for each one that is wanted."""
 _TOGETHER: Final = 256
 """Runs of which traces are in memory at the same time."""
 _COLUMNS: Final = ("id", "split", "task", "source", "entry", "case", "reply", "answer")
@@ -46,7 +50,7 @@ _TRAINED: Final = ("train", "validation")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run as the arms tell it.
+    """A run as each arm tells it.
 
     Attributes:
         prompt: Program and call.
@@ -67,6 +71,27 @@ class Run:
         """A line of a prepared file."""
         trace = None if self.trace is None else base64.b85encode(zlib.compress(self.trace.dumps())).decode()
         return {**dataclasses.asdict(dataclasses.replace(self, trace=None)), "trace": trace}
+
+
+def keep_plan(folder: Path, plan: Plan, real: Path | None) -> None:
+    """Hold a folder to one plan and one file of real programs: models of two would be compared as if of the same.
+
+    Raises:
+        InvalidArgument: It holds another.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {**dataclasses.asdict(plan), "real": "" if real is None else hashlib.sha256(real.read_bytes()).hexdigest()}
+    written = json.dumps(kept, indent=1) + "\n"
+    if (path := folder / _PLAN).exists() and path.read_text() != written:
+        raise InvalidArgument("out", f"{folder} holds an experiment of other settings ({_PLAN}): name another folder")
+    path.write_text(written)
+
+
+def read_plan(folder: Path) -> Plan:
+    """Give the plan that a folder is held to."""
+    kept = json.loads((folder / _PLAN).read_text())
+    del kept["real"]
+    return Plan.from_json(kept)
 
 
 def run_folder(folder: Path, arm: str, seed: int) -> Path:
@@ -94,7 +119,8 @@ async def prepare(folder: Path, plan: Plan, real: Path | None) -> dict[str, int]
         real: Problems that people wrote, for the split `real`; None leaves it out.
 
     Raises:
-        InvalidArgument: Building a dataset failed; what it printed says why.
+        InvalidArgument: Building a dataset failed, the grammar gives too few programs, or a run that was kept cannot be
+            repeated.
     """
     training = _built(folder, TRAINING, _programs(plan.programs, USUAL, combined=False, seed=0))
     wanted = {TRAINING: (training, _TRAINED, None), SAME: (training, ("test",), plan.same)}
@@ -111,8 +137,11 @@ async def prepare(folder: Path, plan: Plan, real: Path | None) -> dict[str, int]
 
 def _programs(count: int, grammar: Grammar, *, combined: bool, seed: int) -> Iterator[bytes]:
     """Lines of `count` programs that all have a combination which is held out, or that all have none."""
-    found = (each for each in problems(40 * count, grammar=grammar, seed=seed) if _combined(each["source"]) == combined)
-    yield from (json.dumps(each).encode() + b"\n" for each in itertools.islice(found, count))
+    made = problems(_LOOKED_THROUGH * count, grammar=grammar, seed=seed)
+    found = list(itertools.islice((each for each in made if _combined(each["source"]) == combined), count))
+    if len(found) < count:
+        raise InvalidArgument("programs", f"of {_LOOKED_THROUGH * count} only {len(found)} fit, and {count} are wanted")
+    yield from (json.dumps(each).encode() + b"\n" for each in found)
 
 
 def _combined(source: str) -> bool:
@@ -154,8 +183,10 @@ async def _prepared(
     rows = [row for row in table.to_pylist() if row["split"] in splits and row["task"] == "output"]
     random.Random(0).shuffle(rows)  # of a sorted table, a beginning would hold programs of a kind
     examples = await _examples(rows[:most], mutated="mutated" in arms_)
-    if not examples:
+    if not rows:
         raise InvalidArgument("out", f"{dataset} has no run for {out.name}: its dropped.jsonl says why")
+    if lost := len(rows[:most]) - len(examples):
+        raise InvalidArgument("out", f"{lost} runs of {dataset} did not come out as before; call it again")
     with published(out) as file:
         for each in examples:
             run = _run(each, examples, arms_, keep_trace=held_out)

@@ -21,7 +21,7 @@ Truths = Mapping[str, float | None]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """One claim about arms.
+    """A claim about arms that the figures bear out or not.
 
     Attributes:
         arms: That it compares, in the order in which `measure` is given what they said.

@@ -11,7 +11,7 @@ from groundbox.learn.experiment.arms import ARMS
 
 _PARTS: Final = frozenset({"branch", "for", "while", "helper"})
 USUAL: Final = Grammar(statements=(1, 3), depth=1, rounds=3, bound=50, constructs=_PARTS)
-"""What is learnt from: numbers of two digits, loops of up to three rounds, and nothing within a branch or a loop."""
+"""Programs of the training: numbers of two digits, loops of up to three rounds, no block within another."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the runs of the experiment show: figures of each arm, hypotheses, a table, and a page with charts."""
+"""Report of the experiment: figures of each arm, what became of the hypotheses, a table, and a page with charts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEXTS_READ: Final = 200
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arm:
-    """What the models of an arm did.
+    """Runs of an arm, and how they were scored.
 
     Attributes:
         runs: What each run wrote of itself.
@@ -115,7 +115,7 @@ def _share(scores: Sequence[Scored]) -> float:
 
 
 def _held(hypothesis: Hypothesis, arms: Mapping[str, Arm], *, seed: int) -> dict[str, Any]:
-    """What became of a hypothesis: its measure, the bootstrap interval over questions, and whether it holds."""
+    """Measure a hypothesis: the value, the bootstrap interval over questions, and whether it holds."""
     if missing := [name for name in hypothesis.arms if name not in arms]:
         return {"says": hypothesis.says, "holds": None, "missing": missing}
     questions = _questions([arms[name] for name in hypothesis.arms])

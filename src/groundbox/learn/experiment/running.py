@@ -13,6 +13,7 @@ import click
 import torch
 
 from groundbox.dataset.files import published
+from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import data
 from groundbox.learn.experiment.data import RUN, SCORES, run_folder
 from groundbox.learn.experiment.plan import Plan
@@ -59,12 +60,13 @@ def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
         Text(prompt=tokenizer.encode(each.prompt), reply=[*tokenizer.encode(each.replies[arm]), END]) for each in runs
     ]
     fitting = [each for each in texts if len(each) <= plan.room]
+    if not fitting:
+        raise InvalidArgument("room", f"all {len(texts)} texts of {arm} are longer than {plan.room} tokens")
     shape = Shape(layers=plan.layers, width=plan.width, heads=plan.heads, context=plan.room)
     began = time.monotonic()
     told = _Telling(f"{arm} {seed}", plan.tokens)
-    model = train(
-        fitting, len(tokenizer.pieces) + 2, shape, Training(tokens=plan.tokens, batch=plan.batch, seed=seed), told
-    )
+    training = Training(tokens=plan.tokens, batch=plan.batch, seed=seed, compiled=plan.compiled)
+    model = train(fitting, len(tokenizer), shape, training, told)
     trained = time.monotonic() - began
     torch.save(model.state_dict(), out / "model.pt")
     scores = [each for split in data.SPLIT_NAMES for each in _scored(model, tokenizer, folder, split, arm)]
@@ -90,7 +92,7 @@ def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
 
 def _scored(model: Transformer, tokenizer: Tokenizer, folder: Path, split: str, arm: str) -> list[Scored]:
     path = folder / f"{split}.jsonl"
-    runs = data.read(path) if path.exists() else []
+    runs = [] if split == data.REAL and not path.exists() else data.read(path)  # that one need not be asked for
     prompts = [tokenizer.encode(each.prompt) for each in runs]
     asked = [number for number, prompt in enumerate(prompts) if len(prompt) < model.shape.context]
     told = dict(zip(asked, answers(model, [prompts[n] for n in asked], most=model.shape.context), strict=True))
@@ -133,5 +135,4 @@ class _Telling:
 
 if __name__ == "__main__":
     _folder, _arm, _seed = sys.argv[1:]
-    _plan = Plan.from_json(json.loads((Path(_folder) / "plan.json").read_text()))
-    run(Path(_folder), _plan, _arm, int(_seed))
+    run(Path(_folder), data.read_plan(Path(_folder)), _arm, int(_seed))
