@@ -221,15 +221,30 @@ def test_a_full_disk_keeps_what_was_trained(tmp_path, done, some, tiny):
 def test_two_processes_learn_what_one_does(tmp_path, done, some, tiny):
     place = [str(some), "--model", str(tiny), "--out", str(tmp_path / "out"), "--config", str(done[0] / "recipe.toml")]
 
-    subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "groundbox", "train", *place],
-        check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 
+    assert ended.returncode == 0, ended.stderr[-4000:]
     facts = json.loads((tmp_path / "out" / "groundbox.json").read_text())
     assert facts["processes"] == 2
     assert facts["command"].startswith("torchrun --nproc-per-node 2 -m groundbox train ")
     assert facts["figures"]["loss"]["last"] == pytest.approx(done[1]["figures"]["loss"]["last"], rel=0.05)
+
+
+def test_a_process_that_comes_before_the_main_one_needs_no_folder(tmp_path, some, tiny, monkeypatch):
+    class Reached(Exception):
+        pass
+
+    def reached(run):
+        raise Reached
+
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(run._Run, "_start", reached)
+
+    with pytest.raises(Reached):
+        run.train(order(some, tiny, tmp_path / "out"), Telling())
 
 
 def test_what_does_not_fit_is_told_before_a_step(tmp_path, some, tiny):

@@ -119,7 +119,8 @@ class _Run:
         train, validation = self._tokens(tokenizer)
         bf16 = trainer.computes_in_bf16(recipe)
         self._check_memory(trainer.free_on_gpu(), max(map(len, train.ids)), bf16=bf16)
-        self._check_disk()
+        if trainer.is_main():  # which alone writes, and has made the folder; others may come here before it has
+            self._check_disk()
         start = self._start()
         tensorboard = importlib.util.find_spec("tensorboard") is not None
         if not tensorboard:
