@@ -17,10 +17,10 @@ from groundbox.trace.narration.narrator import narrate
 
 SEARCH = """\
 We call `search` with `values` = [1, 3, 5, 7, 9] and `wanted` = 7. `low` starts at 0 and `high` is set to \
-`len(values) - 1` = 5 - 1 = 4. The loop runs as long as `low <= high` is true. In iteration 1 (0 <= 4), `middle` takes \
-the value `(low + high) // 2` = (0 + 4) // 2 = 2, and `values[middle] == wanted` fails, since 5 != 7. As \
-`values[middle] < wanted` holds (5 < 7), `low` becomes `middle + 1` = 2 + 1 = 3. In iteration 2 (3 <= 4), `middle` is \
-set to (3 + 4) // 2 = 3. Since `values[middle] == wanted` is true (7 == 7), the function ends here.
+`len(values) - 1` = 5 - 1 = 4. The loop runs as long as `low <= high` is true. In iteration 1 (0 <= 4), `middle` \
+takes the value `(low + high) // 2` = (0 + 4) // 2 = 2. 5 != 7, so `values[middle] == wanted` does not hold. As 5 < 7 \
+and so `values[middle] < wanted` holds, `low` becomes `middle + 1` = 2 + 1 = 3. In iteration 2 (3 <= 4), `middle` is \
+set to (3 + 4) // 2 = 3. Since 7 == 7 and so `values[middle] == wanted` is true, the function ends here.
 
 So search returns 3."""
 

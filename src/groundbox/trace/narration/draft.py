@@ -58,10 +58,10 @@ class Draft:
     chars: int = 0
     most_chars: int | None = None
 
-    def say(self, text: str, *claims: Claim, alone: bool = False) -> None:
-        """A statement; `alone` makes it a sentence of its own."""
+    def say(self, text: str, *claims: Claim, alone: bool = False, because: bool = False) -> None:
+        """A statement; `alone` makes it a sentence of its own, `because` says that it holds a reason."""
         self.said += 1
-        clause = Clause(text=text, claims=_said(claims, text))
+        clause = Clause(text=text, claims=_said(claims, text), because=because)
         self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
         if self._conditions:
             clause = self._with_conditions(clause)

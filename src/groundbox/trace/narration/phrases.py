@@ -6,10 +6,11 @@ A sentence is one to four clauses, joined by `, and`, `;`, `so` or `since`; stat
 
 - VALUE: `` `x` becomes 3``, `` `x` is set to 3``, `` `x` is now 3``, `` `x` starts at 3``,
   `` `x` becomes `a + b` = 1 + 2 = 3`` (code, the same with recorded values, the result: all equal),
-  `` `x` grows from 3 to 8, as 5 is added``, `` adding 5 takes `x` from 3 to 8``, `` `x` changes from 3 to 8``.
+  `` `x` goes up by 5, from 3 to 8``, `` adding 5 takes `x` from 3 to 8``, `` `x` changes from 3 to 8``.
   Given values: `` `f` is called with `a` = 1 and `b` = [2]``. Several values of a name over iterations:
   `` `x` takes the values 3, 8, 15``.
-- CONDITION: `` `lo <= hi` is true (0 <= 3)``, `` `lo <= hi` fails, since 3 > 2``, `` since 3 < 5, `x` becomes 1``.
+- CONDITION: `` 0 <= 3, so `lo <= hi` is true``, `` as 3 > 2, `lo <= hi` fails``, `` since 3 < 5, `x` becomes 1``.
+  The values come first: who reads from left to right, as a model writes, knows the outcome only from them.
   A reason is a true statement about the values at that moment: comparisons (`3 < 5`, `'a' is in ['a', 'b']`), after
   the steps that led to their sides (`7 % 2 = 1 and 1 != 0`), or `` `s` is empty``, `` `s` is not empty``,
   `` `n` is None``, `` `flag` is True``; several are joined by `and`. `=` says that both sides are equal after working
@@ -60,13 +61,11 @@ PHRASES: Final = MappingProxyType(
             "{name} is set to the {thing} that {call} returned",
         ),
         "value.grows": (
-            "{name} grows from {old} to {value}, as {by} is added",
             "adding {by} takes {name} from {old} to {value}",
             "{name} goes up by {by}, from {old} to {value}",
             "{by} is added to {name}, which goes from {old} to {value}",
         ),
         "value.falls": (
-            "{name} falls from {old} to {value}, as {by} is subtracted",
             "subtracting {by} takes {name} from {old} to {value}",
             "{name} goes down by {by}, from {old} to {value}",
         ),
@@ -115,21 +114,21 @@ PHRASES: Final = MappingProxyType(
         "dict.remove.several": ("the keys {item} are removed from {name}{which}", "{name} loses the keys {item}{and_}"),
         # a condition
         "condition.true.reason": (
-            "{code} is true ({reason})",
-            "{code} holds, since {reason}",
-            "{code} holds ({reason})",
+            "{reason}, so {code} is true",
+            "{reason}, so {code} holds",
+            "as {reason}, {code} holds",
         ),
         "condition.false.reason": (
-            "{code} is false ({reason})",
-            "{code} fails, since {reason}",
-            "{code} does not hold ({reason})",
+            "{reason}, so {code} is false",
+            "{reason}, so {code} does not hold",
+            "as {reason}, {code} fails",
         ),
         "condition.false.long": (
             "{reason}, so the branch is not taken",
-            "the branch is not taken ({reason})",
+            "as {reason}, the branch is not taken",
         ),
-        "condition.true.led": ("{code} is true ({reason})", "{code} holds ({reason})"),
-        "condition.false.led": ("{code} is false ({reason})", "{code} does not hold ({reason})"),
+        "condition.true.led": ("{reason} and so {code} is true", "{reason} and so {code} holds"),
+        "condition.false.led": ("{reason} and so {code} is false", "{reason} and so {code} does not hold"),
         "condition.true": ("{code} is true", "{code} holds"),
         "condition.false": ("{code} is false", "{code} does not hold"),
         "since.led": ("{condition}, so {effect}",),

@@ -312,7 +312,7 @@ class Statements:
             draft.condition(told, said)
             draft.end_conditions()
         else:
-            draft.say(told, said)
+            draft.say(told, said, because=moment.reasons.reason is not None)
 
     def _word_handler(self, step: Step) -> None:
         assert isinstance(step.clause, ast.ExceptHandler)
