@@ -163,6 +163,41 @@ def test_lone_surrogates_are_kept():
     assert Trace.loads(trace.dumps()).records[1].v == "\ud800"
 
 
+@pytest.mark.parametrize("value", [{"ref": 1}, "\ud800", {"float": "nan"}, 1.5, 2**53 - 1])
+def test_what_we_wrote_ourselves_is_read_as_anything_is(value):
+    trace = written(LINE, LIST, setting(value), source='x = "\ud800"\n' * 9)
+
+    again = Trace.loads(trace.dumps(), own=True)
+
+    assert (again, again.records) == (trace, trace.records)
+
+
+def test_what_we_wrote_ourselves_is_looked_at_when_it_has_changed():
+    data = written(LINE, setting(1)).dumps()
+
+    with pytest.raises(InvalidTrace, match="sha256 is not what the lines say"):
+        Trace.loads(data.replace(b'"v":1', b'"v":2'), own=True)
+
+
+def test_the_same_bytes_are_not_checked_again_while_somebody_holds_the_trace(monkeypatch):
+    first = written(LINE, setting(1))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "_read", None)
+        again = written(LINE, setting(1))
+    assert again.records is first.records
+
+    del first, again
+    assert written(LINE, setting(1)).records[2].v == 1
+
+
+def test_the_same_bytes_of_another_source_are_checked():
+    kept = written(LINE, setting(1))
+
+    assert kept.complete
+    assert written(LINE, setting(1), source="x\n").reasons == ["record 1: the source has no line 2"]
+
+
 def test_deep_nesting_is_refused_and_not_followed():
     deep = b'{"k":"set","f":1,"name":"x","v":' + b'{"tuple":[' * 50_000 + b"1" + b"]}" * 50_000 + b"}\n"
 

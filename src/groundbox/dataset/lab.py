@@ -256,7 +256,7 @@ class Tellable:
     def __call__(self, shard: Shard) -> Part:
         """See Executor.compute."""
         given, begun = shard.payload, time.process_time()
-        trace = Trace.loads(zlib.decompress(given["trace"]))
+        trace = Trace.loads(zlib.decompress(given["trace"]), own=True)
         try:
             with at_most(self.cpu_s):
                 why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)

@@ -65,20 +65,20 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
 
 
 def some_of(path: Path, names: Sequence[str]) -> list[Trace]:
-    """Some traces of a packed file, by name.
+    """Some traces of a file that `packed` made, by name.
 
     Raises:
         KeyError: One is not there.
     """
     with zipfile.ZipFile(path) as archive:
         infos = {info.comment.decode(): info for info in archive.infolist()}
-        return [Trace.loads(zlib.decompress(archive.read(infos[name]))) for name in names]
+        return [Trace.loads(zlib.decompress(archive.read(infos[name])), own=True) for name in names]
 
 
 def unpacked(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
-    """The wanted traces of a packed file, one in memory at a time."""
+    """The wanted traces of a file that `packed` made, one in memory at a time."""
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             name = info.comment.decode()
             if name in wanted:
-                yield name, Trace.loads(zlib.decompress(archive.read(info)))
+                yield name, Trace.loads(zlib.decompress(archive.read(info)), own=True)

@@ -57,7 +57,8 @@ class Stepping:
         payload = shard.payload
         try:
             with at_most(self.cpu_s):
-                found = steps_of(payload["text"], Trace.loads(zlib.decompress(payload["trace"])), payload["answer"])
+                trace = Trace.loads(zlib.decompress(payload["trace"]), own=True)
+                found = steps_of(payload["text"], trace, payload["answer"])
         except Impatient:
             return {"json": json.dumps({"missing": f"took over {self.cpu_s:g} s"}).encode()}
         except Exception as error:

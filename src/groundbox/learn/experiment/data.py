@@ -106,7 +106,7 @@ def read(path: Path) -> list[Run]:
 
 
 def _run_from_json(data: Mapping[str, Any]) -> Run:
-    trace = None if data["trace"] is None else Trace.loads(zlib.decompress(base64.b85decode(data["trace"])))
+    trace = None if data["trace"] is None else Trace.loads(zlib.decompress(base64.b85decode(data["trace"])), own=True)
     return Run(**{**data, "trace": trace})
 
 
