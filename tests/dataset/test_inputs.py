@@ -24,7 +24,12 @@ BRANCHES = """def f(n: int, word: str = "ab"):
 
 def made(source, most=6, seed=0):
     problem = Problem(id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE)
-    return asyncio.run(inputs.make(problem, FakeRunner(), most=most, seed=seed, cpu_s=1.0))
+    return cases_of(problem, FakeRunner(), most, seed)
+
+
+def cases_of(problem, runner, most, seed=0):
+    kept, drops = asyncio.run(inputs.make(problem, runner, most=most, seed=seed, cpu_s=1.0))
+    return [each.case for each in kept], drops
 
 
 def results(source, cases):
@@ -119,11 +124,25 @@ GENERATED = "import math\n\ndef f(n, word):\n    if n > 5:\n        return word 
 SEEDED = "def generate_inputs(rng: Random) -> dict:\n    return {'n': rng.randint(0, 9), 'word': rng.choice('ab')}\n"
 
 
-def generated(generator, most=4, seed=0):
+def generated(generator, most=4, seed=0, runner=None):
     problem = Problem(
         id="p", source=GENERATED, statement="", entry="f", cases=(), provenance=PLACE, generator=generator
     )
-    return asyncio.run(inputs.make(problem, FakeRunner(), most=most, seed=seed, cpu_s=1.0))
+    return cases_of(problem, runner or FakeRunner(), most, seed)
+
+
+def test_a_generator_is_asked_for_a_row_of_inputs_in_one_run():
+    asked = []
+
+    def heard(request, ran):
+        asked.append(request.entry)
+        return ran
+
+    cases, _ = generated(SEEDED, most=6, runner=FakeRunner(heard))
+
+    assert len(cases) == 6
+    assert asked[:3] == ["groundbox_inputs"] * 3  # twice, to see that it repeats, and the first row
+    assert asked.count("groundbox_inputs") < 6
 
 
 def test_a_generator_gives_the_inputs_and_none_is_changed():
@@ -150,7 +169,7 @@ def test_a_generator_runs_in_a_sandbox_after_its_program():
         generator=SEEDED.replace("'word'", "math.pi and 'word'"),
     )  # fmt: skip
 
-    cases, drops = asyncio.run(inputs.make(problem, SandboxRunner(at_once=1), most=2, seed=0, cpu_s=2.0))
+    cases, drops = cases_of(problem, SandboxRunner(at_once=1), most=2)
 
     assert (len(cases), drops) == (2, [])
 

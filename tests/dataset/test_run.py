@@ -8,7 +8,7 @@ from dataset_fakes import FakeRunner, run_here
 
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import Ran
+from groundbox.dataset.running import Ran, Request
 from groundbox.dataset.stages.run import Patience, run
 from groundbox.errors import SandboxLost, SandboxUnavailable
 
@@ -45,6 +45,17 @@ def test_a_good_item_has_its_answer_its_trace_and_three_runs():
     assert item.answer == Answer(value=2, text="2", stdout="", fault=None)
     assert item.traced is not None
     assert (item.traced.sha256, item.traced.lines, item.traced.stable) == (trace.header.sha256, (1, 2, 3), True)
+
+
+def test_a_traced_run_that_was_made_before_is_not_made_again():
+    item, trace, _ = judged()
+    case = Case(number=0, args=(1,))
+    made = run_here(Request(source=SOURCE, entry="f", case=case, hash_seed=0, traced=True, cpu_s=1.0))
+    runner = FakeRunner()
+
+    found = asyncio.run(run(problem(), case, runner, Patience(), made))
+
+    assert (found, runner.runs) == ((item, trace), 2)
 
 
 def test_an_exception_is_an_answer():

@@ -11,10 +11,11 @@ be repeated. Its inputs are not changed, as only it knows which fit the program.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import doctest
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import literals, signature
@@ -43,49 +44,63 @@ _SEEDED: Final = """{source}
 from random import Random
 {generator}
 
-def groundbox_inputs(seed):
-    return generate_inputs(Random(seed))
+def groundbox_inputs(*seeds):
+    return [generate_inputs(Random(seed)) for seed in seeds]
 """
 _WORDS: Final = ("", "a", "abba", "hello world", "Groundbox 42", "racecar", "x=1;y=2", "The quick brown fox")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Made:
+    """An input that was made.
+
+    Attributes:
+        ran: The run that shows what it is good for, traced, under hash seed 0.
+    """
+
+    case: Case
+    ran: Ran
+
+
 async def make(
     problem: Problem, runner: Runner, *, most: int, seed: int, cpu_s: float
-) -> tuple[list[Case], list[Drop]]:
+) -> tuple[list[Made], list[Drop]]:
     """Up to `most` inputs that show different things, and a drop when there is none."""
     rng = random.Random(f"{seed}/{problem.id}/inputs")
-    kept: list[Case] = []
+    kept: list[Made] = []
     seen: set[str] = set()
     shown: set[Any] = set()
+    unknown = f"nothing is known of the parameters of {problem.entry}"
+    proposed = _guessed(problem, rng, kept, _TRIES_EACH * most)
     if problem.generator is not None:
         generated = _Generator(problem.source, problem.generator, runner, cpu_s)
         if fault := await generated.fault([rng.getrandbits(32) for _ in range(_SEEDS_TRIED)]):
             return [], [_none(problem, fault)]
-    waiting = list(_candidates(problem, rng)) if problem.generator is None else []
-    for _ in range(_TRIES_EACH * most):
-        if len(kept) >= most:
-            break
-        if problem.generator is not None:
-            case = await generated.case(rng.getrandbits(32))
-            if case is None:
-                continue
-        elif waiting or kept:
-            case = waiting.pop(0) if waiting else mutated(rng.choice(kept), rng)
-        else:
-            break
+        unknown = "its generator gives no arguments that are data"
+        proposed = generated.proposed(rng, most, _TRIES_EACH)
+    async for case in proposed:
         if case.key() in seen or signature.misfit(problem, case):
             continue
         seen.add(case.key())
-        news = await _shown(problem, case, runner, cpu_s)
+        ran = await _run(problem, case, runner, cpu_s)
+        news = _shown(case, ran)
         if news - shown:
             shown |= news
-            kept.append(dataclasses.replace(case, number=len(kept)))
+            kept.append(Made(case=dataclasses.replace(case, number=len(kept)), ran=ran))
+            if len(kept) == most:
+                break
     if kept:
         return kept, []
-    unknown = "its generator gives no arguments that are data" if problem.generator is not None else ""
-    unknown = unknown or f"nothing is known of the parameters of {problem.entry}"
-    detail = f"{len(seen)} inputs were tried" if seen else unknown
-    return [], [_none(problem, detail)]
+    return [], [_none(problem, f"{len(seen)} inputs were tried" if seen else unknown)]
+
+
+async def _guessed(problem: Problem, rng: random.Random, kept: Sequence[Made], tries: int) -> AsyncIterator[Case]:
+    """What is known of a problem, then changed ones of those that are kept meanwhile."""
+    waiting = list(_candidates(problem, rng))
+    for _ in range(tries):
+        if not waiting and not kept:
+            return
+        yield waiting.pop(0) if waiting else mutated(rng.choice(kept).case, rng)
 
 
 def _none(problem: Problem, detail: str) -> Drop:
@@ -103,26 +118,33 @@ class _Generator:
         """Why it cannot be used, or ""; judged by the first of the seeds with which it does not raise."""
         why = ""
         for seed in seeds:
-            first = (await self._run(seed, 0)).answer
+            first = (await self._run([seed], 0)).answer
             if first.fault is None:
-                again = (await self._run(seed, 1)).answer
+                again = (await self._run([seed], 1)).answer
                 return "" if same(first, again) else "its generator gives other inputs from the same seed"
             why = f"its generator raises {first.fault.type}"
         return why
 
-    async def case(self, seed: int) -> Case | None:
-        """The input of a seed, if it is arguments by name, all of them data."""
-        ran = await self._run(seed, 0)
-        try:
-            given = literal_of(ran.answer.value)
-        except literals.NotALiteral:
-            return None
-        if ran.outcome != "ok" or not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
-            return None
-        return Case(number=0, kwargs=given, origin="generated")
+    async def proposed(self, rng: random.Random, count: int, times: int) -> AsyncIterator[Case]:
+        """Inputs of `times` rows of `count` seeds: those that are arguments by name, all of them data."""
+        for _ in range(times):
+            for given in await self._inputs([rng.getrandbits(32) for _ in range(count)]):
+                if isinstance(given, dict) and all(isinstance(name, str) for name in given):
+                    yield Case(number=0, kwargs=given, origin="generated")
 
-    async def _run(self, seed: int, hash_seed: int) -> Ran:
-        case = Case(number=0, args=(seed,))
+    async def _inputs(self, seeds: Sequence[int]) -> list[Any]:
+        """What the seeds give: of one run, or, where that failed for one of them, of a run each; None for a failure."""
+        ran = await self._run(seeds, 0)
+        if ran.outcome == "ok":
+            with contextlib.suppress(literals.NotALiteral):
+                given = literal_of(ran.answer.value)
+                return given if isinstance(given, list) else []
+        if len(seeds) == 1:
+            return [None]
+        return [given for seed in seeds for given in await self._inputs([seed])]
+
+    async def _run(self, seeds: Sequence[int], hash_seed: int) -> Ran:
+        case = Case(number=0, args=tuple(seeds))
         wanted = Request(
             source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
         )
@@ -143,10 +165,14 @@ def mutated(case: Case, rng: random.Random) -> Case:
     return Case(number=0, args=tuple(args), kwargs=kwargs, origin="mutation")
 
 
-async def _shown(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> set[Any]:
+async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> Ran:
+    return await runner.run(
+        Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=cpu_s)
+    )
+
+
+def _shown(case: Case, ran: Ran) -> set[Any]:
     """What a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
-    request = Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=cpu_s)
-    ran = await runner.run(request)
     fault = ran.answer.fault
     if ran.trace is None or ran.outcome not in ("ok", "error"):
         return set()

@@ -106,13 +106,15 @@ class Lab:
             made, drops = await inputs.make(
                 problem, self.runner, most=options.made_inputs, seed=options.seed, cpu_s=options.patience.cpu_s
             )
-            problem = dataclasses.replace(problem, cases=tuple(made))
-        first = await _all(self._first(problem, case) for case in problem.cases)
+            problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
+            first = await _all(self._first(problem, each.case, each.ran) for each in made)
+        else:
+            first = await _all(self._first(problem, case) for case in problem.cases)
         items = [each async for each in self._settled(problem, first, traces)]
         return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
 
-    async def _first(self, problem: Problem, case: Case) -> _First:
-        item, trace = await run(problem, case, self.runner, self.options.patience)
+    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None = None) -> _First:
+        item, trace = await run(problem, case, self.runner, self.options.patience, traced)
         item = compare(item)
         why = await self._why(problem, item, trace)
         data = await asyncio.to_thread(compressed, trace) if trace is not None and item.drop is None else None

@@ -55,12 +55,18 @@ class Patience:
         return dataclasses.replace(self, traced_cpu_s=min(self.traced_cpu_s, self.cpu_s))
 
 
-async def run(problem: Problem, case: Case, runner: Runner, patience: Patience) -> tuple[Item, Trace | None]:
-    """The item after its runs, and its trace if it is to be used."""
+async def run(
+    problem: Problem, case: Case, runner: Runner, patience: Patience, traced: Ran | None = None
+) -> tuple[Item, Trace | None]:
+    """The item after its runs, and its trace if it is to be used.
+
+    Args:
+        traced: The traced run under seed A, where it was made before and ended by itself.
+    """
     runs = Runs(problem, case, runner, patience)
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
     try:
-        item, trace = await _judge(item, problem, runs)
+        item, trace = await _judge(item, problem, runs, traced)
     except SandboxLost as error:
         await _check_machine(runner, patience)
         item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
@@ -107,14 +113,14 @@ class Runs:
         raise AssertionError("the last try returns or raises")
 
 
-async def _judge(item: Item, problem: Problem, runs: Runs) -> tuple[Item, Trace | None]:
+async def _judge(item: Item, problem: Problem, runs: Runs, traced: Ran | None) -> tuple[Item, Trace | None]:
     seeds = Seeds()
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(STAGE, *misfit), None
     plain = await runs(seeds.plain, traced=False)
     if reason := _refused(problem, plain):
         return item.dropped(STAGE, *reason), None
-    traced = await runs(seeds.traced, traced=True)
+    traced = traced or await runs(seeds.traced, traced=True)
     usable = not _refused(problem, traced)
     if not usable or not same(plain.answer, traced.answer):
         again = await runs(seeds.traced, traced=False)

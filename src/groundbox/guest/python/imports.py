@@ -11,6 +11,7 @@ Every expression below is matched in linear time.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from typing import Final
@@ -32,6 +33,7 @@ _SHELL: Final = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=16)
 def profile_for(source: str) -> str:
     """`science` if `source` imports beyond the standard library or needs IPython, else `bare`."""
     if len(source) > SOURCE_LIMIT_CHARS or _SHELL.search(source):
