@@ -1,14 +1,23 @@
 """`groundbox dataset` as programs see it: exit status, stdout, stderr, and what it leaves behind."""
 
+import contextlib
 import json
+import multiprocessing
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from groundbox.cli import dataset as commands
+from groundbox.dataset.executor import LocalExecutor, Shard
+
+class _Nothing:
+    def __call__(self, shard):
+        return {}
+
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "problems"
@@ -171,3 +180,18 @@ def test_the_number_of_inputs_to_make_is_taken(tmp_path):
     given = commands.build.make_context("build", words, help_option_names=["-h", "--help"]).params
 
     assert commands._options((), given).made_inputs == 3
+
+
+@pytest.mark.parametrize("fault", [None, ValueError])
+def test_the_processes_that_computed_are_ended_with_the_work(fault):
+    executor = LocalExecutor(1)
+
+    async def work():
+        await executor.compute(_Nothing(), Shard(stage="s", number=0, payload=None))
+        if fault:
+            raise fault
+
+    with pytest.raises(fault) if fault else contextlib.nullcontext():
+        commands._carried_out(work(), types.SimpleNamespace(executor=executor))
+
+    assert multiprocessing.active_children() == []

@@ -6,9 +6,9 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -41,6 +41,7 @@ _IN_PROSE = {
     "fell_back": "are told in prose without claims: the endpoint refuses JSON of a schema (response_format)",
     "in_words": "were asked for as JSON and answered in words",
 }
+_Result = TypeVar("_Result")
 _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
 _USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
@@ -117,7 +118,7 @@ def build(
     options = _options((*problems, *more), given)
     tools = _tools(workers, options.trace, tokenizer)
     with can_go_on(out, "done", tools.progress.end):
-        report = run_until_signal(make(options, out, tools))
+        report = _carried_out(make(options, out, tools), tools)
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -235,7 +236,7 @@ def translate(folder: Path, out: Path, workers: int | None, *, as_json: bool, **
     connect(out)  # a URL that is none, or a library that is missing, is told before anything is done
     tools = _tools(workers, options_of(folder), None)
     with can_go_on(out, "done", tools.progress.end):
-        report = run_until_signal(translate_dataset(folder, out, options, tools, connect))
+        report = _carried_out(translate_dataset(folder, out, options, tools, connect), tools)
     if as_json:
         print(json.dumps(report), flush=True)
     else:
@@ -256,7 +257,8 @@ def verify(folder: Path, workers: int | None, *, as_json: bool) -> int:
     from groundbox.dataset.verify import options_of
     from groundbox.dataset.verify import verify as prove_again
 
-    found = run_until_signal(prove_again(folder, _tools(workers, options_of(folder), None)))
+    tools = _tools(workers, options_of(folder), None)
+    found = _carried_out(prove_again(folder, tools), tools)
     for each in found.differences:
         if as_json:
             print(json.dumps(dataclasses.asdict(each)), flush=True)
@@ -343,6 +345,18 @@ def _tools(workers: int | None, trace: TraceOptions, tokenizer: Path | None) -> 
         progress=progress,
         tokenizer=None if tokenizer is None else from_file(tokenizer),
     )
+
+
+def _carried_out(work: Coroutine[Any, Any, _Result], tools: Tools) -> _Result:
+    """Do the work, and end the processes that computed for it: left to the interpreter, that can fail."""
+
+    async def whole() -> _Result:
+        try:
+            return await work
+        finally:
+            await tools.executor.close()
+
+    return run_until_signal(whole())
 
 
 def _tell(report: dict[str, Any], out: Path) -> None:
