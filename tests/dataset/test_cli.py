@@ -14,6 +14,7 @@ import pytest
 from groundbox.cli import dataset as commands
 from groundbox.dataset.executor import LocalExecutor, Shard
 
+
 class _Nothing:
     def __call__(self, shard):
         return {}

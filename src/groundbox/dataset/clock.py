@@ -52,7 +52,7 @@ class Clock:
         return {"wall": round(self._now(), 3), "cpu": round(self._cpu() + self._others, 3)}
 
     def per_cpu_hour(self, **counts: int) -> dict[str, float]:
-        """What one processor makes in an hour, of each count."""
+        """Each count as one of an hour of one processor."""
         hours = (self._cpu() + self._others) / 3600
         return {name: round(count / hours, 1) for name, count in counts.items()}
 

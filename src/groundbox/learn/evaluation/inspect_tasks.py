@@ -25,8 +25,8 @@ from groundbox.endpoint.answer import without_thinking
 from groundbox.endpoint.chat import EndpointFailed
 from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
 from groundbox.learn.evaluation.executing import executing, in_source
-from groundbox.learn.evaluation.replies import CUT, Said
-from groundbox.learn.evaluation.suites import Conversed, Judged, Means, Question, Wanted
+from groundbox.learn.evaluation.replies import CUT
+from groundbox.learn.evaluation.suites import Conversed, Judged, Question, Wanted
 
 PROVIDER: Final = "groundbox"
 _INSTALL: Final = "inspect_ai"
@@ -58,10 +58,6 @@ class InspectTask:
     sandboxed: bool
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     _figures: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-
-    async def judge(self, question: Question, said: Said, means: Means) -> Judged:
-        """Judge no single reply: `converse` does it for all."""
-        raise NotImplementedError
 
     async def aggregate(self, values: Mapping[str, Mapping[str, Sequence[Any]]]) -> Mapping[str, Mapping[str, Any]]:
         """Give the task's own figures of the last conversation."""
@@ -260,7 +256,7 @@ def _options(config: Any) -> dict[str, Any]:
 
 
 def said(reply: Reply) -> tuple[str, str]:
-    """What Inspect is given of a reply: its text without thinking, and why it ended."""
+    """Give Inspect of a reply the text without thinking, and why it ended."""
     return without_thinking(reply.text) or "", "max_tokens" if reply.finish == CUT else "stop"
 
 

@@ -79,7 +79,12 @@ def prompts_digest(questions: Sequence[Question]) -> str:
 
 
 async def evaluate(
-    suite: Suite, asked: Sequence[Question], source: Source, results: Results, facts: Mapping[str, Any], tools: Tools
+    suite: Suite | Conversing,
+    asked: Sequence[Question],
+    source: Source,
+    results: Results,
+    facts: Mapping[str, Any],
+    tools: Tools,
 ) -> dict[str, Any]:
     """Ask and judge what is not judged yet; the report, which is in the folder, too.
 
@@ -131,7 +136,7 @@ class _Evaluation:
         gone: The error after which the endpoint is taken to be gone; None as long as it is not.
     """
 
-    def __init__(self, suite: Suite, source: Source, results: Results, tools: Tools) -> None:
+    def __init__(self, suite: Suite | Conversing, source: Source, results: Results, tools: Tools) -> None:
         self.unanswered: dict[str, str] = {}
         self.unjudged: dict[str, str] = {}
         self.gone: EndpointFailed | None = None
@@ -289,6 +294,7 @@ class _Evaluation:
         )
 
     async def _judged(self, question: Question, said: replies.Said) -> Judged:
+        assert not isinstance(self._suite, Conversing)
         try:
             return await self._suite.judge(question, said, self._tools.means)
         except GroundboxError as error:

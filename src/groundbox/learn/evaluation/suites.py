@@ -102,11 +102,8 @@ class Means:
     cpu_s: float = 10.0
 
 
-class Suite(Protocol):
-    """Questions and their judge.
-
-    One whose judging depends on packages has a mapping `versions` besides: results of others are judged again.
-    """
+class Questionnaire(Protocol):
+    """Questions to a model."""
 
     @property
     def name(self) -> str:
@@ -123,6 +120,13 @@ class Suite(Protocol):
     @property
     def left_out(self) -> Mapping[str, int]:
         """Numbers of the rows that gave no question, by reason."""
+
+
+class Suite(Questionnaire, Protocol):
+    """Questions, each to be asked once, and their judge.
+
+    One whose judging depends on packages has a mapping `versions` besides: results of others are judged again.
+    """
 
     async def judge(self, question: Question, said: Said, means: Means) -> Judged:
         """Judge a reply.
@@ -160,8 +164,8 @@ class Conversed(NamedTuple):
 
 
 @runtime_checkable
-class Conversing(Protocol):
-    """A suite that asks as often and as much as it likes about each question, and judges itself.
+class Conversing(Questionnaire, Protocol):
+    """Questions about each of which is asked as often and as much as it takes, with a verdict at the end.
 
     It is always given all questions: what was answered is not asked again, and the rest costs no model.
     """
@@ -199,10 +203,10 @@ class Wanted:
     include: str = ""
 
 
-Opener: TypeAlias = Callable[[Wanted], Suite]
+Opener: TypeAlias = Callable[[Wanted], Suite | Conversing]
 
 
-def open_suite(text: str, wanted: Wanted) -> Suite:
+def open_suite(text: str, wanted: Wanted) -> Suite | Conversing:
     """The suite of `NAME` or `NAME:PLACE`.
 
     Raises:

@@ -19,7 +19,7 @@ from groundbox.dataset import extra, files, tokens
 from groundbox.dataset.stages import contamination, write
 from groundbox.dataset.stages.split import TRAIN
 from groundbox.errors import InvalidArgument
-from groundbox.learn.evaluation.suites import Question, Suite
+from groundbox.learn.evaluation.suites import Question, Questionnaire
 
 CARD: Final = "groundbox.json"
 
@@ -86,7 +86,7 @@ def card_in(folder: Path) -> Training | None:
     return training_of(folder) if (folder / CARD).is_file() else None
 
 
-def told_of(training: Training, suite: Suite, asked: Sequence[Question]) -> dict[str, Any]:
+def told_of(training: Training, suite: Questionnaire, asked: Sequence[Question]) -> dict[str, Any]:
     """Count for the report which questions a model's training has shown it."""
     same = training.digest == suite.source.get("samples")
     seen, near = training.seen(asked)
