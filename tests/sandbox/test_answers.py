@@ -117,7 +117,7 @@ def test_a_call_does_not_know_what_will_be_asked_next():
 
 
 _FORGED = """
-import json, os, struct
+import json, os, struct, time
 
 def f(x):
     for frame in FRAMES:
@@ -127,6 +127,8 @@ def f(x):
                 os.write(descriptor, struct.pack("<I", len(body)) + body)
             except OSError:
                 pass
+    if FRAMES[-1]["number"] < 0:
+        time.sleep(60)  # that it is ended is seen by what it does not say
     return x
 """
 
