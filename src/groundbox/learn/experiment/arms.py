@@ -78,10 +78,8 @@ def reply(arm: str, example: Example, others: Sequence[Example], random_: random
 def _told(arm: str, example: Example, others: Sequence[Example], random_: random.Random) -> str:
     if arm == "direct":
         return ""
-    if arm == "raw":
-        return raw(example.trace)
-    if arm == "concise":
-        return concise(example.trace)
+    if arm in LOGS:
+        return log(arm, example.trace)
     if arm == "unrelated":
         place = random_.randrange(len(others))
         if others[place].id == example.id:
@@ -107,6 +105,11 @@ def _falsified(step: str, random_: random.Random) -> str:
     found = numbers[-1]
     other = int(found[0]) + random_.choice([-1, 1]) * random_.randint(1, 9)
     return f"{step[: found.start()]}{other}{step[found.end() :]}"
+
+
+def log(arm: str, trace: Trace) -> str:
+    """The log that an arm of `LOGS` tells."""
+    return raw(trace) if arm == "raw" else concise(trace)
 
 
 def raw(trace: Trace) -> str:

@@ -1,0 +1,80 @@
+"""A dataset with other texts between question and answer."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from groundbox.dataset.running import Ran, Request, SandboxRunner
+from groundbox.dataset.stages.write import SAMPLES, read_samples
+from groundbox.errors import InvalidArgument
+from groundbox.learn.experiment.retold import retell
+from groundbox.learn.training import chats
+
+SOURCE = "def f(n):\n    total = 0\n    for i in range(n):\n        total = total + i\n    return total\n"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dataset")
+    cases = [{"args": [n]} for n in (2, 3, 4)]
+    (folder / "p.jsonl").write_text(json.dumps({"source": SOURCE, "entry": "f", "inputs": cases}) + "\n")
+    build = [
+        sys.executable,
+        "-m",
+        "groundbox",
+        "dataset",
+        "build",
+        str(folder / "p.jsonl"),
+        "--out",
+        str(folder / "ds"),
+    ]
+    subprocess.run([*build, "--task", "output", "--test", "0", "--validation", "0"], check=True, capture_output=True)
+    return folder / "ds"
+
+
+def retold(dataset: Path, arm: str, out: Path, runner: SandboxRunner | None = None) -> dict[str, int]:
+    return dict(asyncio.run(retell(dataset, arm, out, runner or SandboxRunner(at_once=1))))
+
+
+@pytest.mark.parametrize(
+    ("arm", "begins"),
+    [("direct", "Answer: "), ("raw", ">>> Call to f\n...... n = "), ("concise", "f(n=")],
+)
+def test_an_arm_has_the_questions_and_answers_of_the_dataset(
+    dataset: Path, tmp_path: Path, arm: str, begins: str
+) -> None:
+    counts = retold(dataset, arm, tmp_path / "out")
+
+    before, after = list(read_samples(dataset / SAMPLES)), list(read_samples(tmp_path / "out" / SAMPLES))
+    assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0}
+    assert len(before) > 1
+    assert [(each.id, each.prompt, each.answer) for each in after] == [(e.id, e.prompt, e.answer) for e in before]
+    assert all(each.reply.startswith(begins) and each.reply.endswith(f"Answer: {each.answer}") for each in after)
+    corpus = chats.corpus(tmp_path / "out")
+    assert corpus.checked
+    assert [chat[-1]["content"] for chat in corpus.chats["train"]] == [each.reply for each in after]
+
+
+def test_a_run_that_gives_something_else_is_left_out(dataset: Path, tmp_path: Path) -> None:
+    class Other(SandboxRunner):
+        async def run(self, request: Request) -> Ran:
+            ran = await super().run(request)
+            return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, text="-1"))
+
+    counts = retold(dataset, "raw", tmp_path / "out", Other(at_once=1))
+
+    assert (counts["samples"], counts["other-answer"]) == (0, len(list(read_samples(dataset / SAMPLES))))
+
+
+def test_a_folder_that_holds_something_is_not_written_into(dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+
+    with pytest.raises(InvalidArgument, match="is not empty"):
+        retold(dataset, "direct", tmp_path)
