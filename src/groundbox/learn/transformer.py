@@ -21,6 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from groundbox.learn import processor
+
 PAD: Final = 0
 END: Final = 1
 _SPECIAL: Final = 2
@@ -177,6 +179,46 @@ def _normed(x: Tensor) -> Tensor:
     return functional.rms_norm(x, (x.shape[-1],))
 
 
+_NEWTON_SCHULZ: Final = (3.4445, -4.7750, 2.0315)
+_MOMENTUM: Final = 0.95
+_DECAY: Final = 0.01
+
+
+class Muon(torch.optim.Optimizer):
+    """Steps along the momentum of a matrix with all singular values near 1 (https://kellerjordan.github.io/posts/muon).
+
+    That of torch works them out with numbers of 16 bits, also where the processor has none: then each step of a
+    training is mostly that.
+    """
+
+    def __init__(self, matrices: Iterable[Tensor], rate: float) -> None:
+        super().__init__(matrices, {"lr": rate})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        """Change each matrix by its gradient."""
+        for group in self.param_groups:
+            for matrix in group["params"]:
+                mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))
+                mean.lerp_(matrix.grad, 1 - _MOMENTUM)
+                along = _orthogonal(matrix.grad.lerp(mean, _MOMENTUM))
+                rows, columns = matrix.shape
+                matrix.mul_(1 - group["lr"] * _DECAY)
+                matrix.add_(along, alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+
+
+def _orthogonal(matrix: Tensor) -> Tensor:
+    first, second, third = _NEWTON_SCHULZ
+    x = matrix.bfloat16() if processor.has_bf16() else matrix
+    x = x / x.norm().clamp(min=1e-7)
+    is_high = x.shape[0] > x.shape[1]
+    x = x.T if is_high else x
+    for _ in range(5):
+        squared = x @ x.T
+        x = torch.addmm(x, torch.addmm(squared, squared, squared, beta=second, alpha=third), x, beta=first)
+    return x.T if is_high else x
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
     """How a model is trained.
@@ -219,7 +261,7 @@ def train(
     matrices = [weight for name, weight in model.named_parameters() if _is_matrix(name)]
     others = [weight for name, weight in model.named_parameters() if not _is_matrix(name)]
     optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.Muon(matrices, lr=4 * training.rate, momentum=0.95, weight_decay=0.01),
+        Muon(matrices, rate=4 * training.rate),
         torch.optim.AdamW(others, lr=training.rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]
     usual = [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]
@@ -232,7 +274,7 @@ def train(
         share = min(1.0, (done + 1e-4) / training.warm, max(0.05, (1 - done) / training.cool))
         for group, rate in zip((g for each in optimizers for g in each.param_groups), usual, strict=True):
             group["lr"] = rate * share
-        with torch.autocast("cpu", torch.bfloat16):
+        with computing():
             loss = _loss(forward, batch)
         loss.backward()
         for optimizer in optimizers:
@@ -300,7 +342,7 @@ def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int) ->
     alive = list(range(len(prompts)))
     caches: list[list[Tensor]] = [[] for _ in model.blocks]
     for _ in range(min(most, model.shape.context - length)):
-        with torch.autocast("cpu", torch.bfloat16):
+        with computing():
             logits = model(tokens, caches, keep)
         chosen = logits[:, -1].argmax(-1)
         going = [place for place, token in enumerate(chosen.tolist()) if token != END]
@@ -317,6 +359,11 @@ def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int) ->
     for place in alive:
         replies[place].append(PAD)
     return replies
+
+
+def computing() -> torch.autocast:
+    """Compute with numbers of 16 bits, where the processor has them."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=processor.has_bf16())
 
 
 def parameters(model: Any) -> int:

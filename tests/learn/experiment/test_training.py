@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed here; `make training` runs this")
 
 from groundbox.errors import InvalidArgument  # noqa: E402
+from groundbox.learn import processor  # noqa: E402
 from groundbox.learn.experiment.__main__ import _train  # noqa: E402
 from groundbox.learn.experiment.data import RUN, SAME, SCORES, TRAINING, Run, keep_plan, run_folder  # noqa: E402
 from groundbox.learn.experiment.plan import SPLITS, Plan  # noqa: E402
@@ -19,12 +20,14 @@ from groundbox.learn.experiment.running import learn_vocabulary, run  # noqa: E4
 from groundbox.learn.transformer import (  # noqa: E402
     END,
     PAD,
+    Muon,
     Shape,
     Text,
     Tokenizer,
     Training,
     Transformer,
     answers,
+    computing,
     train,
 )
 
@@ -60,7 +63,7 @@ def test_answers_are_the_same_together_alone_and_without_a_cache() -> None:
     for prompt, found in zip(prompts, together, strict=True):
         tokens = list(prompt)
         for _ in range(12):
-            with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+            with computing(), torch.no_grad():
                 tokens.append(model(torch.tensor([tokens]))[0, -1].argmax().item())
         assert tokens[len(prompt) :] == found[:12]
 
@@ -72,6 +75,23 @@ def test_a_reply_that_is_cut_ends_with_padding_and_one_that_ends_does_not() -> N
         model.embedding.weight[END] = 100 * model.embedding.weight.abs().sum(0)
     found = answers(model, [[5, 6, 7], [8, 9]], most=4)
     assert all(PAD not in reply or len(reply) == 5 for reply in found)
+
+
+@pytest.mark.parametrize("shape", [(8, 24), (24, 8), (8, 8)])
+@pytest.mark.parametrize("bf16", [True, False])
+def test_muon_steps_as_that_of_torch(shape: tuple[int, int], bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor, "has_bf16", lambda: bf16)
+    torch.manual_seed(0)
+    ours = torch.nn.Parameter(torch.randn(shape))
+    theirs = torch.nn.Parameter(ours.detach().clone())
+    pairs = [(ours, Muon([ours], rate=0.1)), (theirs, torch.optim.Muon([theirs], lr=0.1, weight_decay=0.01))]
+    for _ in range(4):
+        gradient = torch.randn(shape)
+        for matrix, optimizer in pairs:
+            matrix.grad = gradient.clone()
+            optimizer.step()
+
+    assert torch.allclose(ours, theirs, atol=1e-6 if bf16 else 0.02)
 
 
 def copying(count: int) -> list[Text]:

@@ -31,6 +31,7 @@ import transformers
 import trl
 
 from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.learn import processor
 from groundbox.learn.training import checkpoints
 from groundbox.learn.training.base import Base
 from groundbox.learn.training.chats import Tokens
@@ -89,7 +90,7 @@ def computes_in_bf16(recipe: Recipe) -> bool:
     if torch.cuda.is_available():
         able = torch.cuda.is_bf16_supported()
     else:
-        able = bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+        able = processor.has_bf16()
     if recipe.precision == "bf16" and torch.cuda.is_available() and not able:
         raise InvalidArgument("precision", 'this GPU does not compute in bf16; take precision = "fp32"')
     return able if recipe.precision == "auto" else recipe.precision == "bf16"
