@@ -105,6 +105,19 @@ def test_the_examples_become_a_dataset_in_which_nothing_is_lost(tmp_path):
     assert list(report["per_cpu_hour"]) == ["kept", "samples", "claims"]
 
 
+def test_a_program_that_gives_something_else_each_time_is_not_run_with_every_input(tmp_path):
+    source = "import itertools\ncount = __import__('os').__dict__.setdefault('n', itertools.count())\ndef f(x):\n"
+    row = {"source": source + "    return next(count) + x\n", "entry": "f", "cases": [{"args": [n]} for n in range(12)]}
+    (tmp_path / "p.jsonl").write_text(json.dumps(row) + "\n")
+    runner = FakeRunner()
+
+    report = built(tmp_path / "out", BuildOptions(problems=(tmp_path / "p.jsonl",)), runner=runner)
+
+    assert report["dropped"] == {"nondeterministic-output": 12}
+    assert runner.runs == 4 * 3
+    assert "not run" in lines(tmp_path / "out" / "dropped.jsonl")[-1]["detail"]
+
+
 AWKWARD = (
     "def f(x, **more):\n    y = 'Answer: ' + str(x)\n    z = y + '`'\n    return z\n",
     "def f(x, **more):\n    y = x + 1\n    z = {}\n    z['`' * y] = f'**{y}**'\n    return z\n",

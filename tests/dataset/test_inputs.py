@@ -27,8 +27,10 @@ def made(source, most=6, seed=0):
     return cases_of(problem, FakeRunner(), most, seed)
 
 
-def cases_of(problem, runner, most, seed=0):
-    kept, drops = asyncio.run(inputs.make(problem, runner, most=most, seed=seed, cpu_s=1.0))
+def cases_of(problem, runner, most, seed=0, most_steps=1000, longer=True):
+    kept, drops = asyncio.run(
+        inputs.make(problem, runner, most=most, seed=seed, cpu_s=1.0, most_steps=most_steps, longer=longer)
+    )
     return [each.case for each in kept], drops
 
 
@@ -143,6 +145,22 @@ def test_a_generator_is_asked_for_a_row_of_inputs_in_one_run():
     assert len(cases) == 6
     assert asked[:3] == ["groundbox_inputs"] * 3  # twice, to see that it repeats, and the first row
     assert asked.count("groundbox_inputs") < 6
+
+
+@pytest.mark.parametrize(
+    ("most_steps", "longer", "short", "count"), [(20, True, 6, 6), (20, False, 6, 6), (4, True, 1, 6), (4, False, 1, 1)]
+)
+def test_inputs_of_long_runs_make_up_what_is_missing(most_steps, longer, short, count):
+    source = "def f(n):\n    t = 0\n    for i in range(n):\n        t += i\n    return t\n"
+    generator = "def generate_inputs(rng):\n    return {'n': rng.randint(0, 14)}\n"
+    problem = Problem(
+        id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE, generator=generator
+    )  # fmt: skip
+
+    cases, _ = cases_of(problem, FakeRunner(), 6, most_steps=most_steps, longer=longer)
+
+    assert [case.number for case in cases] == list(range(count))
+    assert [2 * case.kwargs["n"] + 3 <= most_steps for case in cases] == [at < short for at in range(count)]
 
 
 def test_a_generator_gives_the_inputs_and_none_is_changed():

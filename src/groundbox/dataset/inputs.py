@@ -5,7 +5,8 @@ Theory of operation. Candidates are run one after another; one is kept if its ru
 that no kept one went, or gives an answer that no kept one gave. Kept ones are changed a little to make
 further candidates. All choices come from one seed, so the same problem gets the same inputs. A generator is foreign
 code, and is asked in a sandbox, twice: what it does not give again from the same seeds is no use to a build that is to
-be repeated. Its inputs are not changed, as only it knows which fit the program.
+be repeated. Its inputs are not changed, as only it knows which fit the program. Inputs whose runs are too long to be
+used come last.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from groundbox.dataset.tracing import arcs_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6
+_LONG_EACH: Final = 2
+"""Inputs whose runs are too long, for each that is wanted, after which no other is tried."""
 _FIRST: Final = 12
 """Candidates that are made before any was run."""
 _NAMES: Final = {
@@ -63,11 +66,17 @@ class Made:
 
 
 async def make(
-    problem: Problem, runner: Runner, *, most: int, seed: int, cpu_s: float
+    problem: Problem, runner: Runner, *, most: int, seed: int, cpu_s: float, most_steps: int, longer: bool = True
 ) -> tuple[list[Made], list[Drop]]:
-    """Up to `most` inputs that show different things, and a drop when there is none."""
+    """Up to `most` inputs that show different things, and a drop when there is none.
+
+    Args:
+        most_steps: Recorded lines of a run that is not too long.
+        longer: Whether those of longer runs make up what is missing, as they do in any case where there are no others.
+    """
     rng = random.Random(f"{seed}/{problem.id}/inputs")
     kept: list[Made] = []
+    long: list[Made] = []
     seen: set[str] = set()
     shown: set[Any] = set()
     unknown = f"nothing is known of the parameters of {problem.entry}"
@@ -84,13 +93,20 @@ async def make(
         seen.add(case.key())
         ran = await _run(problem, case, runner, cpu_s)
         news = _shown(case, ran)
-        if news - shown:
+        if not news - shown:
+            continue
+        if ran.trace is not None and ran.trace.counts.get("line", 0) > most_steps:
+            long.append(Made(case=case, ran=ran))
+        else:
             shown |= news
-            kept.append(Made(case=dataclasses.replace(case, number=len(kept)), ran=ran))
-            if len(kept) == most:
-                break
+            kept.append(Made(case=case, ran=ran))
+        if len(kept) == most or len(long) == _LONG_EACH * most:
+            break
+    if longer or not kept:
+        kept += long[: most - len(kept)]
     if kept:
-        return kept, []
+        numbered = enumerate(kept)
+        return [dataclasses.replace(m, case=dataclasses.replace(m.case, number=n)) for n, m in numbered], []
     return [], [_none(problem, f"{len(seen)} inputs were tried" if seen else unknown)]
 
 

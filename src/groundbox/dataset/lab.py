@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import time
 import zlib
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from groundbox.dataset import inputs, literals, parts, seeking, signature
@@ -45,6 +45,9 @@ _TOO_MUCH: Final = frozenset(
 """Reasons of the stage `run` that a smaller input may not have."""
 _TOO_LONG: Final = frozenset(["long-trace", "long-output"])
 """The same of the stage `quality`."""
+_UNSETTLED: Final = frozenset(["nondeterministic-output", "nondeterministic-trace"])
+_SETTLING: Final = 4
+"""Inputs of a problem after which, where each gave another run the second time, the others are not run."""
 _MOST_IN_VAIN: Final = 2
 _FEW_RUNS: Final = 6
 """Runs for an item of a problem of which so many items before it were looked for in vain; none for twice as many."""
@@ -104,14 +107,28 @@ class Lab:
         if not problem.cases:
             options = self.options
             made, drops = await inputs.make(
-                problem, self.runner, most=options.made_inputs, seed=options.seed, cpu_s=options.patience.cpu_s
+                problem,
+                self.runner,
+                most=options.made_inputs,
+                seed=options.seed,
+                cpu_s=options.patience.cpu_s,
+                most_steps=options.taste.most_steps,
+                longer=options.smaller_runs > 0,
             )
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
-            first = await _all(self._first(problem, each.case, each.ran) for each in made)
+            first = await self._firsts(problem, [(each.case, each.ran) for each in made])
         else:
-            first = await _all(self._first(problem, case) for case in problem.cases)
+            first = await self._firsts(problem, [(case, None) for case in problem.cases])
         items = [each async for each in self._settled(problem, first, traces)]
         return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
+
+    async def _firsts(self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None]]) -> list[_First]:
+        """All items after the runs on their own inputs; what never gives the same twice is not run with each."""
+        found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
+        reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
+        if reasons <= _UNSETTLED and len(found) == _SETTLING:
+            return found + [_unsettled(problem, case, max(reasons)) for case, _ in given[_SETTLING:]]
+        return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
     async def _first(self, problem: Problem, case: Case, traced: RanOnce | None = None) -> _First:
         item, trace = await run(problem, case, self.runner, self.options.patience, traced)
@@ -268,6 +285,12 @@ class Tellable:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
             why = ""
         return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
+
+
+def _unsettled(problem: Problem, case: Case, reason: str) -> _First:
+    item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
+    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before gave another run the second time")
+    return _First(item=dropped, trace=None, measure=Measure.of(None, None), why="")
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
