@@ -4,7 +4,8 @@
 #   make setup            .venv with hashed requirements, groundbox editable, environment `default`
 #   make demo             examples/demo.py, results in demo-output/
 #   make quick            the tests that take less than 0.2 s each
-#   make test             all tests but the soak and three quarters of those marked slow, a process for each processor;
+#   make test             all tests but the soak and three quarters of those marked slow or that take 2 s (but for those of the
+#                         wall), a process for each processor;
 #                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/4 another quarter
 #   make test-all         the same with all that are slow
 #   make durations        run all tests one after another, and store which of them are slow in tests/durations.json

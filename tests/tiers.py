@@ -4,7 +4,8 @@ tests/durations.json has the seconds of each test that took SLOW_S or longer whe
 a test that is not in it counts as fast, and so does a new one.
 
 --quick       leaves out what is in the file, and what is marked `slow`.
---part K/N    runs the K-th of N parts of the tests marked `slow` (which rarely break, too), and all others whole.
+--part K/N    runs the K-th of N parts of the tests marked `slow` (which rarely break, too), and of those that took
+              LONG_S or longer and are not of the wall (tests/escape); all others whole.
               A test belongs to a part by a checksum of its name: it stays there when others come and go.
 
 Both say at the end what they left out, and the command that runs all of it.
@@ -23,12 +24,14 @@ import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
 SLOW_S = 0.2
+LONG_S = 2.0
+WHOLE = "tests/escape/"
 
 
 def add_options(parser):
     group = parser.getgroup("groundbox")
     group.addoption("--quick", action="store_true", help="only tests that took less than 0.2 s when last measured")
-    group.addoption("--part", metavar="K/N", type=_part, help="of tests marked `slow`, only the K-th of N parts")
+    group.addoption("--part", metavar="K/N", type=_part, help="of long tests, only the K-th of N parts")
     group.addoption("--store-durations", action="store_true", help="write tests/durations.json from this run")
 
 
@@ -44,9 +47,11 @@ def select(config, items):
         said = f"left out: {len(out)} slow tests; all of them: make test"
     elif config.getoption("--part"):
         part, parts = config.getoption("--part")
-        out = [item for item in items if _slow(item) and part_of(item.nodeid, parts) != part]
+        long = {name for name, seconds in stored().items() if seconds >= LONG_S and not name.startswith(WHOLE)}
+        some = [item for item in items if _slow(item) or item.nodeid in long]
+        out = [item for item in some if part_of(item.nodeid, parts) != part]
         said = (
-            f"left out: {len(out)} slow tests, for this is part {part} of {parts} of them; all of them: make test-all"
+            f"left out: {len(out)} long tests, for this is part {part} of {parts} of them; all of them: make test-all"
         )
     else:
         return []
