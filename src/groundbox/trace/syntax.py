@@ -24,6 +24,8 @@ MOST_SOURCE: Final = 1_000_000
 """Characters."""
 MOST_KEPT: Final = 20_000
 """Characters of a source whose tree is kept for its next run."""
+KEPT_PROGRAMS: Final = 8
+"""Programs of which what was worked out is kept: runs of one program come together."""
 MOST_DEPTH: Final = 100
 """Levels of a tree; the deepest of 4,080 programs of datasets has 30."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -230,8 +232,8 @@ def _parsed(source: str) -> ast.Module | None:
     return None
 
 
-_kept_tree: Final = functools.lru_cache(maxsize=8)(_parsed)
-_kept_syntax: Final = functools.lru_cache(maxsize=8)(Syntax)
+_kept_tree: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_parsed)
+_kept_syntax: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(Syntax)
 
 
 def copied(node: Node) -> Node:
@@ -251,8 +253,12 @@ def copied(node: Node) -> Node:
     return made
 
 
-def walked(node: ast.AST) -> list[ast.AST]:
+def walked(node: ast.AST) -> Sequence[ast.AST]:
     """A node and everything below it, in the order of `ast.walk`, which takes three times as long."""
+    return _walked_program(node) if isinstance(node, ast.Module) else _walked(node)
+
+
+def _walked(node: ast.AST) -> list[ast.AST]:
     found = [node]
     for each in found:
         for name in each._fields:
@@ -262,6 +268,9 @@ def walked(node: ast.AST) -> list[ast.AST]:
             elif isinstance(value, list):
                 found += [part for part in value if isinstance(part, ast.AST)]
     return found
+
+
+_walked_program: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_walked)
 
 
 def _extent(node: CodeNode) -> tuple[int, int]:
@@ -344,7 +353,7 @@ def _is_inline(statement: ast.stmt, clause: ast.ExceptHandler | ast.match_case |
 
 def assigned_in(tree: ast.AST) -> Iterator[str]:
     """Every name that a tree assigns, defines, imports or takes as a parameter, anywhere."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):

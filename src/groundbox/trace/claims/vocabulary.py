@@ -155,6 +155,8 @@ _NEEDS: Final = (
     _need(r"pass", Kind.VALUE, of=" for "),
 )
 """Phrases of our narrator, and which claims each of them needs; the first that match a place count there."""
+_NEEDING: Final = re.compile("|".join(need.words.pattern for need in _NEEDS), re.IGNORECASE)
+"""Any of them: most sentences have none."""
 _ADDED: Final = _need("", Kind.MUTATION, of=r"\.(?:add|update)\(")
 _QUIET: Final = re.compile(r"(?<!\w)nothing (?:changes|is changed)(?!\w)", re.IGNORECASE)
 _STAYS: Final = re.compile(r"(?<!\w)(?:stays(?: at)?|remains|keeps the value|as before)(?!\w)", re.IGNORECASE)
@@ -221,8 +223,9 @@ class _Held:
         for frame in (_UNTOLD, _BACKWARD):
             for _ in self._found(frame):
                 pass
-        for need in _NEEDS:
-            yield from self._beyond(self._fitting(need), self._found(need.words))
+        for need in _NEEDS if _NEEDING.search(self._bare) else ():
+            if spans := list(self._found(need.words)):
+                yield from self._beyond(self._fitting(need), iter(spans))
         for words, is_so in ((_QUIET, self._is_quiet), (_GOES_ON, self._has_claims), (_STAYS, self._stays)):
             yield from (self._loose(*span) for span in self._found(words) if not is_so(span[0]))
         if grows := list(self._found(_GROWS)):

@@ -19,7 +19,7 @@ from groundbox.trace import schema
 from groundbox.trace.narration.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narration.phrases import Phrase
 from groundbox.trace.reading import Trace
-from groundbox.trace.syntax import parse
+from groundbox.trace.syntax import KEPT_PROGRAMS, parse, walked
 
 SCHEMA: Final = "groundbox.claims/1"
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -161,7 +161,7 @@ class _Facts:
     def _source_of(self, claim: Claim, target: str) -> str | None:
         """The code that a target got its value from."""
         line = self._line(claim.frame, claim.refs[-1])
-        for node in self._statements.get(line, ()):
+        for node in _statements(self._tree).get(line, ()):
             match node:
                 case ast.Assign(targets=targets, value=value):
                     for each in targets:
@@ -177,15 +177,6 @@ class _Facts:
                 case ast.Expr(value=ast.Call(args=[argument])) if target.endswith("()"):
                     return ast.unparse(argument)
         return None
-
-    @functools.cached_property
-    def _statements(self) -> Mapping[int, list[ast.stmt]]:
-        found: dict[int, list[ast.stmt]] = {}
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
-                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                    found.setdefault(line, []).append(node)
-        return found
 
     # kinds of claims
 
@@ -236,7 +227,7 @@ class _Facts:
             text, at = slots["by"]
             chain, _, added = text.rpartition(" = ")
             end = at + len(text)
-            for statement in self._statements.get(self._line(claim.frame, claim.refs[-1]), ()):
+            for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
                 if isinstance(statement, ast.AugAssign):
                     operand = ast.unparse(statement.value)
                     if chain:
@@ -277,11 +268,7 @@ class _Facts:
 
     def _is_written(self, code: str) -> bool:
         """Whether an expression stands in the program."""
-        return _unparsed(code) in self._expressions
-
-    @functools.cached_property
-    def _expressions(self) -> frozenset[str]:
-        return frozenset(ast.unparse(node) for node in ast.walk(self._tree) if isinstance(node, ast.expr))
+        return _unparsed(code) in _expressions(self._tree)
 
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
         """The call that gave a value, of those that the line made before; the last one where several may be meant."""
@@ -301,7 +288,7 @@ class _Facts:
     def _place_of(self, claim: Claim, code: str, count: int) -> int:
         """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
         name = _function_of(code)
-        for statement in self._statements.get(self._line(claim.frame, claim.refs[-1]), ()):
+        for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
             calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
             rows = sorted(((node.end_lineno or 0, node.end_col_offset or 0), ast.unparse(node)) for node in calls)
             row = [written for _, written in rows if _function_of(written) == name]
@@ -392,7 +379,7 @@ class _Facts:
         """``the items 2, 4 of [1, 2, 4] pass `x % 2 == 0` ``."""
         line = self._line(claim.frame, claim.refs[0])
         kinds = ast.ListComp | ast.SetComp | ast.GeneratorExp
-        parts = (part for node in self._statements.get(line, ()) for part in ast.walk(node))
+        parts = (part for node in _statements(self._tree).get(line, ()) for part in ast.walk(node))
         holders = [part for part in parts if isinstance(part, kinds)]
         if len(holders) != 1:
             return
@@ -588,12 +575,12 @@ class _Facts:
 
     @functools.cached_property
     def _classes(self) -> frozenset[str]:
-        return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, ast.ClassDef))
+        return frozenset(node.name for node in walked(self._tree) if isinstance(node, ast.ClassDef))
 
     @functools.cached_property
     def _functions(self) -> frozenset[str]:
         kinds = ast.FunctionDef | ast.AsyncFunctionDef
-        return frozenset(node.name for node in ast.walk(self._tree) if isinstance(node, kinds))
+        return frozenset(node.name for node in walked(self._tree) if isinstance(node, kinds))
 
     def _spoken(self, sentence: Sentence, found: Sequence[Fact]) -> Iterator[Fact]:
         """Code that a sentence only names: a loop's variable, what a loop goes through, the call that goes on."""
@@ -647,6 +634,22 @@ _WRITERS: Final[Mapping[ClaimKind, Callable[[_Facts, Claim, str], Iterator[Fact]
     ClaimKind.EXCEPTION: _Facts._exception,
     ClaimKind.ANSWER: _Facts._answer,
 }
+
+
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
+def _statements(tree: ast.Module) -> Mapping[int, list[ast.stmt]]:
+    """Statements without a body by each line that they stand on."""
+    found: dict[int, list[ast.stmt]] = {}
+    for node in walked(tree):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found.setdefault(line, []).append(node)
+    return found
+
+
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
+def _expressions(tree: ast.Module) -> frozenset[str]:
+    return frozenset(ast.unparse(node) for node in walked(tree) if isinstance(node, ast.expr))
 
 
 def _as_json(text: str, fact: Fact) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from groundbox.trace.reading import Trace
 from groundbox.trace.schema import Raise, V, Yield
 from groundbox.trace.state import State
 from groundbox.trace.structure import Activation
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.syntax import KEPT_PROGRAMS, lines_of, walked
 from groundbox.trace.values import kind_of, ref_of
 
 UNTOLD: Final = frozenset({"function", "builtin", "module", "class", "method"})
@@ -152,9 +153,10 @@ class Telling:
         return f"{record.type}({', '.join(self.text(value, 80) for value in record.args)})"
 
 
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
 def _parameters(tree: ast.Module | None) -> dict[int, ast.arguments]:
     """The parameters of each function by its first line, that of a decorator if it has one."""
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
+    functions = (node for node in walked(tree) if isinstance(node, ast.FunctionDef)) if tree is not None else ()
     return {min((node.lineno, *(each.lineno for each in node.decorator_list))): node.args for node in functions}
 
 
@@ -165,13 +167,14 @@ def _says_no_more(test: ast.expr) -> bool:
     return isinstance(test, ast.Call)
 
 
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
 def _disturbed(tree: ast.Module | None) -> frozenset[ast.stmt]:
     """Statements whose values what stands beside them may have changed, or whose calls are not told from its calls.
 
     `x = [1]; x.append(2)`, and `a = Node(1); b = Node(2)`.
     """
     lines: dict[int, list[ast.stmt]] = {}
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in walked(tree) if tree is not None else ():
         if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
             lines.setdefault(node.lineno, []).append(node)
     return frozenset(
