@@ -163,6 +163,20 @@ def test_inputs_of_long_runs_make_up_what_is_missing(most_steps, longer, short, 
     assert [2 * case.kwargs["n"] + 3 <= most_steps for case in cases] == [at < short for at in range(count)]
 
 
+def test_runs_are_kept_as_long_as_they_are_small_together(monkeypatch):
+    problem = Problem(id="p", source=BRANCHES, statement="", entry="f", cases=(), provenance=PLACE)
+
+    def kept():
+        made, _ = asyncio.run(inputs.make(problem, FakeRunner(), most=3, seed=0, cpu_s=1.0, most_steps=100))
+        return [each.case for each in made], [each.ran is not None for each in made]
+
+    cases, runs = kept()
+    monkeypatch.setattr(inputs, "_MOST_RECORDS", 9)
+
+    assert runs == [True] * 3
+    assert kept() == (cases, [True, False, False])
+
+
 def test_a_generator_gives_the_inputs_and_none_is_changed():
     cases, drops = generated(SEEDED)
 

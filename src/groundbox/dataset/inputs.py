@@ -31,6 +31,8 @@ STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6
 _LONG_EACH: Final = 2
 """Inputs whose runs are too long, for each that is wanted, after which no other is tried."""
+_MOST_RECORDS: Final = 50_000
+"""Of the traces of a problem that are kept until its inputs are all made."""
 _FIRST: Final = 12
 """Candidates that are made before any was run."""
 _NAMES: Final = {
@@ -58,11 +60,11 @@ class Made:
     """An input that was made.
 
     Attributes:
-        ran: The run that shows what it is good for, traced, under hash seed 0.
+        ran: The run that shows what it is good for, traced, under hash seed 0; None where that would take much memory.
     """
 
     case: Case
-    ran: Ran
+    ran: Ran | None
 
 
 async def make(
@@ -77,6 +79,7 @@ async def make(
     rng = random.Random(f"{seed}/{problem.id}/inputs")
     kept: list[Made] = []
     long: list[Made] = []
+    room = _MOST_RECORDS
     seen: set[str] = set()
     shown: set[Any] = set()
     unknown = f"nothing is known of the parameters of {problem.entry}"
@@ -96,10 +99,11 @@ async def make(
         if not news - shown:
             continue
         if ran.trace is not None and ran.trace.counts.get("line", 0) > most_steps:
-            long.append(Made(case=case, ran=ran))
+            long.append(Made(case=case, ran=None))
         else:
             shown |= news
-            kept.append(Made(case=case, ran=ran))
+            room -= 0 if ran.trace is None else len(ran.trace)
+            kept.append(Made(case=case, ran=ran if room >= 0 else None))
         if len(kept) == most or len(long) == _LONG_EACH * most:
             break
     if longer or not kept:
