@@ -5,13 +5,16 @@ processor time the loop's thread used since the last one, and how long the threa
 processor (`/proc/self/task/*/schedstat`). What is late for want of a processor is the machine's doing and is taken off;
 so is the longest that another thread of the process wanted for one, which may have held the interpreter's lock.
 A process of its own beats in the same way; how late that one came at worst is what the machine does to anyone, and is
-taken off as well. What is left was spent in the loop's thread, or waiting for the interpreter's lock.
+taken off as well. So is the longest collection of garbage, by the processor time of its thread: it grows with all that
+the process holds. What is left was spent in the loop's thread, or waiting for the interpreter's lock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import itertools
 import mmap
 import os
 import struct
@@ -19,11 +22,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from groundbox.sandbox.portal import PORTAL
 
+T = TypeVar("T")
 BEAT_S: Final = 0.005
 MOST_S: Final = 0.05
 """What a guest may take of the loop at a time."""
@@ -71,6 +76,7 @@ class Heartbeat:
         self._loop = loop or PORTAL.loop()
         self._running = False
         self._late_s = self._cpu_s = 0.0
+        self._began_s = self._collected_s = 0.0
 
     def __enter__(self) -> Heartbeat:
         descriptor = os.memfd_create("heartbeat")
@@ -83,6 +89,7 @@ class Heartbeat:
         )
         os.close(descriptor)
         self._running = True
+        gc.callbacks.append(self._collects)
         begun = threading.Event()
         self._loop.call_soon_threadsafe(self._begin, begun)
         begun.wait()
@@ -92,6 +99,7 @@ class Heartbeat:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._running = False
+        gc.callbacks.remove(self._collects)
         assert self._control.stdin is not None
         self._control.stdin.close()
         self._control.wait()
@@ -109,6 +117,12 @@ class Heartbeat:
         beaten.wait()
         return Gap(self._late_s, self._cpu_s, _WORST.unpack(self._shared[:8])[0])
 
+    def _collects(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._began_s = time.thread_time()
+        else:
+            self._collected_s = max(self._collected_s, time.thread_time() - self._began_s)
+
     def _begin(self, begun: threading.Event) -> None:
         self._last = _now()
         self._loop.call_later(BEAT_S, self._beat)
@@ -117,22 +131,51 @@ class Heartbeat:
     def _beat(self) -> None:
         if not self._running:
             return
-        (at, cpu_s, waited), now = self._last, _now()
-        late_s = now[0] - at - BEAT_S
+        late_s, before, now = time.monotonic() - self._last.at_s - BEAT_S, self._last, _now()
+        late_s = max(late_s, now.step_s)  # what holds the lock may do so while the files are read
         if late_s > self._late_s:
             own = str(threading.get_native_id())
-            waits = {name: wait_s - waited.get(name, wait_s) for name, wait_s in now[2].items()}
-            late_s -= waits.pop(own, 0.0) + max(waits.values(), default=0.0)
+            waits = {name: wait_s - before.waits.get(name, wait_s) for name, wait_s in now.waits.items()}
+            late_s -= waits.pop(own, 0.0) + max(waits.values(), default=0.0) + self._collected_s
         if late_s > self._late_s:
-            self._late_s, self._cpu_s = late_s, now[1] - cpu_s
-        self._last = _now()
+            self._late_s, self._cpu_s = late_s, now.cpu_s - before.cpu_s
+        self._last, self._collected_s = now, 0.0
         self._loop.call_later(BEAT_S, self._beat)
 
 
-def _now() -> tuple[float, float, dict[str, float]]:
-    """The time, this thread's processor time, and for how long each thread of the process wanted for a processor."""
-    waits = {}
-    for name in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError), open(f"/proc/self/task/{name}/schedstat") as file:
-            waits[name] = int(file.read().split()[1]) / 1e9
-    return time.monotonic(), time.thread_time(), waits
+class _Moment(NamedTuple):
+    """When the files of the threads had been read.
+
+    Attributes:
+        at_s: By the monotonic clock.
+        cpu_s: Processor time of this thread.
+        waits: Seconds for which each thread of the process wanted for a processor, by its id.
+        step_s: The longest that one call took of those that read them, after each of which the interpreter's lock has
+            to be had again. Together they may take several times as long as anybody has to wait at a time.
+    """
+
+    at_s: float
+    cpu_s: float
+    waits: dict[str, float]
+    step_s: float
+
+
+def _now() -> _Moment:
+    waits: dict[str, float] = {}
+    steps = [time.monotonic()]
+
+    def timed(call: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return call(*arguments)
+        finally:
+            steps.append(time.monotonic())
+
+    for name in timed(os.listdir, "/proc/self/task"):
+        with contextlib.suppress(OSError):
+            file = timed(os.open, f"/proc/self/task/{name}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                waits[name] = int(timed(os.read, file, 256).split()[1]) / 1e9
+            finally:
+                timed(os.close, file)
+    longest_s = max(after - before for before, after in itertools.pairwise(steps))
+    return _Moment(time.monotonic(), time.thread_time(), waits, longest_s)
