@@ -25,7 +25,7 @@ import pytest
 DURATIONS = Path(__file__).with_name("durations.json")
 SLOW_S = 0.2
 LONG_S = 2.0
-WHOLE = "tests/escape/"
+WHOLE = "tests/escape/"  # what is not marked `slow` there runs each time, however long it takes
 
 
 def add_options(parser):

@@ -90,10 +90,14 @@ def read_report(folder: Path) -> dict[str, Any]:
         InvalidArgument: The folder holds none.
     """
     try:
-        report: dict[str, Any] = json.loads((folder / REPORT).read_bytes())
+        report: Any = json.loads((folder / REPORT).read_bytes())
     except (OSError, ValueError) as error:
         raise InvalidArgument("DIR", f"{folder} holds no finished dataset: {error}") from None
-    return report
+    if not isinstance(report, dict) or not isinstance(report.get("arguments"), dict):
+        raise InvalidArgument(
+            "DIR", f"{folder} is no dataset that was built; where it tells another one otherwise, name that one"
+        )
+    return dict(report)
 
 
 class _Build:

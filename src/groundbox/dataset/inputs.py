@@ -25,6 +25,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
+from groundbox.dataset.stages.run import Seeds
 from groundbox.dataset.tracing import arcs_of
 
 STAGE: Final = "inputs"
@@ -60,7 +61,8 @@ class Made:
     """An input that was made.
 
     Attributes:
-        ran: The run that shows what it is good for, traced, under hash seed 0; None where that would take much memory.
+        ran: A run that shows what it is good for, as the stage `run` makes it first, traced; None where
+            it would take much memory.
     """
 
     case: Case
@@ -82,9 +84,10 @@ async def make(
     room = _MOST_RECORDS
     seen: set[str] = set()
     shown: set[Any] = set()
-    unknown = f"nothing is known of the parameters of {problem.entry}"
-    proposed = _guessed(problem, rng, kept, _TRIES_EACH * most)
-    if problem.generator is not None:
+    if problem.generator is None:
+        unknown = f"nothing is known of the parameters of {problem.entry}"
+        proposed = _guessed(problem, rng, kept, _TRIES_EACH * most)
+    else:
         generated = _Generator(problem.source, problem.generator, runner, cpu_s)
         if fault := await generated.fault([rng.getrandbits(32) for _ in range(_SEEDS_TRIED)]):
             return [], [_none(problem, fault)]
@@ -115,7 +118,7 @@ async def make(
 
 
 async def _guessed(problem: Problem, rng: random.Random, kept: Sequence[Made], tries: int) -> AsyncIterator[Case]:
-    """What is known of a problem, then changed ones of those that are kept meanwhile."""
+    """Inputs by what is known of a problem, then changed ones of those that are kept meanwhile."""
     waiting = list(_candidates(problem, rng))
     for _ in range(tries):
         if not waiting and not kept:
@@ -153,7 +156,7 @@ class _Generator:
                     yield Case(number=0, kwargs=given, origin="generated")
 
     async def _inputs(self, seeds: Sequence[int]) -> list[Any]:
-        """What the seeds give: of one run, or, where that failed for one of them, of a run each; None for a failure."""
+        """One for each seed, by one run, or, where that failed for one of them, by a run each; None for a failure."""
         ran = await self._run(seeds, 0)
         if ran.outcome == "ok":
             with contextlib.suppress(literals.NotALiteral):
@@ -187,7 +190,14 @@ def mutated(case: Case, rng: random.Random) -> Case:
 
 async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> Ran:
     return await runner.run(
-        Request(source=problem.source, entry=problem.entry, case=case, hash_seed=0, traced=True, cpu_s=cpu_s)
+        Request(
+            source=problem.source,
+            entry=problem.entry,
+            case=case,
+            hash_seed=Seeds().traced,
+            traced=True,
+            cpu_s=cpu_s,
+        )
     )
 
 

@@ -68,7 +68,7 @@ class Trace:
     records: Sequence[Record]
     core: str | None = None
     _body: bytes = dataclasses.field(default=b"", repr=False)
-    _read: _Found | None = dataclasses.field(default=None, repr=False)
+    _found: _Found | None = dataclasses.field(default=None, repr=False)  # held, so that others find it in _HELD
     _cache: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     @classmethod
@@ -248,7 +248,7 @@ def assemble(
 
 @dataclasses.dataclass(kw_only=True, weakref_slot=True, slots=True, eq=False)
 class _Found:
-    """What could be read. Nobody changes one that is read, since traces of the same bytes share it.
+    """Records that could be read. Nobody changes one that is done, since traces of the same bytes share it.
 
     Attributes:
         kept_bytes: How many bytes the records make, with their newlines.
@@ -265,7 +265,7 @@ class _Found:
 
 
 _HELD: Final[weakref.WeakValueDictionary[tuple[Any, ...], _Found]] = weakref.WeakValueDictionary()
-"""What was read of bodies of which somebody still holds the trace: a second run often gives the same bytes."""
+"""Records of bodies of which somebody still holds a trace: a second run often gives the same bytes."""
 
 
 def _read_once(body: bytes, source: str, **bounds: int) -> _Found:

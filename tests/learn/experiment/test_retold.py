@@ -20,22 +20,17 @@ from groundbox.learn.training import chats
 SOURCE = "def f(n):\n    total = 0\n    for i in range(n):\n        total = total + i\n    return total\n"
 
 
+def groundbox(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "groundbox", "dataset", *map(str, arguments)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
     cases = [{"args": [n]} for n in (2, 3, 4)]
-    (folder / "p.jsonl").write_text(json.dumps({"source": SOURCE, "entry": "f", "inputs": cases}) + "\n")
-    build = [
-        sys.executable,
-        "-m",
-        "groundbox",
-        "dataset",
-        "build",
-        str(folder / "p.jsonl"),
-        "--out",
-        str(folder / "ds"),
-    ]
-    subprocess.run([*build, "--task", "output", "--test", "0", "--validation", "0"], check=True, capture_output=True)
+    (folder / "p.jsonl").write_text(json.dumps({"source": SOURCE, "entry": "f", "cases": cases}) + "\n")
+    groundbox("build", folder / "p.jsonl", "--out", folder / "ds", "--task", "output", "--test", 0, "--validation", 0)
     return folder / "ds"
 
 
@@ -54,7 +49,7 @@ def test_an_arm_has_the_questions_and_answers_of_the_dataset(
 
     before, after = list(read_samples(dataset / SAMPLES)), list(read_samples(tmp_path / "out" / SAMPLES))
     assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0}
-    assert len(before) > 1
+    assert len(before) == 3
     assert [(each.id, each.prompt, each.answer) for each in after] == [(e.id, e.prompt, e.answer) for e in before]
     assert all(each.reply.startswith(begins) and each.reply.endswith(f"Answer: {each.answer}") for each in after)
     corpus = chats.corpus(tmp_path / "out")
@@ -78,3 +73,13 @@ def test_a_folder_that_holds_something_is_not_written_into(dataset: Path, tmp_pa
 
     with pytest.raises(InvalidArgument, match="is not empty"):
         retold(dataset, "direct", tmp_path)
+
+
+def test_what_nobody_proved_says_so(dataset: Path, tmp_path: Path) -> None:
+    retold(dataset, "raw", tmp_path / "out")
+
+    verified = groundbox("verify", tmp_path / "out")
+
+    assert verified.returncode == 2
+    assert "is no dataset that was built; where it tells another one otherwise, name that one" in verified.stderr
+    assert chats.corpus(dataset).digest in (tmp_path / "out" / "README.md").read_text()

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed here; `make training` runs this")
 
 from groundbox.errors import InvalidArgument  # noqa: E402
-from groundbox.learn import processor  # noqa: E402
+from groundbox.learn import transformer  # noqa: E402
 from groundbox.learn.experiment.__main__ import _train  # noqa: E402
 from groundbox.learn.experiment.data import RUN, SAME, SCORES, TRAINING, Run, keep_plan, run_folder  # noqa: E402
 from groundbox.learn.experiment.plan import SPLITS, Plan  # noqa: E402
@@ -80,7 +80,7 @@ def test_a_reply_that_is_cut_ends_with_padding_and_one_that_ends_does_not() -> N
 @pytest.mark.parametrize("shape", [(8, 24), (24, 8), (8, 8)])
 @pytest.mark.parametrize("bf16", [True, False])
 def test_muon_steps_as_that_of_torch(shape: tuple[int, int], bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor, "has_bf16", lambda: bf16)
+    monkeypatch.setattr(transformer, "has_bf16", lambda: bf16)
     torch.manual_seed(0)
     ours = torch.nn.Parameter(torch.randn(shape))
     theirs = torch.nn.Parameter(ours.detach().clone())

@@ -120,7 +120,7 @@ async def _judge(item: Item, problem: Problem, runs: Runs, traced: Ran | None) -
     plain = await runs(seeds.plain, traced=False)
     if reason := _refused(problem, plain):
         return item.dropped(STAGE, *reason), None
-    traced = traced or await runs(seeds.traced, traced=True)
+    traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
     if not usable or not same(plain.answer, traced.answer):
         again = await runs(seeds.traced, traced=False)

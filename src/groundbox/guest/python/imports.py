@@ -33,12 +33,24 @@ _SHELL: Final = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=16)
+_KEPT_CHARS: Final = 64 * 1024
+"""Of a source of which the answer is kept for its next run, as a dataset or a reward makes many of one program."""
+
+
 def profile_for(source: str) -> str:
     """`science` if `source` imports beyond the standard library or needs IPython, else `bare`."""
-    if len(source) > SOURCE_LIMIT_CHARS or _SHELL.search(source):
+    if len(source) > SOURCE_LIMIT_CHARS:
+        return "science"
+    return _kept_profile(source) if len(source) <= _KEPT_CHARS else _profile(source)
+
+
+def _profile(source: str) -> str:
+    if _SHELL.search(source):
         return "science"
     return "bare" if _imported(source) <= sys.stdlib_module_names else "science"
+
+
+_kept_profile: Final = functools.lru_cache(maxsize=16)(_profile)
 
 
 def _imported(source: str) -> set[str]:

@@ -12,8 +12,7 @@ from typing import Final
 
 import click
 
-from groundbox.errors import GroundboxError
-from groundbox.learn.experiment import data, report
+from groundbox.learn.experiment import carry_out, data, report
 from groundbox.learn.experiment.arms import ARMS
 from groundbox.learn.experiment.data import RUN, run_folder
 from groundbox.learn.experiment.plan import LONG, QUICK, SHORT, Plan
@@ -91,14 +90,4 @@ async def _train(out: Path, plan: Plan, arms: Sequence[str], seeds: Sequence[int
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except GroundboxError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(3)
-    except click.Abort:
-        click.echo("ended; call it again to go on", err=True)
-        sys.exit(130)
+    carry_out(main)

@@ -11,7 +11,6 @@ import asyncio
 import dataclasses
 import itertools
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -19,20 +18,33 @@ from typing import Final
 import click
 
 from groundbox.dataset import files
-from groundbox.dataset.build import REPORT
-from groundbox.dataset.problem import case_from_json
-from groundbox.dataset.running import Request, Runner, SandboxRunner
+from groundbox.dataset.build import CARD, REPORT
+from groundbox.dataset.reproof import problem_of
+from groundbox.dataset.running import Runner, SandboxRunner
 from groundbox.dataset.sample import Sample
+from groundbox.dataset.stages.run import Patience, Runs, Seeds
 from groundbox.dataset.stages.write import FILES, SAMPLES, read_samples, writing
-from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.learn.experiment import arms
+from groundbox.errors import InvalidArgument
+from groundbox.learn.experiment import arms, carry_out
 from groundbox.learn.training import chats
 
 ARMS: Final = ("direct", *sorted(arms.LOGS))
 """Arms that need nothing but the run."""
 _TOGETHER: Final = 256
 """Runs of which traces are in memory at the same time."""
-_CPU_S: Final = 20.0
+_CARD: Final = """# {count} samples, told otherwise
+
+The questions about results of the dataset {name} (SHA-256 of its samples `{digest}`),
+with the replies of the arm `{arm}` of groundbox's experiment: {told}.
+Each program was run again; {lost} runs gave another answer than that dataset has, and are left out.
+The licences of that dataset's programs apply.
+Nothing in these replies was proven: `groundbox dataset verify` is for that dataset.
+"""
+_TOLD: Final = {
+    "direct": "the answer alone",
+    "raw": "the log of each line that ran and each name that changed, and the answer",
+    "concise": "a line for each step that did something, and the answer",
+}
 
 
 async def retell(dataset: Path, arm: str, out: Path, runner: Runner) -> Mapping[str, int]:
@@ -41,7 +53,7 @@ async def retell(dataset: Path, arm: str, out: Path, runner: Runner) -> Mapping[
     Raises:
         InvalidArgument: `dataset` is none, or not as it was written, or `out` holds something.
     """
-    digest = _ready(dataset, out)
+    name, digest = _ready(dataset, out)
     counts = {"samples": 0, "other-task": 0, "other-answer": 0}
     with writing(out) as writer:
         for some in _some(read_samples(dataset / SAMPLES)):
@@ -51,20 +63,25 @@ async def retell(dataset: Path, arm: str, out: Path, runner: Runner) -> Mapping[
                 counts["samples" if sample is not None else "other-answer"] += 1
                 if sample is not None:
                     writer.sample(sample)
-    written = {name: files.digest(out / name) for name in FILES}
+    card = _CARD.format(
+        count=counts["samples"], name=name, digest=digest, arm=arm, told=_TOLD[arm],
+        lost=counts["other-answer"],
+    )  # fmt: skip
+    files.publish(out / CARD, card.encode())
+    written = {name: files.digest(out / name) for name in (*FILES, CARD)}
     report = {"samples": counts["samples"], "arm": arm, "of": digest, "files": written}
     files.publish(out / REPORT, json.dumps(report, indent=1).encode() + b"\n")
     return counts
 
 
-def _ready(dataset: Path, out: Path) -> str:
-    digest = chats.corpus(dataset).digest
+def _ready(dataset: Path, out: Path) -> tuple[str, str]:
+    corpus = chats.corpus(dataset)
     if not (dataset / SAMPLES).is_file():
         raise InvalidArgument("DATASET", f"{dataset} has no {SAMPLES}, which says what to run")
     if out.exists() and any(out.iterdir()):
         raise InvalidArgument("--out", f"{out} is not empty; name another folder")
     out.mkdir(parents=True, exist_ok=True)
-    return digest
+    return corpus.name, corpus.digest
 
 
 def _some(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
@@ -73,16 +90,11 @@ def _some(samples: Iterator[Sample]) -> Iterator[list[Sample]]:
 
 
 async def _retold(sample: Sample, arm: str, runner: Runner) -> Sample | None:
-    told = ""
-    if arm in arms.LOGS:
-        case = case_from_json(json.loads(sample.case))
-        request = Request(
-            source=sample.source, entry=sample.entry, case=case, hash_seed=0, traced=True, cpu_s=_CPU_S
-        )  # fmt: skip
-        ran = await runner.run(request)
-        if ran.trace is None or not ran.trace.complete or ran.answer.text != sample.answer:
-            return None
-        told = arms.log(arm, ran.trace) + "\n"
+    problem = problem_of(sample)
+    ran = await Runs(problem, problem.cases[0], runner, Patience())(Seeds().traced, traced=True)
+    if ran.trace is None or not ran.trace.complete or ran.answer.text != sample.answer:
+        return None  # in each arm, also where nothing of the run is told: all have the same questions
+    told = arms.log(arm, ran.trace) + "\n" if arm in arms.LOGS else ""
     return dataclasses.replace(
         sample, reply=f"{told}{arms.ANSWER}{sample.answer}", style=arm, detail="", narration="", claims=0, proven=0,
         claims_data="", coverage=0.0, left_out=0, derivable=0.0, jumps="[]",
@@ -101,11 +113,4 @@ def main(dataset: Path, arm: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except GroundboxError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(3)
+    carry_out(main)

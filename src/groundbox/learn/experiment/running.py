@@ -14,11 +14,11 @@ import torch
 
 from groundbox.dataset.files import published
 from groundbox.errors import InvalidArgument
-from groundbox.learn import processor
 from groundbox.learn.experiment import data
 from groundbox.learn.experiment.data import RUN, SCORES, run_folder
 from groundbox.learn.experiment.plan import Plan
 from groundbox.learn.experiment.scoring import Scored, score
+from groundbox.learn.training.base import has_bf16
 from groundbox.learn.transformer import (
     END,
     PAD,
@@ -86,7 +86,7 @@ def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
         "scoring_s": time.monotonic() - began - trained,
         "losses": told.curve,
         "torch": torch.__version__,
-        "bf16": processor.has_bf16(),
+        "bf16": has_bf16(),
     }
     with published(out / RUN) as file:
         file.write(json.dumps(facts, indent=1).encode())

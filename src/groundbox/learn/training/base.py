@@ -208,6 +208,13 @@ def free_bytes() -> int:
     return min(found)
 
 
+def has_bf16() -> bool:
+    """Tell whether the processor computes with numbers of 16 bits; one that does not takes several times as long."""
+    import torch
+
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
 def _meminfo(name: str) -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -31,9 +31,8 @@ import transformers
 import trl
 
 from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.learn import processor
 from groundbox.learn.training import checkpoints
-from groundbox.learn.training.base import Base
+from groundbox.learn.training.base import Base, has_bf16
 from groundbox.learn.training.chats import Tokens
 from groundbox.learn.training.recipe import Recipe
 
@@ -90,7 +89,7 @@ def computes_in_bf16(recipe: Recipe) -> bool:
     if torch.cuda.is_available():
         able = torch.cuda.is_bf16_supported()
     else:
-        able = processor.has_bf16()
+        able = has_bf16()
     if recipe.precision == "bf16" and torch.cuda.is_available() and not able:
         raise InvalidArgument("precision", 'this GPU does not compute in bf16; take precision = "fp32"')
     return able if recipe.precision == "auto" else recipe.precision == "bf16"

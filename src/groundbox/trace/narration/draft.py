@@ -71,10 +71,10 @@ class Draft:
         if alone:
             self.stop()
 
-    def condition(self, text: str, *claims: Claim) -> None:
-        """A condition that led to what is said next."""
+    def condition(self, text: str, *claims: Claim, because: bool = False) -> None:
+        """A condition that led to what is said next; `because` as for `say`."""
         self.said += 1
-        self._conditions.append(Clause(text=text, claims=_said(claims, text)))
+        self._conditions.append(Clause(text=text, claims=_said(claims, text), because=because))
         self.ledger.append((self._conditions[-1], True))
 
     def lead(self, text: str, *claims: Claim, joins_all: bool = False) -> None:
@@ -169,7 +169,8 @@ def _said(claims: Sequence[Claim], text: str) -> tuple[Claim, ...]:
 
 def _and(clauses: list[Clause]) -> Clause:
     claims = tuple(claim for clause in clauses for claim in clause.claims)
-    return Clause(text=_listed([clause.text for clause in clauses]), claims=claims)
+    because = any(clause.because for clause in clauses)
+    return Clause(text=_listed([clause.text for clause in clauses]), claims=claims, because=because)
 
 
 def _joined(clauses: list[Clause]) -> str:

@@ -305,14 +305,14 @@ class Statements:
             test, step.condition, moment.reasons.reason, brief=where.level < Level.FULL, leads=leads
         )
         said = claim(ClaimKind.CONDITION, [step.step], step.frame, ast.unparse(test), str(step.condition))
-        draft = self._telling.draft
+        draft, is_reasoned = self._telling.draft, moment.reasons.reason is not None
         if leads:
             draft.condition(told, said)
         elif draft.has_conditions:
-            draft.condition(told, said)
+            draft.condition(told, said, because=is_reasoned)
             draft.end_conditions()
         else:
-            draft.say(told, said, because=moment.reasons.reason is not None)
+            draft.say(told, said, because=is_reasoned)
 
     def _word_handler(self, step: Step) -> None:
         assert isinstance(step.clause, ast.ExceptHandler)
