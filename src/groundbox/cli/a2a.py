@@ -134,19 +134,25 @@ def _serve(
     told: Mapping[str, str],
 ) -> None:
     from groundbox.agent.a2a.door import check_token
-    from groundbox.agent.a2a.listening import bound, serve, url_of
     from groundbox.agent.a2a.serving import application, card
+    from groundbox.server.listening import bound, serve, url_of
 
     token = os.environ.get(TOKEN) or None
     if token is not None:
         check_token(token)
-    with bound(*address, may_be_public=token is not None) as listening:
+    with bound(*address, may_be_public=token is not None, secret=TOKEN) as listening:
         url = url or url_of(listening)
         if not url:
             problem = f"is needed: {address[0]} is every address of this machine, and none to be asked at"
             raise InvalidArgument("url", problem)
         app = application(agent, card(url, **told), service=service, token=token, files=given)
-        serve(app, listening, service=service, ready=lambda: _ready(url, token))
+        serve(
+            app,
+            listening,
+            ready=lambda: _ready(url, token),
+            ending=app.state.executor.aclose,
+            max_connections=service.max_connections,
+        )
 
 
 def _ready(url: str, token: str | None) -> None:

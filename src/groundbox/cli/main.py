@@ -29,6 +29,7 @@ COMMANDS: Final = (
     "dataset",
     "train",
     "eval",
+    "serve",
     "mcp",
     "a2a",
     "languages",

@@ -21,8 +21,8 @@ from a2a.client import ClientConfig, create_client
 from a2a.client.errors import A2AClientError
 from a2a.types import Message, Part, Role, SendMessageRequest, TaskState
 
-from groundbox.agent.a2a.listening import bound, is_loopback
 from groundbox.errors import InvalidArgument
+from groundbox.server.listening import bound, is_loopback
 
 FOLDER = Path(__file__).parents[3] / "examples" / "conversations"
 TOKEN = "a-token-of-some-length"
@@ -222,14 +222,14 @@ def test_limits_are_those_of_the_command_line(tmp_path):
 
 def test_more_connections_than_are_taken_are_told_so(tmp_path):
     script = """if True:
-        from groundbox.agent.a2a.listening import bound, serve, url_of
+        from groundbox.server.listening import bound, serve, url_of
         from groundbox.agent.a2a.service import Service
         from groundbox.agent.a2a.serving import application, card
         from groundbox.agent.grounded import GroundedAgent
         from groundbox.agent.scripted import ScriptedModel
-        service, listening = Service(max_connections=1), bound("127.0.0.1", 0, may_be_public=False)
-        app = application(GroundedAgent(ScriptedModel([])), card(url_of(listening)), service=service)
-        serve(app, listening, service=service, ready=lambda: print(url_of(listening), flush=True))
+        listening = bound("127.0.0.1", 0, may_be_public=False, secret="A")
+        app = application(GroundedAgent(ScriptedModel([])), card(url_of(listening)), service=Service())
+        serve(app, listening, max_connections=1, ready=lambda: print(url_of(listening), flush=True))
     """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -285,7 +285,7 @@ def test_without_a_model_it_says_what_to_set():
 
 
 def test_an_address_that_is_taken_is_told(tmp_path):
-    with bound("127.0.0.1", 0, may_be_public=False) as taken:
+    with bound("127.0.0.1", 0, may_be_public=False, secret="A") as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InvalidArgument, match=f"127.0.0.1:{port} cannot be listened on: Address already in use"):
             bound("127.0.0.1", port, may_be_public=False)

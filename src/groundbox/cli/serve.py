@@ -1,0 +1,198 @@
+"""`groundbox serve`: sandboxes over HTTP, for the clients of many protocols."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from groundbox.cli import program as programs
+from groundbox.cli.ending import ends_tidily
+from groundbox.cli.options import BACKENDS
+from groundbox.errors import InvalidArgument
+from groundbox.jail.enter import NAMESPACES
+from groundbox.unseen import visible
+
+TOKEN: Final = "GROUNDBOX_API_KEY"
+_WHERE: Final = {
+    "host": "--host",
+    "port": "--port",
+    "unix_socket": "--unix-socket",
+    TOKEN: TOKEN,
+    "runs_at_once": "--at-once",
+    "sandboxes": "--sandboxes",
+    "idle_s": "--idle-s",
+    "body_bytes": "--body-mib",
+}
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, metavar="N", help="0 for a free one."
+)
+@click.option("--unix-socket", type=Path, metavar="PATH", help="Listen there instead; only you may connect.")
+@click.option("--no-auth", is_flag=True, help="Ask for no key; on loopback or a unix socket only.")
+@click.option("--allow-name", multiple=True, metavar="NAME", help="A name that it may be asked by; repeatable.")
+@click.option("--keys", metavar="FILE|URL", help="Where others' keys lie: a file of SQLite, or postgresql://…")
+@click.option("--audit", type=Path, metavar="FILE", help="Append a line of JSON for every execution.")
+@click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
+@click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
+@click.option("--waive", multiple=True, metavar="LAYER", help="A layer to do without; repeatable.")
+@click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Runs at the same time; by default 8 a CPU.")
+@click.option("--sandboxes", type=click.IntRange(min=1), metavar="N", help="Sandboxes that may live; by default 1000.")
+@click.option("--idle-s", type=float, metavar="S", help="A sandbox that nobody asks is closed then; by default 900.")
+@click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
+@click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
+@ends_tidily
+def serve(
+    host: str,
+    port: int,
+    unix_socket: Path | None,
+    allow_name: tuple[str, ...],
+    keys: str | None,
+    audit: Path | None,
+    environment: str,
+    backend: str,
+    waive: tuple[str, ...],
+    at_once: int | None,
+    sandboxes: int | None,
+    idle_s: float | None,
+    body_mib: int | None,
+    *,
+    no_auth: bool,
+    log_json: bool,
+) -> int:
+    """Serves sandboxes over HTTP: a native interface, and the protocols of many clients.
+
+    Who asks sends a key: the text of the variable GROUNDBOX_API_KEY, or one that is made up and printed at the start.
+    Nothing is encrypted: for other machines, put something before it that speaks HTTPS.
+
+    Ctrl-C or SIGTERM ends what goes on with its sandboxes, and exits with 0.
+    """
+    _check_installed()
+    given = {
+        "runs_at_once": at_once,
+        "sandboxes": sandboxes,
+        "idle_s": idle_s,
+        "body_bytes": body_mib and body_mib * 1024 * 1024,
+    }
+    _log(as_json=log_json)
+    try:
+        from groundbox.server.settings import Settings
+
+        settings = Settings(
+            environment=environment,
+            backend=backend,
+            waive=waive,
+            hosts=allow_name,
+            **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+        )
+        _serve(settings, host, port, unix_socket, keys, audit, no_auth=no_auth)
+    except InvalidArgument as error:
+        if error.argument not in _WHERE:
+            raise
+        raise programs.bad(_WHERE[error.argument], error.problem) from None
+    click.echo("groundbox: ended", err=True)
+    return 0
+
+
+def _serve(
+    settings: Any,
+    host: str,
+    port: int,
+    unix_socket: Path | None,
+    keys: str | None,
+    audit: Path | None,
+    *,
+    no_auth: bool,
+) -> None:
+    from groundbox.server.application import application
+    from groundbox.server.audit import AuditLog
+    from groundbox.server.keys import Keys, KeyStore, check_token, new_token
+    from groundbox.server.listening import bound, bound_unix, serve, url_of
+    from groundbox.server.service import Service
+
+    chosen = os.environ.pop(TOKEN, None)  # popped, so that no process of ours inherits it
+    over_unix = unix_socket is not None
+    token = None if no_auth or over_unix else check_token(chosen) if chosen else new_token()
+    store = KeyStore(keys) if keys else None
+    if store is not None:
+        store.all()  # a database that cannot be used is told now
+    if unix_socket is not None:
+        listening = bound_unix(unix_socket)
+    else:
+        listening = bound(host, port, may_be_public=not no_auth, secret=TOKEN)
+    with listening:
+        service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
+        app = application(
+            service, own_host=str(listening.getsockname()[0]) if not over_unix else "", over_unix=over_unix, store=store
+        )
+        try:
+            serve(
+                app,
+                listening,
+                ready=lambda: _ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token),
+                ending=service.sandboxes.close_all,
+                keep_alive_s=settings.header_s,
+                ws="websockets-sansio",
+            )
+        finally:
+            if unix_socket is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    unix_socket.unlink()
+
+
+def _ready(url: str, made_up: str | None) -> None:
+    """Tell where it is, on stdout, for whoever starts it as a program reads it there."""
+    print(f"{url}?token={made_up}" if made_up else url, flush=True)
+    if made_up:
+        click.echo(f"groundbox: the key is made up anew at each start; {TOKEN} sets one that stays", err=True)
+
+
+def _check_installed() -> None:
+    for name in ("starlette", "uvicorn", "prometheus_client"):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            raise click.UsageError(
+                f"this command needs {error.name}: the extra `server` of groundbox brings it"
+            ) from None
+
+
+def _log(*, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if as_json else _Visible("groundbox: %(levelname)s: %(message)s"))
+    for name in ("groundbox", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if name == "groundbox" and as_json else logging.WARNING)
+        logger.propagate = False
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """The record with nothing in it that a terminal would obey."""
+        return visible(super().format(record))
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """One line: a name of a guest with a line break in it begins no record of its own."""
+        told: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": visible(record.getMessage()),
+        }
+        if record.exc_info:
+            told["traceback"] = visible(self.formatException(record.exc_info))
+        return json.dumps(told)

@@ -1,0 +1,539 @@
+"""The native interface, `/v1`: programs, sandboxes, their files, and executions that can be asked for afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import time
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from groundbox.errors import GuestFileError, InvalidArgument
+from groundbox.execution import Event, Execution
+from groundbox.sandbox import environments, languages
+from groundbox.server import openapi, schemas
+from groundbox.server.keys import Key, KeyStore, Quotas
+from groundbox.server.records import Record, search
+from groundbox.server.refusals import Refused, not_found
+from groundbox.server.replies import (
+    SSE,
+    Streamed,
+    attended,
+    event,
+    json_reply,
+    reply_of,
+    with_blanks,
+)
+from groundbox.server.sandboxes import Held
+from groundbox.server.service import Ran, Service
+
+_WIRE: Final = "v1"
+_MOST_INLINE_BYTES: Final = 64 * 1024 * 1024
+_MOST_PAGE_BYTES: Final = 16 * 1024 * 1024
+_MOST_BATCH_AT_ONCE: Final = 64
+
+
+class Api:
+    """The routes of `/v1` over one service."""
+
+    def __init__(self, service: Service, store: KeyStore | None = None) -> None:
+        self._service, self._store = service, store
+
+    def routes(self) -> list[Route]:
+        """All of them; `openapi.py` describes each."""
+        box = "/v1/sandboxes/{sandbox_id}"
+        run = "/v1/executions/{execution_id}"
+        table: list[tuple[str, str, Any]] = [
+            ("POST", "/v1/run", self.run),
+            ("POST", "/v1/batch", self.batch),
+            ("POST", "/v1/sandboxes", self.create),
+            ("GET", "/v1/sandboxes", self.listed),
+            ("DELETE", "/v1/sandboxes", self.close_by_label),
+            ("GET", box, self.show),
+            ("DELETE", box, self.close),
+            ("POST", f"{box}/run", self.run_in),
+            ("POST", f"{box}/interrupt", self.interrupt),
+            ("POST", f"{box}/cancel", self.cancel),
+            ("POST", f"{box}/restart", self.restart),
+            ("POST", f"{box}/timeout", self.timeout),
+            ("GET", f"{box}/files", self.files),
+            ("GET", box + "/files/{path:path}", self.read_file),
+            ("PUT", box + "/files/{path:path}", self.write_file),
+            ("DELETE", box + "/files/{path:path}", self.remove_file),
+            ("PUT", box + "/folders/{path:path}", self.make_folder),
+            ("POST", f"{box}/guest-files", self.guest_files),
+            ("GET", "/v1/executions", self.executions),
+            ("GET", run, self.execution),
+            ("GET", run + "/output/{stream}", self.output),
+            ("GET", run + "/search", self.search),
+            ("GET", run + "/artifacts/{path:path}", self.artifact),
+            ("GET", f"{run}/trace", self.trace),
+            ("GET", "/v1/environments", self.environments),
+            ("GET", "/v1/languages", self.languages),
+            ("POST", "/v1/keys", self.make_key),
+            ("GET", "/v1/keys", self.keys),
+            ("DELETE", "/v1/keys/{key_id}", self.revoke_key),
+            ("GET", "/v1/openapi.json", self.openapi),
+        ]
+        return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+
+    # Programs
+
+    async def run(self, request: Request) -> Response:
+        """`POST /v1/run`"""
+        key, body = _key(request, "run"), await request.body()
+        asked = schemas.decoded(body, schemas.RunAsked)
+        with self._service.errors():
+            files, options = schemas.files_of(asked.files), {**asked.of_run(), **schemas.of_sandbox(asked)}
+        if asked.stream:
+            events = self._service.stream(key, asked.code, files=files, wire=_WIRE, **options)
+            return self._streamed(events, asked.artifacts)
+
+        async def work() -> Ran:
+            return await self._service.run(key, asked.code, files=files, wire=_WIRE, **options)
+
+        return await self._reply(request, key, body, work, asked.artifacts)
+
+    async def run_in(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/run`"""
+        key, body = _key(request, "run"), await request.body()
+        held = self._held(request)
+        asked = schemas.decoded(body, schemas.RunInAsked)
+        with self._service.errors():
+            options = asked.of_run()
+        if asked.restart is not None:
+            options["restart"] = asked.restart
+        if asked.stream:
+            return self._streamed(self._service.stream_in(key, held, asked.code, **options), asked.artifacts)
+
+        async def work() -> Ran:
+            return await self._cancellable(held, self._service.run_in(key, held, asked.code, **options))
+
+        return await self._reply(request, key, body, work, asked.artifacts)
+
+    async def batch(self, request: Request) -> Response:
+        """`POST /v1/batch`: each program has its turn in the queue; one that was not run says so in its own place."""
+        key, body = _key(request, "run"), await request.body()
+        asked = schemas.decoded(body, schemas.BatchAsked)
+        at_once = asyncio.Semaphore(min(_MOST_BATCH_AT_ONCE, self._service.settings.runs_at_once))
+
+        async def one(program: schemas.RunAsked) -> dict[str, Any]:
+            try:
+                with self._service.errors():
+                    files, options = (
+                        schemas.files_of(program.files),
+                        {**program.of_run(), **schemas.of_sandbox(program)},
+                    )
+                async with at_once:
+                    ran = await self._service.run(key, program.code, files=files, wire=_WIRE, **options)
+                return {"execution": self._told(ran, program.artifacts)}
+            except Refused as refused:
+                return refused.to_dict()
+
+        async def work() -> dict[str, Any]:
+            begun = time.monotonic()
+            results = await asyncio.gather(*map(one, asked.programs))
+            return {"results": results, "wall_s": round(time.monotonic() - begun, 6)}
+
+        replies = self._service.replies.once(key, request.headers.get("idempotency-key"), body, work)
+        return await self._answered(request, attended(request, replies))
+
+    async def _reply(self, request: Request, key: Key, body: bytes, work: Any, artifacts: str) -> Response:
+        """One execution, once for each `Idempotency-Key`."""
+
+        async def told() -> dict[str, Any]:
+            return self._told(await work(), artifacts)
+
+        identity = request.url.path.encode() + b"\0" + body
+        replies = self._service.replies.once(key, request.headers.get("idempotency-key"), identity, told)
+        return await self._answered(request, attended(request, replies))
+
+    async def _answered(self, request: Request, work: Any) -> Response:
+        """The reply, with blanks before it where the client asked for them by `?heartbeat_s=N`."""
+        beat = request.query_params.get("heartbeat_s")
+        if beat is None:
+            return await reply_of(await work)
+        heartbeat_s = _number("heartbeat_s", beat, least=1, most=3600)
+
+        async def reply() -> Response:
+            return await reply_of(await work)
+
+        return with_blanks(reply(), heartbeat_s=heartbeat_s)
+
+    def _streamed(self, events: AsyncGenerator[Event | Ran, None], artifacts: str) -> Streamed:
+        async def parts() -> AsyncGenerator[bytes, None]:
+            try:
+                async for item in events:
+                    if isinstance(item, Ran):
+                        yield event("end", {"execution": self._told(item, artifacts)})
+                    elif item.display is not None:
+                        yield event("display", {"display": dict(item.display.data)})
+                    else:
+                        yield event(item.kind, {"text": item.text})
+            finally:
+                await events.aclose()
+
+        return Streamed(
+            parts(),
+            media_type=SSE,
+            heartbeat=b": still running\n\n",
+            heartbeat_s=self._service.settings.heartbeat_s,
+            refused=lambda refused: event("failed", refused.to_dict()),
+        )
+
+    def _told(self, ran: Ran, artifacts: str) -> dict[str, Any]:
+        told = ran.to_dict()
+        if artifacts == "bytes":
+            _inline(told, ran.execution)
+        return told
+
+    async def _cancellable(self, held: Held, work: Any) -> Ran:
+        """The run, which `POST …/cancel` ends."""
+        task: asyncio.Future[Ran] = asyncio.ensure_future(work)
+        running: set[asyncio.Future[Ran]] = held.state.setdefault("v1.running", set())
+        running.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or not current.cancelling():  # it was the task alone, and not who waits for it
+                told = "another request called this run off; the sandbox goes on after a restart"
+                raise Refused(409, "cancelled", told) from None
+            task.cancel()
+            raise
+        finally:
+            running.discard(task)
+
+    # Sandboxes
+
+    async def create(self, request: Request) -> Response:
+        """`POST /v1/sandboxes`"""
+        key, body = _key(request, "run"), await request.body()
+        asked = schemas.decoded(body, schemas.CreateAsked)
+
+        async def work() -> dict[str, Any]:
+            with self._service.errors():
+                options = schemas.of_sandbox(asked)
+            held = self._service.create(
+                key, wire=_WIRE, labels=asked.labels, idle_s=asked.idle_s, total_s=asked.total_s, **options
+            )
+            return held.to_dict()
+
+        identity = request.headers.get("idempotency-key")
+        return json_reply(await self._service.replies.once(key, identity, b"create\0" + body, work), 201)
+
+    async def listed(self, request: Request) -> Response:
+        """`GET /v1/sandboxes?label=NAME=VALUE`"""
+        key = _key(request, "run")
+        return json_reply({"sandboxes": [each.to_dict() for each in self._labelled(key, request)]})
+
+    async def close_by_label(self, request: Request) -> Response:
+        """`DELETE /v1/sandboxes?label=NAME=VALUE`: without a label nothing is meant, and all would be ended."""
+        key = _key(request, "run")
+        if not request.query_params.getlist("label"):
+            raise Refused(400, "invalid_argument", "label: is needed; ?label=NAME=VALUE says which sandboxes to close")
+        ended = self._labelled(key, request)
+        await asyncio.gather(*map(self._service.sandboxes.close, ended))
+        return json_reply({"closed": [held.id for held in ended]})
+
+    async def show(self, request: Request) -> Response:
+        """`GET /v1/sandboxes/ID`"""
+        return json_reply(self._held(request).to_dict())
+
+    async def close(self, request: Request) -> Response:
+        """`DELETE /v1/sandboxes/ID`"""
+        await self._service.sandboxes.close(self._held(request))
+        return Response(status_code=204)
+
+    async def interrupt(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/interrupt`"""
+        return json_reply({"interrupted": self._held(request).box.interrupt()})
+
+    async def cancel(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/cancel`"""
+        running = list(self._held(request).state.get("v1.running", ()))
+        for task in running:
+            task.cancel()
+        return json_reply({"cancelled": len(running)})
+
+    async def restart(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/restart`"""
+        with self._service.errors(), self._held(request).in_use() as box:
+            return json_reply({"lost_files": await box.restart()})
+
+    async def timeout(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/timeout`"""
+        held = self._held(request)
+        asked = schemas.decoded(await request.body(), schemas.TimeAsked)
+        with self._service.errors():
+            self._service.sandboxes.extend(held, asked.total_s)
+        return json_reply(held.to_dict())
+
+    # Files
+
+    async def files(self, request: Request) -> Response:
+        """`GET /v1/sandboxes/ID/files`"""
+        with self._service.errors(), self._held(request).in_use() as box:
+            return json_reply({"files": await box.files.list()})
+
+    async def read_file(self, request: Request) -> Response:
+        """`GET /v1/sandboxes/ID/files/PATH`"""
+        with self._service.errors(), self._held(request).in_use() as box:
+            return download(await box.files.read(request.path_params["path"]))
+
+    async def write_file(self, request: Request) -> Response:
+        """`PUT /v1/sandboxes/ID/files/PATH`"""
+        held, data = self._held(request), await request.body()
+        mode = request.query_params.get("mode")
+        with self._service.errors(), held.in_use() as box:
+            await box.files.write(request.path_params["path"], data, mode=0o644 if mode is None else _mode(mode))
+        return Response(status_code=204)
+
+    async def remove_file(self, request: Request) -> Response:
+        """`DELETE /v1/sandboxes/ID/files/PATH`"""
+        with self._service.errors(), self._held(request).in_use() as box:
+            await box.files.remove(request.path_params["path"])
+        return Response(status_code=204)
+
+    async def make_folder(self, request: Request) -> Response:
+        """`PUT /v1/sandboxes/ID/folders/PATH`"""
+        with self._service.errors(), self._held(request).in_use() as box:
+            await box.files.mkdir(request.path_params["path"])
+        return Response(status_code=204)
+
+    async def guest_files(self, request: Request) -> Response:
+        """`POST /v1/sandboxes/ID/guest-files`: one order of AsyncGuestFiles; `read` answers with the bytes."""
+        held = self._held(request)
+        asked = schemas.decoded(await request.body(), schemas.PathAsked)
+        with self._service.errors(), held.in_use() as box:
+            files = box.guest_files
+            if asked.op == "read":
+                return download(await files.read(asked.path))
+            if asked.op == "write":
+                await files.write(asked.path, schemas.content_of("data", asked.data), mode=asked.mode)
+                return json_reply({})
+            if asked.op == "workdir":
+                return json_reply({"path": await files.workdir()})
+            told = await getattr(files, asked.op)(asked.path)
+            if asked.op == "list":
+                return json_reply({"entries": [each._asdict() for each in told.entries], "left_out": told.left_out})
+            if asked.op == "stat":
+                return json_reply({"entry": told._asdict()})
+            return json_reply({"exists": told} if asked.op == "exists" else {"path": told})
+
+    # Executions
+
+    async def executions(self, request: Request) -> Response:
+        """`GET /v1/executions?sandbox=ID`"""
+        key = _key(request, "run")
+        records = self._service.records.list(key, request.query_params.get("sandbox"))
+        most = int(_number("limit", request.query_params.get("limit", "100"), least=1, most=1000))
+        return json_reply({"executions": [_line(record) for record in records[:most]]})
+
+    async def execution(self, request: Request) -> Response:
+        """`GET /v1/executions/ID`"""
+        return await reply_of(self._record(request).execution.to_dict())
+
+    async def output(self, request: Request) -> Response:
+        """`GET /v1/executions/ID/output/stdout?offset=N&size=N`: raw bytes; the header tells how many there are."""
+        execution, stream = self._record(request).execution, _stream(request.path_params["stream"])
+        query = request.query_params
+        offset = int(_number("offset", query.get("offset", "0"), least=0, most=2**53))
+        size = int(_number("size", query.get("size", str(1 << 20)), least=1, most=_MOST_PAGE_BYTES))
+        handle: Any = execution.outputs[stream]
+        data = await asyncio.to_thread(handle.read, offset, size)
+        kept = handle.total_bytes - handle.lost_bytes
+        headers = {"Groundbox-Total-Bytes": str(handle.total_bytes), "Groundbox-Kept-Bytes": str(kept)}
+        return download(data, headers=headers)
+
+    async def search(self, request: Request) -> Response:
+        """`GET /v1/executions/ID/search?stream=stdout&text=…`"""
+        execution, query = self._record(request).execution, request.query_params
+        text = query.get("text", "")
+        if not text or len(text) > 1000:
+            raise Refused(400, "invalid_argument", "text: is what to look for, of 1 to 1000 characters")
+        most = int(_number("limit", query.get("limit", "100"), least=1, most=1000))
+        found = await search(execution, _stream(query.get("stream", "stdout")), text, most=most)
+        return json_reply({"lines": [dataclasses.asdict(each) for each in found]})
+
+    async def artifact(self, request: Request) -> Response:
+        """`GET /v1/executions/ID/artifacts/PATH`; `?preview=1` for its picture, as PNG."""
+        artifact = self._record(request).execution.artifacts.get(request.path_params["path"])
+        if artifact is None:
+            raise not_found("artifact")
+        if request.query_params.get("preview"):
+            if artifact.preview is None:
+                raise not_found("preview")
+            return download(artifact.preview)
+        with self._service.errors():
+            return download(await asyncio.to_thread(artifact.read))
+
+    async def trace(self, request: Request) -> Response:
+        """`GET /v1/executions/ID/trace`: JSON Lines."""
+        trace = self._record(request).execution.trace
+        if trace is None:
+            raise not_found("trace; ask for one by `trace: true`")
+        return download(await asyncio.to_thread(trace.dumps))
+
+    # What there is
+
+    async def environments(self, request: Request) -> Response:
+        """`GET /v1/environments`"""
+        _key(request, "run")
+        there = await asyncio.to_thread(environments.all)
+        told = [
+            {
+                "name": each.name,
+                "python": ".".join(map(str, each.python_version)),
+                "packages": dict(each.packages),
+                "created_at": each.created_at,
+                "version": each.version_id,
+            }
+            for each in there
+        ]
+        return json_reply({"environments": told, "default": self._service.settings.environment})
+
+    async def languages(self, request: Request) -> Response:
+        """`GET /v1/languages`"""
+        _key(request, "run")
+        told = [
+            {
+                "name": each.name,
+                "modes": list(each.modes),
+                "available": each.missing is None,
+                "missing": None if each.missing is None else str(each.missing),
+            }
+            for each in await asyncio.to_thread(languages.listed)
+        ]
+        return json_reply({"languages": told})
+
+    async def openapi(self, request: Request) -> Response:
+        """`GET /v1/openapi.json`"""
+        return json_reply(openapi.document())
+
+    # Keys
+
+    async def make_key(self, request: Request) -> Response:
+        """`POST /v1/keys`: the secret is in the reply, and nowhere else."""
+        store = self._keys_of(request)
+        asked = schemas.decoded(await request.body(), schemas.KeyAsked)
+        with self._service.errors():
+            quotas = Quotas() if asked.quotas is None else Quotas(**msgspec.structs.asdict(asked.quotas))
+            secret, key = await asyncio.to_thread(store.create, asked.owner, asked.scopes, quotas)
+        await self._service.keys.refresh()
+        return json_reply({"key": secret, **key.to_dict()}, 201)
+
+    async def keys(self, request: Request) -> Response:
+        """`GET /v1/keys`"""
+        store = self._keys_of(request)
+        with self._service.errors():
+            return json_reply({"keys": [key.to_dict() for key in await asyncio.to_thread(store.all)]})
+
+    async def revoke_key(self, request: Request) -> Response:
+        """`DELETE /v1/keys/ID`"""
+        store = self._keys_of(request)
+        with self._service.errors():
+            if not await asyncio.to_thread(store.revoke, request.path_params["key_id"]):
+                raise not_found("key that holds")
+        await self._service.keys.refresh()
+        return Response(status_code=204)
+
+    def _keys_of(self, request: Request) -> KeyStore:
+        _key(request, "admin")
+        if self._store is None:
+            told = "this server has no keys but its owner's; start it with --keys FILE or a URL of PostgreSQL"
+            raise Refused(409, "no_keys", told)
+        return self._store
+
+    def _held(self, request: Request) -> Held:
+        return self._service.sandboxes.get(_key(request, "run"), request.path_params["sandbox_id"])
+
+    def _labelled(self, key: Key, request: Request) -> list[Held]:
+        wanted = {}
+        for each in request.query_params.getlist("label"):
+            name, equals, value = each.partition("=")
+            if not equals:
+                raise Refused(400, "invalid_argument", f"label: must be NAME=VALUE, not {each[:100]!r}")
+            wanted[name] = value
+        return self._service.sandboxes.list(key, wanted)
+
+    def _record(self, request: Request) -> Record:
+        return self._service.records.get(_key(request, "run"), request.path_params["execution_id"])
+
+
+def _key(request: Request, scope: str) -> Key:
+    """Who asks, if the key has this scope."""
+    key: Key = request.scope["groundbox.key"]
+    key.require(scope)
+    return key
+
+
+def download(data: bytes, *, headers: Mapping[str, str] | None = None) -> Response:
+    """Bytes of a guest: nothing in a browser takes them for a page of this server."""
+    safe = {
+        "Content-Disposition": "attachment",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        **(headers or {}),
+    }
+    return Response(data, 200, safe, media_type="application/octet-stream")
+
+
+def _line(record: Record) -> dict[str, Any]:
+    """An execution in a list: without its output."""
+    execution = record.execution
+    return {
+        "execution_id": execution.execution_id,
+        "sandbox_id": record.sandbox_id or None,
+        "language": execution.language,
+        "outcome": execution.outcome.value,
+        "ended": record.ended,
+        "wall_s": execution.usage.wall_s,
+        "artifacts": list(execution.artifacts),
+    }
+
+
+def _inline(told: dict[str, Any], execution: Execution) -> None:
+    """Put the bytes of files into the JSON, as far as they fit; others say why not."""
+    left = _MOST_INLINE_BYTES
+    for each in told["artifacts"]:
+        artifact = execution.artifacts[each["path"]]
+        left -= artifact.size_bytes
+        if left < 0:
+            each["not_inline"] = f"the files of one reply are over {_MOST_INLINE_BYTES} bytes"
+            continue
+        try:
+            each["base64"] = base64.b64encode(artifact.read()).decode("ascii")
+        except GuestFileError as error:
+            each["not_inline"] = error.reason
+
+
+def _number(name: str, text: str, *, least: float, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise Refused(400, "invalid_argument", f"{name}: must be a number from {least:g} to {most:g}")
+    return value
+
+
+def _mode(text: str) -> int:
+    try:
+        mode = int(text, 8)
+    except ValueError:
+        mode = -1
+    if not 0 <= mode <= 0o777:
+        raise InvalidArgument("mode", "must be permission bits in octal, such as 755")
+    return mode
+
+
+def _stream(name: str) -> str:
+    if name not in ("stdout", "stderr"):
+        raise not_found("stream but stdout and stderr")
+    return name

@@ -1,0 +1,115 @@
+"""The application: guard, native interface, wires and health, put together over one service."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from groundbox.server import metrics
+from groundbox.server.api import Api
+from groundbox.server.guard import Guard
+from groundbox.server.keys import KeyStore
+from groundbox.server.refusals import Refused
+from groundbox.server.replies import ClientGone, json_reply
+from groundbox.server.service import Service
+
+logger = logging.getLogger(__name__)
+
+WIRES: Final[Sequence[str]] = ()
+"""Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
+_PUBLIC: Final = ("/livez", "/readyz")
+
+
+def application(
+    service: Service, *, own_host: str = "127.0.0.1", over_unix: bool = False, store: KeyStore | None = None
+) -> Any:
+    """The ASGI application of one server.
+
+    Args:
+        own_host: The address that is listened on.
+        over_unix: Whether only processes of the same user can connect, so that names of hosts mean nothing.
+        store: Where keys are made and revoked; None for none but the owner's.
+    """
+    routes: list[BaseRoute] = [
+        Route("/livez", _alive),
+        Route("/readyz", _Ready(service).answer),
+        Route("/metrics", _Metrics(service).answer),
+        *Api(service, store).routes(),
+    ]
+    public = list(_PUBLIC)
+    for name in WIRES:
+        wire = importlib.import_module(f"groundbox.server.wires.{name}")
+        routes += wire.routes(service)
+        public += getattr(wire, "PUBLIC", ())
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={
+            Refused: _refused(service),
+            ClientGone: _gone,
+            HTTPException: _http_refused,
+        },
+    )
+    app.router.redirect_slashes = False
+    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public)
+
+
+async def _alive(request: Request) -> Response:
+    """`GET /livez`: this process answers. Asks nothing else."""
+    return PlainTextResponse("alive\n")
+
+
+class _Ready:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def answer(self, request: Request) -> Response:
+        """`GET /readyz`: programs can be run now, or why not."""
+        problem = self._service.problem or self._service.keys.problem
+        return PlainTextResponse(f"{problem or 'ready'}\n", 503 if problem else 200)
+
+
+class _Metrics:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def answer(self, request: Request) -> Response:
+        """`GET /metrics`: in Prometheus' format."""
+        request.scope["groundbox.key"].require("metrics")
+        return Response(self._service.metrics.text(), media_type=metrics.MEDIA_TYPE)
+
+
+def _refused(service: Service) -> Any:
+    async def handle(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refused)
+        service.metrics.refused(error.code)
+        return json_reply(error.to_dict(), error.status, error.headers)
+
+    return handle
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """Nobody reads it; 499 is what nginx logs for that."""
+    return Response(status_code=499)
+
+
+async def _http_refused(request: Request, error: Exception) -> Response:
+    """Paths and methods that there are not."""
+    assert isinstance(error, HTTPException)
+    refused = Refused(error.status_code, "not_found" if error.status_code == 404 else "bad_request", str(error.detail))
+    return json_reply(refused.to_dict(), error.status_code, error.headers)

@@ -1,0 +1,113 @@
+"""The audit log: a line of JSON for every execution, appended and never changed.
+
+A line tells who ran what by its digest, in which sandbox, and how it ended; never source, output or arguments. Words
+of a guest in it are made visible and cut. The log moves to a file with its time in the name when it is large, and files
+over their age are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+from groundbox.errors import GroundboxError
+from groundbox.unseen import on_one_line
+
+logger = logging.getLogger(__name__)
+
+_MOST_CHARS: Final = 300
+_ROTATED: Final = re.compile(r"-\d{8}T\d{6}(-\d+)?")
+# What people put into labels and file names although they should not: tokens of well-known makers, and long secrets.
+_SECRET: Final = re.compile(
+    r"(?:gb_|e2b_|sk-|ghp_|gho_|xox[abp]-|AKIA)[A-Za-z0-9_-]{8,}|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_.-]+"
+)
+
+
+class AuditLog:
+    """Appends to one file. A disk that is full costs a warning and lines, which are counted, and no run."""
+
+    def __init__(self, path: Path, *, most_bytes: int = 64 * 1024 * 1024, kept_days: float = 90.0) -> None:
+        """Args:
+        path: Made if it is not there, closed to others.
+
+        Raises:
+            GroundboxError: It cannot be written.
+        """
+        self._path, self._most_bytes, self._kept_s = path, most_bytes, kept_days * 86400
+        self._file: IO[str] | None = None
+        self.lost_lines = 0
+        try:
+            self._open()
+        except OSError as error:
+            raise GroundboxError(f"the audit log '{path}' cannot be written: {error.strerror}") from None
+
+    def write(self, event: str, facts: Mapping[str, Any]) -> None:
+        """Append a line; in it, texts are cut, made visible and without secrets of well-known forms."""
+        line = json.dumps({"time": _now(), "event": event, **{name: _told(value) for name, value in facts.items()}})
+        try:
+            if self._file is None or self._file.tell() + len(line) > self._most_bytes:
+                self._rotate()
+            assert self._file is not None
+            self._file.write(line + "\n")
+            self._file.flush()
+        except OSError as error:
+            self.lost_lines += 1
+            if self.lost_lines == 1:
+                logger.error("the audit log cannot be written: %s; lines are lost until it can", error.strerror)
+            self._file = None
+        else:
+            if self.lost_lines:
+                logger.warning("the audit log is written again; %d lines were lost", self.lost_lines)
+                self.lost_lines = 0
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._file = os.fdopen(descriptor, "a", encoding="utf-8")
+        self._file.seek(0, os.SEEK_END)
+
+    def _rotate(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            name = f"{self._path.stem}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}"
+            number, to = 0, self._path.with_name(f"{name}{self._path.suffix}")
+            while to.exists():
+                number, to = number + 1, self._path.with_name(f"{name}-{number + 1}{self._path.suffix}")
+            self._path.rename(to)
+        self._open()
+        for each in self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"):
+            rotated = _ROTATED.fullmatch(each.name[len(self._path.stem) : -len(self._path.suffix) or None])
+            if rotated and time.time() - each.stat().st_mtime > self._kept_s:
+                each.unlink(missing_ok=True)
+
+
+def redacted(text: str) -> str:
+    """The text without secrets of well-known forms."""
+    return _SECRET.sub("[redacted]", text)
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, str):
+        return redacted(on_one_line(value, _MOST_CHARS))
+    if isinstance(value, Mapping):
+        return {redacted(on_one_line(str(name), _MOST_CHARS)): _told(each) for name, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_told(each) for each in value[:100]]
+    return value
+
+
+def _now() -> str:
+    seconds = time.time()
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03d}Z"

@@ -1,0 +1,222 @@
+"""The guard: what of a request is looked at before any wire sees it.
+
+In this order: `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by DNS rebinding), the
+key, and the body as it comes, by its size and its time. There is no CORS, and no address that this server would call.
+
+A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
+`X-Access-Token`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…` for clients that can be
+told nothing but an address. A cookie counts only for requests that a page of this server made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+from starlette.responses import JSONResponse
+
+from groundbox.server.keys import OWNER, Key
+from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.service import Service
+from groundbox.server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+COOKIE: Final = "groundbox_key"
+_MOST_PATH_CHARS: Final = 4096
+_WITH_KEY: Final = re.compile(r"/with-key/([^/]{1,600})(/.*)")
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
+_LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class Guard:
+    """An ASGI application around another one, which it shows `scope["groundbox.key"]`, the Key that asks."""
+
+    def __init__(self, app: Any, service: Service, *, own_host: str, over_unix: bool, public: Collection[str]) -> None:
+        """Args:
+        own_host: The address that is listened on; one of its names besides the settings' `hosts`.
+        over_unix: Whether only processes of the same user can connect; `Host` is anything then.
+        public: Paths that need no key.
+        """
+        self._app, self._service, self._over_unix = app, service, over_unix
+        self._public = frozenset(public)
+        self._hosts = frozenset({*_LOCAL, own_host.lower(), *(each.lower() for each in service.settings.hosts)})
+        self._any_host = "*" in service.settings.hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or connection, as ASGI has it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def watched(message: dict[str, Any]) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                given = {name.lower() for name, _ in message.get("headers", ())}
+                more = [each for each in _HEADERS if each[0] not in given]
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
+            elif message["type"] == "http.response.body" and key is not None and key is not OWNER:
+                self._service.keys.usage(key.id).charge(size=len(message.get("body", b"")))
+            await send(message)
+
+        key: Key | None = None
+        try:
+            key = await self._entered(scope)
+            if scope["type"] == "http":
+                receive = _Body(self._service.settings, receive, lambda size: self._charge(key, size)).receive
+            await self._app(scope, receive, watched)
+        except Exception as error:
+            refused = error if isinstance(error, Refused) else refusal_of(error)
+            if not isinstance(error, Refused):
+                logger.exception("a request failed by a fault of groundbox")
+            self._service.metrics.refused(refused.code)
+            if scope["type"] == "websocket":
+                with contextlib.suppress(Exception):  # an open one is closed, a new one refused with 403
+                    await send({"type": "websocket.close", "code": 1008, "reason": refused.message[:120]})
+            elif not begun:
+                await self._refuse(refused, scope, receive, watched)
+            else:
+                raise  # half of a reply is out: the connection is cut, so that nobody takes it for a whole one
+
+    async def _entered(self, scope: Scope) -> Key:
+        """The key of a request that may come in.
+
+        Raises:
+            Refused: It may not.
+        """
+        headers = _headers(scope)
+        origin = self._check_origin(headers, is_websocket=scope["type"] == "websocket")
+        path = scope["path"]
+        if len(path) > _MOST_PATH_CHARS or "\0" in path:
+            raise Refused(400, "bad_path", "no path is so long, or holds a NUL byte")
+        if path in self._public:
+            return Key(id="nobody", owner="nobody", scopes=frozenset())
+        key = await self._service.keys.find(_token(scope, headers, own_page=origin))
+        self._service.keys.usage(key.id).check_bytes(key.quotas)
+        scope["groundbox.key"] = key
+        return key
+
+    def _check_origin(self, headers: dict[str, str], *, is_websocket: bool) -> bool:
+        """Refuse what a page of somebody else sent; whether it is certainly a page of ours.
+
+        A browser says where a page is from that sends a request: by `Origin` on all but plain GETs, and by
+        `Sec-Fetch-Site` on all. Programs send neither.
+        """
+        if self._over_unix:
+            return True
+        host = headers.get("host", "")
+        found = _HOST.fullmatch(host)
+        if found is None or not (self._any_host or found[1].lower() in self._hosts):
+            told = "this server is not asked by that name; `groundbox serve --allow-name NAME` allows it"
+            raise Refused(403, "wrong_host", told)
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+            raise Refused(403, "wrong_origin", "pages of other servers may not ask this one")
+        site = headers.get("sec-fetch-site")
+        if site is not None and site not in ("same-origin", "none"):
+            is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            if is_websocket or not is_link:
+                raise Refused(403, "wrong_origin", "pages of other servers may not ask this one")
+            return False
+        return origin is not None or site is not None
+
+    def _charge(self, key: Key | None, size: int) -> None:
+        if key is not None and key is not OWNER:
+            self._service.keys.usage(key.id).charge(size=size)
+
+    async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(refused.headers)
+        if refused.status == 401:
+            headers["WWW-Authenticate"] = 'Bearer realm="groundbox"'
+        if refused.status in (408, 413):
+            headers["Connection"] = "close"  # what is left of the body is not read
+        await JSONResponse(refused.to_dict(), status_code=refused.status, headers=headers)(scope, receive, send)  # type: ignore[arg-type]
+
+
+class _Body:
+    """The body of one request, counted as it comes. What comes after it is waited for as it is."""
+
+    def __init__(self, settings: Settings, receive: Receive, charge: Callable[[int], None]) -> None:
+        self._settings, self._receive, self._charge = settings, receive, charge
+        self._size = 0
+        self._ended = False
+        self._deadline: float | None = None
+
+    async def receive(self) -> dict[str, Any]:
+        """The next message.
+
+        Raises:
+            Refused: 413 or 408, because it is too large or takes too long.
+        """
+        if self._ended:
+            return await self._receive()
+        loop = asyncio.get_running_loop()
+        if self._deadline is None:
+            self._deadline = loop.time() + self._settings.body_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            raise Refused(408, "too_slow", f"a body comes within {self._settings.body_s:g} s") from None
+        if message["type"] == "http.request":
+            size = len(message.get("body", b""))
+            self._size += size
+            self._charge(size)
+            if self._size > self._settings.body_bytes:
+                raise Refused(413, "too_large", f"a body has at most {self._settings.body_bytes} bytes")
+        self._ended = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """Headers by name in lower case. One that says who asks, twice, is refused: others may take the other one."""
+    headers: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        if name in headers and name in ("host", "origin", "authorization", "x-api-key"):
+            raise Refused(400, "bad_request", f"the header {name} was sent twice")
+        headers[name] = value.decode("latin-1")
+    return headers
+
+
+def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | None:
+    """The secret that a request brings, from wherever its client puts it."""
+    found = _WITH_KEY.fullmatch(scope["path"])
+    if found is not None:  # the rest of the path is what wires see
+        scope["path"] = found[2]
+        scope["raw_path"] = found[2].encode("utf-8", "surrogateescape")
+        return unquote(found[1])
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if given and scheme.lower() in ("bearer", "token"):
+        return given.strip()
+    for name in ("x-api-key", "x-access-token"):
+        if name in headers:
+            return headers[name]
+    query = scope.get("query_string", b"")
+    if b"token=" in query:
+        for name, value in parse_qsl(query.decode("latin-1")):
+            if name == "token":
+                return str(value)
+    if own_page and COOKIE in headers.get("cookie", ""):
+        with contextlib.suppress(CookieError):
+            morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
+            return None if morsel is None else str(morsel.value)
+    return None

@@ -1,0 +1,420 @@
+"""API keys: who asks, what they may do, and how much of it.
+
+A key is shown once, when it is made; kept is its SHA-256, which suffices because keys are 256 random bits. Keys and
+what they used today lie in SQLite, or in PostgreSQL by a URL. All of them are held in memory and read again every two
+seconds, and at once for a key that is not known, so that a request waits for no database; one that was revoked is
+refused two seconds later. While the database is away, keys that were known a moment ago go on, for half a minute.
+
+Quotas that concern a moment (sandboxes, runs a minute) are counted here, in this process; those of a day are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import hmac
+import json
+import logging
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
+from groundbox.server.refusals import Refused
+
+logger = logging.getLogger(__name__)
+
+SCOPES: Final = ("run", "network", "metrics", "admin")
+"""`run`: programs, sandboxes, files. `network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
+_PREFIX: Final = "gb_"
+_REFRESH_S: Final = 2.0
+_UNKNOWN_S: Final = 0.2
+_STALE_S: Final = 30.0
+_MOST_KEYS: Final = 100_000
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{16,512}")
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS groundbox_keys (id TEXT PRIMARY KEY, digest TEXT UNIQUE NOT NULL, owner TEXT NOT NULL, "
+    "scopes TEXT NOT NULL, quotas TEXT NOT NULL, created DOUBLE PRECISION NOT NULL, revoked DOUBLE PRECISION)",
+    "CREATE TABLE IF NOT EXISTS groundbox_used (key_id TEXT NOT NULL, day TEXT NOT NULL, "
+    "cpu_s DOUBLE PRECISION NOT NULL, bytes BIGINT NOT NULL, PRIMARY KEY (key_id, day))",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Quotas:
+    """Bounds on what one key uses; None where its owner has none.
+
+    Attributes:
+        sandboxes: Alive at the same time.
+        runs_a_minute: Begun in any minute, as a token bucket.
+        cpu_s_a_day: Processor seconds of all runs of a day (UTC); the run that reaches it is ended by its own limits.
+        bytes_a_day: Of bodies of requests and replies of a day.
+    """
+
+    sandboxes: int | None = None
+    runs_a_minute: int | None = None
+    cpu_s_a_day: float | None = None
+    bytes_a_day: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            whole = field.name != "cpu_s_a_day"
+            right = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and value > 0
+            if value is not None and not right:
+                raise InvalidArgument(field.name, f"must be a {'whole ' if whole else ''}number above 0, not {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """One key as it is known; its secret is not.
+
+    Attributes:
+        id: Named in logs, and no secret.
+        owner: A name for people.
+        created: Seconds since the epoch.
+        revoked: The same, or None while it holds.
+    """
+
+    id: str
+    owner: str
+    scopes: frozenset[str] = frozenset(("run",))
+    quotas: Quotas = Quotas()
+    created: float = 0.0
+    revoked: float | None = None
+
+    def require(self, scope: str) -> None:
+        """Raises Refused with 403 where the key has not this scope."""
+        if scope not in self.scopes and "admin" not in self.scopes:
+            raise Refused(403, "scope_missing", f"this key lacks the scope {scope!r}; `groundbox keys` gives scopes")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, without a secret."""
+        return {
+            "id": self.id,
+            "owner": self.owner,
+            "scopes": sorted(self.scopes),
+            "quotas": dataclasses.asdict(self.quotas),
+            "created": self.created,
+            "revoked": self.revoked,
+        }
+
+
+OWNER: Final = Key(id="owner", owner="the user who started this server", scopes=frozenset(SCOPES))
+
+
+class KeyStoreUnavailable(GroundboxError):
+    """The database of keys cannot be reached or written."""
+
+
+class Keys:
+    """All keys of one server, and what each of them uses."""
+
+    def __init__(self, *, token: str | None, store: KeyStore | None = None) -> None:
+        """Args:
+        token: The owner's own; None where whoever can connect is the owner (a unix socket, or --no-auth).
+        store: Where others' keys lie; None for no others.
+        """
+        self._open = token is None
+        self._owner_digest = "" if token is None else digest_of(token)
+        self._store = store
+        self._known: dict[str, Key] = {}
+        self._read_at = self._asked_at = float("-inf")
+        self._problem = ""
+        self._usage: dict[str, _Usage] = {}
+        self._reading = asyncio.Lock()
+
+    @property
+    def problem(self) -> str:
+        """Why keys could not be read the last time, or ""."""
+        return self._problem
+
+    async def find(self, token: str | None) -> Key:
+        """The key that a secret is of.
+
+        Raises:
+            Refused: 401 for none or an unknown one, 503 where that cannot be told because the database is away.
+        """
+        if self._open:
+            return OWNER
+        if token:
+            digest = digest_of(token)
+            if hmac.compare_digest(digest, self._owner_digest):
+                return OWNER
+            key = self._known.get(digest)
+            if key is None and self._store is not None and time.monotonic() - self._asked_at > _UNKNOWN_S:
+                self._asked_at = time.monotonic()
+                await self.refresh()
+                key = self._known.get(digest)
+            if self._store is not None and self._problem and time.monotonic() - self._read_at > _STALE_S:
+                raise Refused(503, "keys_unavailable", f"keys cannot be looked up: {self._problem}", retry_after_s=5)
+            if key is not None and key.revoked is None:
+                return key
+        raise Refused(401, "unauthorized", "send the header `Authorization: Bearer KEY` (or `X-API-Key: KEY`)")
+
+    async def refresh(self) -> None:
+        """Read all keys again, and write what was used. A database that is away is noted and told by `find`."""
+        if self._store is None:
+            return
+        async with self._reading:
+            spent = {usage.key_id: usage.take() for usage in self._usage.values() if usage.unsaved}
+            try:
+                keys, used = await asyncio.to_thread(self._store.exchange, spent, _today())
+            except KeyStoreUnavailable as error:
+                for key_id, (cpu_s, size) in spent.items():
+                    self._usage[key_id].give_back(cpu_s, size)
+                if not self._problem:
+                    logger.warning("keys cannot be read: %s", error)
+                self._problem = str(error)
+                return
+            self._problem, self._read_at = "", time.monotonic()
+            self._known = keys
+            for key_id, (cpu_s, size) in used.items():
+                self.usage(key_id).saved(cpu_s, size)
+
+    async def keep_reading(self) -> None:
+        """Refresh for as long as the server runs."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_REFRESH_S)
+
+    def usage(self, key_id: str) -> _Usage:
+        """The counts of one key."""
+        usage = self._usage.get(key_id)
+        if usage is None:
+            usage = self._usage[key_id] = _Usage(key_id)
+        return usage
+
+
+class _Usage:
+    """Counts of one key: of today, and of this minute."""
+
+    def __init__(self, key_id: str) -> None:
+        self.key_id = key_id
+        self.sandboxes = 0
+        self._day = _today()
+        self._cpu_s, self._bytes = 0.0, 0
+        self._new_cpu_s, self._new_bytes = 0.0, 0
+        self._tokens, self._filled_at = float("inf"), time.monotonic()
+
+    @property
+    def unsaved(self) -> bool:
+        return bool(self._new_cpu_s or self._new_bytes)
+
+    def take(self) -> tuple[float, int]:
+        spent = self._new_cpu_s, self._new_bytes
+        self._cpu_s, self._bytes = self._cpu_s + spent[0], self._bytes + spent[1]
+        self._new_cpu_s, self._new_bytes = 0.0, 0
+        return spent
+
+    def give_back(self, cpu_s: float, size: int) -> None:
+        self._cpu_s, self._bytes = self._cpu_s - cpu_s, self._bytes - size
+        self._new_cpu_s, self._new_bytes = self._new_cpu_s + cpu_s, self._new_bytes + size
+
+    def saved(self, cpu_s: float, size: int) -> None:
+        """Take over the sums of all servers that share the database."""
+        self._roll_over()
+        self._cpu_s, self._bytes = cpu_s, size
+
+    def charge(self, *, cpu_s: float = 0.0, size: int = 0) -> None:
+        """Count what a run or a request used."""
+        self._roll_over()
+        self._new_cpu_s, self._new_bytes = self._new_cpu_s + cpu_s, self._new_bytes + size
+
+    def begin_run(self, quotas: Quotas) -> None:
+        """Count a run that begins.
+
+        Raises:
+            Refused: 429, naming the quota that is used up.
+        """
+        self._roll_over()
+        if quotas.cpu_s_a_day is not None and self._cpu_s + self._new_cpu_s >= quotas.cpu_s_a_day:
+            raise _used_up("cpu_s_a_day", quotas.cpu_s_a_day, _until_tomorrow_s())
+        if quotas.runs_a_minute is not None:
+            now = time.monotonic()
+            rate = quotas.runs_a_minute / 60.0
+            self._tokens = min(quotas.runs_a_minute, self._tokens + (now - self._filled_at) * rate)
+            self._filled_at = now
+            if self._tokens < 1:
+                raise _used_up("runs_a_minute", quotas.runs_a_minute, (1 - self._tokens) / rate)
+            self._tokens -= 1
+
+    def check_bytes(self, quotas: Quotas) -> None:
+        """Raises Refused, 429, where the bytes of today are used up."""
+        self._roll_over()
+        if quotas.bytes_a_day is not None and self._bytes + self._new_bytes >= quotas.bytes_a_day:
+            raise _used_up("bytes_a_day", quotas.bytes_a_day, _until_tomorrow_s())
+
+    def check_sandboxes(self, quotas: Quotas) -> None:
+        """Raises Refused, 429, where the key has as many sandboxes as it may."""
+        if quotas.sandboxes is not None and self.sandboxes >= quotas.sandboxes:
+            raise _used_up("sandboxes", quotas.sandboxes, 5.0)
+
+    def _roll_over(self) -> None:
+        if self._day != (today := _today()):
+            self._day = today
+            self._cpu_s, self._bytes, self._new_cpu_s, self._new_bytes = 0.0, 0, 0.0, 0
+
+
+def _used_up(quota: str, most: float, retry_after_s: float) -> Refused:
+    told = f"this key's quota {quota}={most:g} is used up"
+    return Refused(429, f"quota.{quota}", told, retry_after_s=retry_after_s)
+
+
+class KeyStore:
+    """Keys in a database. Its methods block; every one opens what it needs and holds nothing between calls."""
+
+    def __init__(self, url: str | Path) -> None:
+        """Args:
+        url: A path for SQLite, whose folder has to be there, or `postgresql://…`.
+        """
+        self._url = str(url)
+        self._lock = threading.Lock()
+        self._is_postgres = self._url.startswith(("postgresql://", "postgres://"))
+
+    def create(self, owner: str, scopes: Iterable[str], quotas: Quotas) -> tuple[str, Key]:
+        """Make a key.
+
+        Returns:
+            The secret, which is kept nowhere, and the key.
+
+        Raises:
+            InvalidArgument: A scope is none, or the owner has no name.
+            KeyStoreUnavailable: The database cannot be written.
+        """
+        scopes = frozenset(scopes)
+        if unknown := scopes - set(SCOPES):
+            raise InvalidArgument("scopes", f"there is no scope {min(unknown)!r}; there are {', '.join(SCOPES)}")
+        if not owner.strip() or len(owner) > 200 or not owner.isprintable():
+            raise InvalidArgument("owner", "must be a name of at most 200 printable characters")
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        key = Key(id=secrets.token_hex(6), owner=owner, scopes=scopes, quotas=quotas, created=time.time())
+        row = (key.id, digest_of(secret), owner, json.dumps(sorted(scopes)), json.dumps(dataclasses.asdict(quotas)))
+        with self._connected() as run:
+            run("INSERT INTO groundbox_keys VALUES (?, ?, ?, ?, ?, ?, NULL)", (*row, key.created))
+        return secret, key
+
+    def revoke(self, key_id: str) -> bool:
+        """End a key; whether there was one that held."""
+        with self._connected() as run:
+            held = run("SELECT id FROM groundbox_keys WHERE id = ? AND revoked IS NULL", (key_id,))
+            run("UPDATE groundbox_keys SET revoked = ? WHERE id = ? AND revoked IS NULL", (time.time(), key_id))
+        return bool(held)
+
+    def all(self) -> Sequence[Key]:
+        """Every key, also revoked ones, the oldest first."""
+        return sorted(self.exchange({}, _today())[0].values(), key=lambda key: key.created)
+
+    def exchange(
+        self, spent: Mapping[str, tuple[float, int]], day: str
+    ) -> tuple[dict[str, Key], dict[str, tuple[float, int]]]:
+        """Add what was spent, and read all keys by digest, and the day's sums by id.
+
+        Raises:
+            KeyStoreUnavailable: The database is away, or holds what is no key.
+        """
+        with self._connected() as run:
+            for key_id, (cpu_s, size) in spent.items():
+                run(
+                    "INSERT INTO groundbox_used VALUES (?, ?, ?, ?) ON CONFLICT (key_id, day) DO UPDATE SET "
+                    "cpu_s = groundbox_used.cpu_s + excluded.cpu_s, bytes = groundbox_used.bytes + excluded.bytes",
+                    (key_id, day, cpu_s, size),
+                )
+            rows = run(f"SELECT * FROM groundbox_keys LIMIT {_MOST_KEYS}", ())
+            used = run("SELECT key_id, cpu_s, bytes FROM groundbox_used WHERE day = ?", (day,))
+        try:
+            keys = {str(row[1]): _key(row) for row in rows}
+        except (ValueError, TypeError, GroundboxError) as error:
+            raise KeyStoreUnavailable(f"the database of keys holds what is no key: {error}") from None
+        return keys, {str(key_id): (float(cpu_s), int(size)) for key_id, cpu_s, size in used}
+
+    @contextlib.contextmanager
+    def _connected(self) -> Any:
+        """One transaction: a function that runs a statement and gives its rows."""
+        with self._lock:
+            connect = self._postgres if self._is_postgres else self._sqlite
+            with connect() as run:
+                yield run
+
+    @contextlib.contextmanager
+    def _sqlite(self) -> Any:
+        try:
+            connection = sqlite3.connect(self._url, timeout=5.0)
+            try:
+                with connection:
+                    for table in _TABLES:
+                        connection.execute(table)
+                    yield lambda statement, values: connection.execute(statement, values).fetchall()
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise KeyStoreUnavailable(f"the keys in '{self._url}' cannot be used: {error}") from None
+
+    @contextlib.contextmanager
+    def _postgres(self) -> Any:
+        try:
+            import psycopg
+        except ImportError:
+            raise ExtraMissing("psycopg", "for keys in PostgreSQL", "'psycopg[binary]'") from None
+
+        def run(statement: str, values: Sequence[Any]) -> list[Any]:
+            cursor = connection.execute(statement.replace("?", "%s"), values)
+            return cursor.fetchall() if cursor.description else []
+
+        try:
+            with psycopg.connect(self._url, connect_timeout=5) as connection:
+                for table in _TABLES:
+                    connection.execute(table)
+                yield run
+        except psycopg.Error as error:
+            told = str(error).strip().splitlines() or ["no reason was given"]
+            raise KeyStoreUnavailable(f"the keys in PostgreSQL cannot be used: {told[0]}") from None
+
+
+def check_token(token: str) -> str:
+    """A secret that somebody chose, if it can be sent in a header and is not soon guessed.
+
+    Raises:
+        InvalidArgument: It is not; the message does not hold it.
+    """
+    if not _TOKEN.fullmatch(token):
+        problem = "must have 16 to 512 printable characters without blanks; `openssl rand -hex 32` writes one"
+        raise InvalidArgument("GROUNDBOX_API_KEY", problem)
+    return token
+
+
+def new_token() -> str:
+    """A secret of 256 random bits."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def digest_of(token: str) -> str:
+    """SHA-256 of a secret in hexadecimal."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _key(row: Sequence[Any]) -> Key:
+    key_id, _, owner, scopes, quotas, created, revoked = row
+    return Key(
+        id=str(key_id),
+        owner=str(owner),
+        scopes=frozenset(json.loads(scopes)),
+        quotas=Quotas(**json.loads(quotas)),
+        created=float(created),
+        revoked=None if revoked is None else float(revoked),
+    )
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime())
+
+
+def _until_tomorrow_s() -> float:
+    return 86400 - time.time() % 86400

@@ -1,0 +1,226 @@
+"""An address or a unix socket to listen on, and the server that answers there until it is told to end.
+
+Where an address may be reached from elsewhere is decided on the numbers that a name stands for, and those numbers are
+bound: what was looked at is what is served. Over a unix socket only processes of the same user, and of root, are heard.
+
+A signal ends it: no connection is taken any more, what goes on is called off, which its askers are told, and then
+connections are closed. A second signal waits for none of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import stat
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol  # of httptools where that is installed, else of h11
+
+from groundbox.errors import InvalidArgument
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_CLOSING_S: Final = 5
+_BACKLOG: Final = 2048
+_CREDENTIALS: Final = struct.Struct("3i")  # ucred of unix(7): process, user, group
+_WS_BYTES: Final = 16 * 1024 * 1024
+
+
+def bound(host: str, port: int, *, may_be_public: bool, secret: str) -> socket.socket:
+    """A socket that listens on an address, and on nothing else.
+
+    Args:
+        host: A name or an address; the first address that a name stands for is taken.
+        port: 0 for one that is free.
+        may_be_public: Whether others than this machine may reach it.
+        secret: The environment variable whose secret would allow that, for the message.
+
+    Raises:
+        InvalidArgument: It is no address of this machine, it may not be public and is, or it is taken.
+    """
+    try:
+        [(family, _, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise InvalidArgument("host", f"{host!r} stands for no address: {_why(error)}") from None
+    if not may_be_public and not is_loopback(str(address[0])):
+        problem = (
+            f"{host!r} ({address[0]}) can be reached by others than this machine, and everyone who reaches it may ask. "
+            f"Set {secret} to a secret that askers have to send (`openssl rand -hex 32` writes one), or take "
+            "127.0.0.1"
+        )
+        raise InvalidArgument("host", problem)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        problem = f"{address[0]}:{port} cannot be listened on: {_why(error)}. Choose another port, or 0 for a free one"
+        raise InvalidArgument("port", problem) from None
+    return listening
+
+
+def bound_unix(path: Path) -> socket.socket:
+    """A unix socket that its owner alone may connect to. One that nobody listens on any more is replaced.
+
+    Raises:
+        InvalidArgument: Somebody listens there, something else lies there, or it cannot be made.
+    """
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+                try:
+                    asked.connect(os.fspath(path))
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+                else:
+                    raise InvalidArgument("unix_socket", f"'{path}' is listened on by another process already")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InvalidArgument("unix_socket", f"'{path}' cannot be looked at: {_why(error)}") from None
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(listening.fileno(), 0o600)  # before the name is there, so that nobody else ever may connect
+        listening.bind(os.fspath(path))
+        os.chmod(path, 0o600)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise InvalidArgument("unix_socket", f"'{path}' cannot be listened on: {_why(error)}") from None
+    return listening
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped.is_loopback
+    return found.is_loopback
+
+
+def url_of(listening: socket.socket) -> str:
+    """Where it is reached; "" where it listens on every address, which is none to be reached at."""
+    if listening.family == socket.AF_UNIX:
+        return f"unix://{listening.getsockname()}"
+    address, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(address.partition("%")[0]).is_unspecified:
+        return ""
+    return f"http://[{address}]:{port}/" if ":" in address else f"http://{address}:{port}/"
+
+
+def serve(
+    app: Any,
+    listening: socket.socket,
+    *,
+    ready: Callable[[], None],
+    ending: Callable[[], Awaitable[None]] | None = None,
+    max_connections: int | None = None,
+    keep_alive_s: float = 75.0,
+    ws: Literal["none", "websockets-sansio"] = "none",
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Answer until SIGINT, SIGTERM or SIGHUP (unless that is ignored, as by nohup), in the main thread.
+
+    Args:
+        app: An ASGI application.
+        ready: Called when requests are answered.
+        ending: Awaited when the end has come, before connections are waited for.
+        max_connections: One more is answered with 503.
+        keep_alive_s: Seconds that a connection without a request is kept. Clients that keep connections for half a
+            minute and find them closed lose what they send.
+        stop: Ends it, too, when it is set.
+    """
+    over_unix = listening.family == socket.AF_UNIX
+    config = uvicorn.Config(
+        app,
+        http=_SameUser if over_unix else AutoHTTPProtocol,
+        loop="asyncio",
+        ws=ws,
+        ws_max_size=_WS_BYTES,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=None if max_connections is None else max_connections + 1,  # the refused one is counted, too
+        timeout_keep_alive=int(keep_alive_s),
+        timeout_graceful_shutdown=_CLOSING_S,
+    )
+    asyncio.run(_Server(config, ready, ending, stop).serve(sockets=[listening]))
+
+
+class _SameUser(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    """HTTP over a unix socket, for processes of the user who serves, and of root."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Look at who connects, as the kernel tells it (SO_PEERCRED of unix(7)), and hang up on others."""
+        peer = transport.get_extra_info("socket")
+        packed = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, user, _ = _CREDENTIALS.unpack(packed)
+        super().connection_made(transport)
+        if user not in (0, os.geteuid()):
+            transport.abort()
+
+
+class _Server(uvicorn.Server):
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        ready: Callable[[], None],
+        ending: Callable[[], Awaitable[None]] | None,
+        stop: asyncio.Event | None,
+    ) -> None:
+        super().__init__(config)
+        self.should_exit = self.force_exit = False
+        self._ready, self._ending, self._stop = ready, ending, stop
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals ask for the end; they are not raised again after it, because it is what was asked for."""
+        loop = asyncio.get_running_loop()
+        is_kept = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup
+        heard = [number for number in _SIGNALS if number != signal.SIGHUP or not is_kept]
+        for number in heard:
+            loop.add_signal_handler(number, self._end)
+        try:
+            yield
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Say that it is ready, when it is."""
+        await super().startup(sockets=sockets)
+        if self._stop is not None:
+            self._waiting = asyncio.create_task(self._end_when(self._stop))
+        self._ready()
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Call off what goes on first: streams about it would be waited for."""
+        if self._ending is not None:
+            await self._ending()
+        await super().shutdown(sockets=sockets)
+
+    async def _end_when(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._end()
+
+    def _end(self) -> None:
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, socket.gaierror):
+        return str(error.strerror)
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

@@ -1,0 +1,263 @@
+"""The OpenAPI document of `/v1`, made of the schemas that requests are decoded by."""
+
+from __future__ import annotations
+
+import functools
+from importlib import metadata
+from typing import Any, Final
+
+import msgspec
+
+from groundbox.execution import Execution
+from groundbox.server import schemas
+
+_BODIES: Final = (
+    schemas.RunAsked,
+    schemas.RunInAsked,
+    schemas.BatchAsked,
+    schemas.CreateAsked,
+    schemas.TimeAsked,
+    schemas.PathAsked,
+    schemas.KeyAsked,
+)
+_ANY: Final[dict[str, Any]] = {"type": "object"}
+_ID: Final = {"type": "string", "pattern": "^[0-9a-zA-Z_-]{1,64}$"}
+_PATH: Final = {"type": "string", "minLength": 1}
+_BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_REFUSALS: Final = {
+    "400": "The request cannot be meant; nothing ran.",
+    "401": "No key, or none that is known.",
+    "403": "The key lacks a scope, or a page of another server asks.",
+    "404": "There is no such thing, or it belongs to another key.",
+    "409": "It cannot be done in this state, such as in a sandbox whose process is gone.",
+    "410": "The sandbox is closed.",
+    "422": "The Idempotency-Key was used for another request.",
+    "429": "Too much at once; `Retry-After` says when to ask again.",
+    "503": "This server or its machine failed; nothing is known of the program, so do not count it.",
+}
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """OpenAPI 3.1, as plain data."""
+    models, components = msgspec.json.schema_components(_BODIES, ref_template="#/components/schemas/{name}")
+    body = dict(zip((each.__name__ for each in _BODIES), models, strict=True))
+    components["Execution"] = _execution()
+    components["Refusal"] = _refusal()
+    ref: dict[str, Any] = {"$ref": "#/components/schemas/Execution"}
+    box = "/v1/sandboxes/{sandbox_id}"
+    run = "/v1/executions/{execution_id}"
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    executed = {"application/json": {"schema": ref}, **stream}
+    example = {"code": "print(6 * 7)"}
+    heartbeat = _query("heartbeat_s", {"type": "number", "minimum": 1, "maximum": 3600}, "Blanks before a late reply.")
+    paths: dict[str, dict[str, Any]] = {
+        "/v1/run": {
+            "post": _operation(
+                "run", "Run a program in a fresh sandbox.", executed, body["RunAsked"], example, [heartbeat]
+            )
+        },
+        "/v1/batch": {
+            "post": _operation(
+                "batch",
+                "Run many programs, each in a fresh sandbox.",
+                _json(_ANY),
+                body["BatchAsked"],
+                {"programs": [example, {"code": "SELECT 42", "language": "sql"}]},
+                [heartbeat],
+            )
+        },
+        "/v1/sandboxes": {
+            "get": _operation("list_sandboxes", "List sandboxes.", _json(_ANY), queries=[_label()]),
+            "post": _operation(
+                "create_sandbox",
+                "Make a sandbox that keeps its variables and files.",
+                _json(_ANY),
+                body["CreateAsked"],
+                {"labels": {"user": "ada"}, "idle_s": 600},
+                status="201",
+            ),
+            "delete": _operation("close_sandboxes", "Close sandboxes by label.", _json(_ANY), queries=[_label()]),
+        },
+        box: {
+            "get": _operation("show_sandbox", "Tell of a sandbox.", _json(_ANY)),
+            "delete": _operation("close_sandbox", "Close a sandbox.", status="204"),
+        },
+        f"{box}/run": {
+            "post": _operation(
+                "run_in", "Run a program in a sandbox.", executed, body["RunInAsked"], {"code": "x = 1"}, [heartbeat]
+            )
+        },
+        f"{box}/interrupt": {"post": _operation("interrupt", "Stop the cell that runs; keep variables.", _json(_ANY))},
+        f"{box}/cancel": {"post": _operation("cancel", "Call off the runs that go on.", _json(_ANY))},
+        f"{box}/restart": {"post": _operation("restart", "Begin afresh with the same files.", _json(_ANY))},
+        f"{box}/timeout": {
+            "post": _operation(
+                "set_timeout", "Say when to close it.", _json(_ANY), body["TimeAsked"], {"total_s": 3600}
+            )
+        },
+        f"{box}/files": {"get": _operation("list_files", "List the files of the workdir.", _json(_ANY))},
+        box + "/files/{path}": {
+            "get": _operation("read_file", "Read a file.", _BYTES),
+            "put": _operation(
+                "write_file",
+                "Write a file.",
+                raw=True,
+                status="204",
+                queries=[_query("mode", {"type": "string", "pattern": "^[0-7]{3,4}$"}, "Permission bits in octal.")],
+            ),
+            "delete": _operation("remove_file", "Remove a file or a folder.", status="204"),
+        },
+        box + "/folders/{path}": {"put": _operation("make_folder", "Make a folder.", status="204")},
+        f"{box}/guest-files": {
+            "post": _operation(
+                "guest_files",
+                "Ask for files as the guest's programs see them.",
+                _json(_ANY),
+                body["PathAsked"],
+                {"op": "list", "path": "/tmp"},
+            )
+        },
+        "/v1/executions": {
+            "get": _operation(
+                "list_executions",
+                "List executions that are kept.",
+                _json(_ANY),
+                queries=[
+                    _query("sandbox", {"type": "string"}, "Of this sandbox alone."),
+                    _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "As many at most."),
+                ],
+            )
+        },
+        run: {"get": _operation("show_execution", "Tell of an execution.", _json(ref))},
+        run + "/output/{stream}": {
+            "get": _operation(
+                "read_output",
+                "Read a page of all that a program printed.",
+                _BYTES,
+                queries=[
+                    _query("offset", {"type": "integer", "minimum": 0}, "In bytes."),
+                    _query("size", {"type": "integer", "minimum": 1}, "In bytes."),
+                ],
+            )
+        },
+        f"{run}/search": {
+            "get": _operation(
+                "search_output",
+                "Find lines that contain a text.",
+                _json(_ANY),
+                queries=[
+                    _query(
+                        "text",
+                        {"type": "string", "minLength": 1, "maxLength": 1000},
+                        "Letter by letter.",
+                        required=True,
+                    ),
+                    _query("stream", {"enum": ["stdout", "stderr"]}, "Where to look."),
+                    _query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "As many at most."),
+                ],
+            )
+        },
+        run + "/artifacts/{path}": {"get": _operation("read_artifact", "Read a file that a run left.", _BYTES)},
+        f"{run}/trace": {"get": _operation("read_trace", "Read a run's trace, as JSON Lines.", _BYTES)},
+        "/v1/environments": {"get": _operation("list_environments", "List environments.", _json(_ANY))},
+        "/v1/languages": {"get": _operation("list_languages", "List languages.", _json(_ANY))},
+        "/v1/keys": {
+            "get": _operation("list_keys", "List keys, without secrets.", _json(_ANY)),
+            "post": _operation(
+                "make_key", "Make a key.", _json(_ANY), body["KeyAsked"], {"owner": "ada"}, status="201"
+            ),
+        },
+        "/v1/keys/{key_id}": {"delete": _operation("revoke_key", "Revoke a key.", status="204")},
+    }
+    for path, item in paths.items():
+        item["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": _PATH if name == "path" else _ID}
+            for name in ("sandbox_id", "execution_id", "key_id", "path", "stream")
+            if f"{{{name}}}" in path
+        ]
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "groundbox", "version": _version(), "description": (__doc__ or "").splitlines()[0]},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"key": []}],
+    }
+
+
+def _operation(
+    name: str,
+    summary: str,
+    content: dict[str, Any] | None = None,
+    body: dict[str, Any] | None = None,
+    example: dict[str, Any] | None = None,
+    queries: list[dict[str, Any]] | None = None,
+    *,
+    status: str = "200",
+    raw: bool = False,
+) -> dict[str, Any]:
+    done: dict[str, Any] = {"description": "Done."}
+    if content is not None:
+        done["content"] = content
+    refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+    told: dict[str, Any] = {
+        "operationId": name,
+        "summary": summary,
+        "responses": {
+            status: done,
+            **{number: {"description": why, "content": refusal} for number, why in _REFUSALS.items()},
+        },
+    }
+    if queries:
+        told["parameters"] = queries
+    if body is not None:
+        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": body, "example": example}}}
+    elif raw:
+        told["requestBody"] = {"content": _BYTES}
+    return told
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _query(name: str, schema: dict[str, Any], about: str, *, required: bool = False) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": required, "schema": schema, "description": about}
+
+
+def _label() -> dict[str, Any]:
+    return _query("label", {"type": "array", "items": {"type": "string"}}, "NAME=VALUE; repeatable.")
+
+
+def _execution() -> dict[str, Any]:
+    return {**Execution.__get_pydantic_json_schema__(None, None), "description": "docs/results.md tells each key."}
+
+
+def _refusal() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["code", "message", "error"],
+        "properties": {
+            "code": {"type": "integer"},
+            "message": {"type": "string"},
+            "error": {
+                "type": "object",
+                "required": ["code", "message"],
+                "properties": {
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                    "retry_after_s": {"type": "number"},
+                },
+            },
+        },
+    }
+
+
+def _version() -> str:
+    try:
+        return metadata.version("groundbox")
+    except metadata.PackageNotFoundError:
+        return "0"

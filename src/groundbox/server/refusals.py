@@ -1,0 +1,80 @@
+"""Refusals: why a request got no result, as a status and a body that clients of every wire can read.
+
+A program that failed is no refusal: its outcome is part of a result. A refusal says whose fault it is by its status:
+4xx the caller's, 429 that it would be taken later, 503 that this server or its machine failed, so that nobody counts it
+against the program.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from groundbox.errors import (
+    EnvironmentFailed,
+    GroundboxError,
+    GuestFileError,
+    InvalidArgument,
+    LanguageUnavailable,
+    SandboxClosed,
+    SandboxLost,
+    TracerMissing,
+    WireError,
+)
+
+
+class Refused(Exception):
+    """A request that is answered without a result.
+
+    Attributes:
+        status: Of HTTP.
+        code: A word for programs, such as `not_found`; never changed once released.
+        message: A sentence for people, which says what to do.
+        retry_after_s: When to ask again, where that may help.
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """`Retry-After` in whole seconds (RFC 9110, 10.2.3), where there is a time."""
+        return {} if self.retry_after_s is None else {"Retry-After": str(max(1, math.ceil(self.retry_after_s)))}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The body. `code` and `message` stand twice, because clients of other wires look for them at the top."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.retry_after_s is not None:
+            error["retry_after_s"] = self.retry_after_s
+        return {"code": self.status, "message": self.message, "error": error}
+
+
+def not_found(kind: str) -> Refused:
+    """There is no such thing, or it belongs to another key, which is not told apart."""
+    return Refused(404, "not_found", f"there is no such {kind}")
+
+
+_OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
+    (InvalidArgument, 400, "invalid_argument"),
+    (LanguageUnavailable, 400, "language_unavailable"),
+    (TracerMissing, 400, "tracer_missing"),
+    (GuestFileError, 404, "file_error"),
+    (SandboxLost, 409, "sandbox_lost"),
+    (SandboxClosed, 410, "sandbox_closed"),
+    (EnvironmentFailed, 400, "environment_failed"),
+    (WireError, 503, "sandbox_failed"),
+)
+
+
+def refusal_of(error: Exception) -> Refused:
+    """The refusal that an exception of the engine or of the machine becomes. Of an unknown one nothing is told."""
+    for kind, status, code in _OF_ERRORS:
+        if isinstance(error, kind):
+            return Refused(status, code, str(error))
+    if isinstance(error, GroundboxError):
+        return Refused(503, "sandbox_unavailable", str(error), retry_after_s=1.0)
+    if isinstance(error, OSError):
+        what = error.strerror or type(error).__name__
+        return Refused(503, "machine_failed", f"this machine could not do its part: {what}", retry_after_s=1.0)
+    return Refused(500, "internal", "a fault of groundbox itself; its log tells more")

@@ -1,0 +1,249 @@
+"""Live sandboxes of a server: by id, by owner, by label, each until it is closed, idle for too long, or too old."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, Final
+
+from groundbox.errors import InvalidArgument
+from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server.keys import Key, Keys
+from groundbox.server.refusals import Refused, not_found
+from groundbox.server.settings import Settings
+from groundbox.server.turns import Rate
+
+logger = logging.getLogger(__name__)
+
+_SWEEP_S: Final = 1.0
+_MOST_LABELS: Final = 64
+_MOST_LABEL_CHARS: Final = 1024
+
+
+@dataclasses.dataclass(eq=False, kw_only=True, slots=True)
+class Held:
+    """One live sandbox and what the server knows of it.
+
+    Attributes:
+        id: 32 hexadecimal digits, 128 of them random bits.
+        key_id: Whose it is; no other key sees it.
+        box: The sandbox itself.
+        labels: Given by its maker, for listing and ending many at once.
+        wire: Through which protocol it was made, such as `v1` or `e2b`.
+        created: Seconds since the epoch.
+        idle_s: Seconds without a request after which it is closed; None for those until `ends` alone.
+        ends: When it is closed in any case, on the monotonic clock.
+        used: When a request of it was last seen, on the monotonic clock.
+        busy: Requests that go on now; while there are some it is not idle.
+        runs: Runs that were begun in it.
+        state: What a wire keeps for it, under the wire's name. Things with an `aclose` are closed with it.
+        on_close: Called once, when it is being closed.
+    """
+
+    id: str
+    key_id: str
+    box: AsyncSandbox
+    labels: Mapping[str, str]
+    wire: str
+    created: float
+    idle_s: float | None
+    ends: float
+    used: float
+    busy: int = 0
+    runs: int = 0
+    closed: bool = False
+    state: dict[str, Any] = dataclasses.field(default_factory=dict)
+    on_close: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it is closed if nobody asks for it."""
+        now = time.monotonic()
+        if self.idle_s is None or self.busy:
+            return max(0.0, self.ends - now)
+        return max(0.0, min(self.ends, self.used + self.idle_s) - now)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[AsyncSandbox]:
+        """Its sandbox, while a request works with it."""
+        self.busy += 1
+        try:
+            yield self.box
+        finally:
+            self.busy -= 1
+            self.used = time.monotonic()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        limits = dataclasses.asdict(self.box.limits)
+        return {
+            "sandbox_id": self.id,
+            "labels": dict(self.labels),
+            "wire": self.wire,
+            "created": self.created,
+            "closes_in_s": round(self.left_s, 3),
+            "busy": self.busy > 0,
+            "runs": self.runs,
+            "limits": limits,
+            "network": {"allow": list(self.box.network.allow), "loopback": self.box.network.loopback},
+        }
+
+
+class Sandboxes:
+    """All live sandboxes of one server."""
+
+    def __init__(self, settings: Settings, keys: Keys) -> None:
+        self._settings, self._keys = settings, keys
+        self._held: dict[str, Held] = {}
+        self._making = 0
+        self._rate = Rate(settings.creates_a_second, settings.queue_length)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @contextlib.asynccontextmanager
+    async def room(self, key: Key) -> AsyncIterator[None]:
+        """Hold room for a sandbox that is being made, or for one that lives as long as a request.
+
+        Raises:
+            Refused: 429, because there are too many of this key or of all, or they are made too fast.
+        """
+        self.check_room(key)
+        usage = self._keys.usage(key.id)
+        usage.sandboxes += 1
+        self._making += 1
+        try:
+            yield
+        finally:
+            usage.sandboxes -= 1
+            self._making -= 1
+
+    def check_room(self, key: Key) -> None:
+        """Raises Refused, 429, where no sandbox may be made for this key now; counts as the making of one."""
+        self._keys.usage(key.id).check_sandboxes(key.quotas)
+        if len(self._held) + self._making >= self._settings.sandboxes:
+            told = f"{self._settings.sandboxes} sandboxes are alive; close some, or ask again later"
+            raise Refused(429, "busy", told, retry_after_s=5)
+        if wait_s := self._rate.take():
+            raise Refused(429, "busy", "sandboxes are made too fast; ask again later", retry_after_s=wait_s)
+
+    def add(
+        self,
+        key: Key,
+        box: AsyncSandbox,
+        *,
+        labels: Mapping[str, str] | None = None,
+        idle_s: float | None = None,
+        total_s: float | None = None,
+        wire: str,
+        sandbox_id: str | None = None,
+    ) -> Held:
+        """Keep a sandbox. Nothing of it is started yet.
+
+        Args:
+            idle_s: Seconds without a request until it is closed; None for the server's.
+            total_s: Seconds until it is closed in any case; None for the server's. Where this is given and `idle_s` is
+                not, it is closed by this alone.
+            sandbox_id: A name of a wire's own making, which must not be guessable; by default a new one.
+
+        Raises:
+            InvalidArgument: Labels or times cannot be meant.
+        """
+        most_s = self._settings.total_s
+        for name, value in (("idle_s", idle_s), ("total_s", total_s)):
+            if value is not None and not 0 < value <= most_s:
+                raise InvalidArgument(name, f"must be above 0 and at most {most_s:g} on this server, not {value!r}")
+        now = time.monotonic()
+        held = Held(
+            id=sandbox_id or secrets.token_hex(16),
+            key_id=key.id,
+            box=box,
+            labels=checked_labels(labels or {}),
+            wire=wire,
+            created=time.time(),
+            idle_s=idle_s if idle_s is not None or total_s is not None else self._settings.idle_s,
+            ends=now + (most_s if total_s is None else total_s),
+            used=now,
+        )
+        if held.id in self._held:
+            raise Refused(409, "exists", "there is a sandbox of that id already")
+        self._held[held.id] = held
+        self._keys.usage(key.id).sandboxes += 1
+        return held
+
+    def get(self, key: Key, sandbox_id: str) -> Held:
+        """The sandbox of this id, if it is this key's.
+
+        Raises:
+            Refused: 404 else; that it belongs to somebody else is not told.
+        """
+        held = self._held.get(sandbox_id)
+        if held is None or held.key_id != key.id:
+            raise not_found("sandbox")
+        return held
+
+    def list(self, key: Key, labels: Mapping[str, str] | None = None) -> list[Held]:
+        """The key's sandboxes that have all these labels, the oldest first."""
+        wanted = (labels or {}).items()
+        return [held for held in self._held.values() if held.key_id == key.id and wanted <= dict(held.labels).items()]
+
+    def extend(self, held: Held, total_s: float) -> None:
+        """Close it in `total_s` from now, and not before that.
+
+        Raises:
+            InvalidArgument: It is more than the server gives.
+        """
+        if not 0 < total_s <= self._settings.total_s:
+            raise InvalidArgument("total_s", f"must be above 0 and at most {self._settings.total_s:g}, not {total_s!r}")
+        held.idle_s, held.ends = None, time.monotonic() + total_s
+
+    async def close(self, held: Held) -> bool:
+        """End it with all its processes; whether it was still there."""
+        if held.closed:
+            return False
+        held.closed = True
+        self._held.pop(held.id, None)
+        self._keys.usage(held.key_id).sandboxes -= 1
+        for call in held.on_close:
+            call()
+        try:
+            for each in list(held.state.values()):
+                if hasattr(each, "aclose"):
+                    await each.aclose()
+        finally:
+            await held.box.close()
+        return True
+
+    async def close_all(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*map(self.close, list(self._held.values())), return_exceptions=True)
+
+    async def keep_sweeping(self) -> None:
+        """Close what is idle or too old, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(_SWEEP_S)
+            for held in [held for held in self._held.values() if held.left_s <= 0]:
+                logger.info("sandbox %s is closed: idle or too old", held.id)
+                try:
+                    await self.close(held)
+                except Exception:
+                    logger.exception("sandbox %s could not be closed in good order", held.id)
+
+
+def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels as they are kept.
+
+    Raises:
+        InvalidArgument: There are too many, or one is no short text.
+    """
+    if len(labels) > _MOST_LABELS:
+        raise InvalidArgument("labels", f"are {len(labels)}, more than {_MOST_LABELS}")
+    for name, value in labels.items():
+        if not name or len(name) > _MOST_LABEL_CHARS or len(value) > _MOST_LABEL_CHARS:
+            raise InvalidArgument("labels", f"have 1 to {_MOST_LABEL_CHARS} characters, and their values no more")
+    return dict(labels)

@@ -1,0 +1,417 @@
+"""What all wires share: one engine, keys, sandboxes, turns, records, the audit log and metrics.
+
+A wire asks this for a run and gets an Execution, or a Refused in the server's own words, which it says in the words of
+its protocol. Everything that is counted, kept, bounded or logged about a run happens in `_watched`, so that no wire can
+forget it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from groundbox.execution import Event, Execution
+from groundbox.limits import Limits
+from groundbox.network import Network
+from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server.audit import AuditLog
+from groundbox.server.keys import Key, Keys
+from groundbox.server.metrics import Metrics
+from groundbox.server.records import Records
+from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.sandboxes import Held, Sandboxes
+from groundbox.server.settings import Settings
+from groundbox.server.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart"))
+"""Arguments of a sandbox that a request may choose."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """A run that has ended.
+
+    Attributes:
+        waited_s: Seconds in the queue before it began.
+    """
+
+    execution: Execution
+    waited_s: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of the execution, with the time in the queue beside the other times."""
+        told = self.execution.to_dict()
+        told["usage"]["queue_s"] = round(self.waited_s, 6)
+        return told
+
+
+class Service:
+    """One server without its wires. Begun and ended with the application (`running`)."""
+
+    def __init__(self, settings: Settings, keys: Keys, *, audit: AuditLog | None = None) -> None:
+        self.settings, self.keys, self.audit = settings, keys, audit
+        self.metrics = Metrics()
+        self.sandboxes = Sandboxes(settings, keys)
+        self.turns = Turns(at_once=settings.runs_at_once, queue_length=settings.queue_length, queue_s=settings.queue_s)
+        self.records = Records(most=settings.kept_executions, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
+        self.replies = Replies(settings.replayed_s)
+        self.problem = "the server is starting"
+        self._begun = time.time()
+        self._watch()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do what goes on beside requests; at the end, close all sandboxes."""
+        await self.keys.refresh()
+        tasks = [
+            asyncio.create_task(self.keys.keep_reading()),
+            asyncio.create_task(self.sandboxes.keep_sweeping()),
+            asyncio.create_task(self._warm()),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.sandboxes.close_all()
+            await self.keys.refresh()
+            if self.audit is not None:
+                self.audit.close()
+
+    async def run(
+        self, key: Key, source: str, *, files: Mapping[str, bytes | str] | None = None, wire: str, **options: Any
+    ) -> Ran:
+        """Run one program in a fresh sandbox of its own.
+
+        Args:
+            key: Who asks.
+            files: Path in the workdir to content.
+            wire: Through which protocol, for the audit log.
+            options: Arguments of AsyncSandbox that requests may choose, and those of its `run`.
+
+        Raises:
+            Refused: It was not run, or nobody knows how it ended.
+        """
+        of_box, of_run = _divided(options)
+        async with self._room(key), self._turn(key) as waited_s:
+            if files and "profile" not in of_box:
+                of_box["profile"] = "science"
+            box = self._made(key, of_box, of_run)
+            try:
+                for path, data in (files or {}).items():
+                    await box.files.write(path, data)
+                return await self._watched(key, None, source, of_run, wire, waited_s, box.run_last(source, **of_run))
+            except Exception as error:
+                raise self._refusal(error) from error
+            finally:
+                await box.close()
+
+    async def stream(
+        self, key: Key, source: str, *, files: Mapping[str, bytes | str] | None = None, wire: str, **options: Any
+    ) -> AsyncGenerator[Event | Ran, None]:
+        """`run`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
+        of_box, of_run = _divided(options)
+        async with self._room(key), self._turn(key) as waited_s:
+            if files and "profile" not in of_box:
+                of_box["profile"] = "science"
+            box = self._made(key, of_box, of_run)
+            try:
+                for path, data in (files or {}).items():
+                    await box.files.write(path, data)
+                events = box.stream(source, last=True, **of_run)
+                async for item in self._told(key, None, source, of_run, wire, waited_s, events):
+                    yield item
+            except Exception as error:
+                raise self._refusal(error) from error
+            finally:
+                await box.close()
+
+    def create(
+        self,
+        key: Key,
+        *,
+        wire: str,
+        labels: Mapping[str, str] | None = None,
+        idle_s: float | None = None,
+        total_s: float | None = None,
+        sandbox_id: str | None = None,
+        **options: Any,
+    ) -> Held:
+        """Make a sandbox that stays. Its process is taken from the pool at its first use.
+
+        Args:
+            options: Arguments of AsyncSandbox that requests may choose.
+
+        Raises:
+            Refused: The key may have no more, or the server has no more.
+        """
+        unknown = options.keys() - _SANDBOX
+        if unknown:
+            raise Refused(400, "invalid_argument", f"{min(unknown)}: there is no such setting of a sandbox")
+        try:
+            self.sandboxes.check_room(key)
+            box = self._made(key, options, {})
+            return self.sandboxes.add(
+                key, box, labels=labels, idle_s=idle_s, total_s=total_s, wire=wire, sandbox_id=sandbox_id
+            )
+        except Refused:
+            raise
+        except Exception as error:
+            raise self._refusal(error) from error
+
+    async def run_in(self, key: Key, held: Held, source: str, *, wire: str | None = None, **options: Any) -> Ran:
+        """Run one program in a sandbox that stays.
+
+        Raises:
+            Refused: It was not run, or nobody knows how it ended.
+        """
+        with held.in_use() as box:
+            async with self._turn(key) as waited_s:
+                held.runs += 1
+                try:
+                    work = box.run(source, **options)
+                    return await self._watched(key, held, source, options, wire or held.wire, waited_s, work)
+                except Exception as error:
+                    raise self._refusal(error) from error
+
+    async def stream_in(
+        self, key: Key, held: Held, source: str, *, wire: str | None = None, **options: Any
+    ) -> AsyncGenerator[Event | Ran, None]:
+        """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
+        with held.in_use() as box:
+            async with self._turn(key) as waited_s:
+                held.runs += 1
+                try:
+                    events = box.stream(source, **options)
+                    async for item in self._told(key, held, source, options, wire or held.wire, waited_s, events):
+                        yield item
+                except Exception as error:
+                    raise self._refusal(error) from error
+
+    @contextlib.contextmanager
+    def errors(self) -> Any:
+        """Within it, errors of the engine and of the machine become refusals, and are counted."""
+        try:
+            yield
+        except Refused:
+            raise
+        except Exception as error:
+            raise self._refusal(error) from error
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, key: Key) -> AsyncIterator[float]:
+        self.keys.usage(key.id).begin_run(key.quotas)
+        async with self.turns.turn(key.id) as waited_s:
+            yield waited_s
+
+    @contextlib.asynccontextmanager
+    async def _room(self, key: Key) -> AsyncIterator[None]:
+        async with self.sandboxes.room(key):
+            yield
+
+    def _made(self, key: Key, options: Mapping[str, Any], of_run: Mapping[str, Any]) -> AsyncSandbox:
+        """A sandbox with settings of this server and what a request chose."""
+        settings = self.settings
+        chosen = dict(options)
+        network = chosen.get("network")
+        if isinstance(network, Network) and network.allow:
+            key.require("network")
+        limits = chosen.pop("limits", None)
+        wall_s = of_run.get("wall_s")
+        if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it
+            usual = Limits()
+            limits = Limits(wall_s=wall_s, cpu_s=max(wall_s, usual.cpu_s or wall_s))
+        try:
+            limits = settings.checked(limits or Limits())
+            chosen.setdefault("environment", settings.environment)
+            return AsyncSandbox(limits=limits, backend=settings.backend, waive=settings.waive, **chosen)
+        except Exception as error:
+            raise self._refusal(error) from error
+
+    async def _told(
+        self,
+        key: Key,
+        held: Held | None,
+        source: str,
+        options: Mapping[str, Any],
+        wire: str,
+        waited_s: float,
+        events: AsyncGenerator[Event, None],
+    ) -> AsyncGenerator[Event | Ran, None]:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                if event.execution is None:
+                    yield event
+                else:
+                    yield await self._watched(key, held, source, options, wire, waited_s, _done(event.execution))
+
+    async def _watched(
+        self,
+        key: Key,
+        held: Held | None,
+        source: str,
+        options: Mapping[str, Any],
+        wire: str,
+        waited_s: float,
+        work: Awaitable[Execution],
+    ) -> Ran:
+        """Wait for a run, count it, charge it, keep it, and write its line of the audit log."""
+        facts: dict[str, Any] = {
+            "key": key.id,
+            "owner": key.owner,
+            "wire": wire,
+            "sandbox": "" if held is None else held.id,
+            "language": options.get("language", "python"),
+            "source_sha256": hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
+            "source_bytes": len(source),
+        }
+        try:
+            execution = await work
+        except BaseException as error:
+            if self.audit is not None:
+                cancelled = isinstance(error, asyncio.CancelledError)
+                outcome = "abandoned" if cancelled else refusal_of(error).code if isinstance(error, Exception) else "?"
+                self.audit.write("run", {**facts, "outcome": outcome})
+            raise
+        self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
+        self.metrics.ran(execution, waited_s=waited_s)
+        self.records.add(key, execution, "" if held is None else held.id)
+        if self.audit is not None:
+            self.audit.write("run", {**facts, **_audited(execution, waited_s)})
+        return Ran(execution=execution, waited_s=waited_s)
+
+    def _refusal(self, error: Exception) -> Refused:
+        if isinstance(error, Refused):
+            return error
+        refused = refusal_of(error)
+        if refused.status >= 500:
+            self.metrics.failed(refused.code)
+            if refused.status == 500:
+                logger.error("a request failed by a fault of groundbox", exc_info=error)
+            else:
+                logger.error("a request failed: %s", refused.message)
+        return refused
+
+    async def _warm(self) -> None:
+        """Fill the pool by one run, so that the first request pays for no template; try again while it fails."""
+        while True:
+            try:
+                async with self._made_alone("bare") as box:
+                    await box.run_last("1", mode="script")
+                async with self._made_alone("science") as box:
+                    execution = await box.run_last("1")
+                self.problem = "" if execution.ok else f"a first program ended with {execution.outcome.value}"
+            except Exception as error:
+                self.problem = refusal_of(error).message
+                logger.error("no sandbox can be made: %s", self.problem)
+            if not self.problem:
+                return
+            await asyncio.sleep(5.0)
+
+    @contextlib.asynccontextmanager
+    async def _made_alone(self, profile: str) -> AsyncIterator[AsyncSandbox]:
+        settings = self.settings
+        async with AsyncSandbox(
+            environment=settings.environment, backend=settings.backend, waive=settings.waive, profile=profile
+        ) as box:
+            box._is_watched = False
+            yield box
+
+    def _watch(self) -> None:
+        metrics = self.metrics
+        metrics.watch("groundbox_sandboxes", "Sandboxes that live now.", lambda: len(self.sandboxes))
+        metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
+        metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
+        metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self._begun)
+
+
+class Replies:
+    """Replies by `Idempotency-Key`, so that a repeated request gets the same one and runs nothing again.
+
+    A repetition that comes while the first is carried out waits for it. A refusal by 429 or 5xx is not kept: nothing
+    ran, and the next attempt may.
+    """
+
+    def __init__(self, kept_s: float, most: int = 10_000) -> None:
+        self._kept_s, self._most = kept_s, most
+        self._replies: dict[tuple[str, str], tuple[float, str, asyncio.Future[Any]]] = {}
+
+    async def once(self, key: Key, name: str | None, request: bytes, work: Callable[[], Awaitable[Any]]) -> Any:
+        """The reply to this request of this name, made by `work` if there is none yet.
+
+        Raises:
+            Refused: 422 where the name was used for another request.
+        """
+        if not name:
+            return await work()
+        if len(name) > 255:
+            raise Refused(400, "invalid_argument", "Idempotency-Key: has more than 255 characters")
+        self._drop_old()
+        digest = hashlib.sha256(request).hexdigest()
+        known = self._replies.get((key.id, name))
+        if known is not None:
+            if known[1] != digest:
+                raise Refused(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
+            return await asyncio.shield(known[2])
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._replies[key.id, name] = (time.monotonic(), digest, future)
+        try:
+            reply = await work()
+        except BaseException as error:
+            kept = isinstance(error, Refused) and error.status < 500 and error.status != 429
+            if not kept:
+                self._replies.pop((key.id, name), None)
+            future.set_exception(error if isinstance(error, Exception) else Refused(503, "abandoned", "given up"))
+            future.exception()  # looked at, because perhaps nobody else asks
+            raise
+        future.set_result(reply)
+        return reply
+
+    def _drop_old(self) -> None:
+        before = time.monotonic() - self._kept_s
+        while self._replies:
+            name, (begun, _, future) = next(iter(self._replies.items()))
+            if not future.done() or (begun >= before and len(self._replies) <= self._most):
+                return
+            del self._replies[name]
+
+
+async def _done(execution: Execution) -> Execution:
+    return execution
+
+
+def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the sandbox, and those of the run."""
+    of_box = {name: value for name, value in options.items() if name in _SANDBOX}
+    return of_box, {name: value for name, value in options.items() if name not in _SANDBOX}
+
+
+def _audited(execution: Execution, waited_s: float) -> dict[str, Any]:
+    usage = execution.usage
+    facts: dict[str, Any] = {
+        "execution": execution.execution_id,
+        "outcome": execution.outcome.value,
+        "exit_code": execution.exit_code,
+        "exit_signal": execution.exit_signal,
+        "trust": execution.trust,
+        "queue_s": round(waited_s, 6),
+        "wall_s": round(usage.wall_s, 6),
+        "cpu_s": usage.cpu_s,
+        "peak_memory_bytes": usage.peak_memory_bytes,
+        "warnings": [warning.code for warning in execution.warnings],
+        "missing_layers": list(execution.isolation.missing),
+    }
+    if execution.error is not None:
+        facts["error_type"] = execution.error.type
+    if execution.tool_calls is not None:
+        facts["tool_calls"] = execution.tool_calls.total
+    return facts

@@ -1,0 +1,120 @@
+"""Turns: how many runs go on at once, how many wait, and who is told to come back later.
+
+A queue stands before the engine, because a machine that runs a thousand programs at once runs each of them into its
+limit. Runs get their turns in the order in which they came, but no key holds more than its share of the turns while
+another one waits: of those that wait, the first of the key with the fewest runs goes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from groundbox.server.refusals import Refused
+
+
+class Turns:
+    """A bound on runs at once, with a bounded queue before it."""
+
+    def __init__(self, *, at_once: int, queue_length: int, queue_s: float) -> None:
+        """Args:
+        at_once: Runs that go on at the same time.
+        queue_length: Runs that may wait.
+        queue_s: Seconds that one may wait.
+        """
+        self._at_once, self._queue_length, self._queue_s = at_once, queue_length, queue_s
+        self._running: collections.Counter[str] = collections.Counter()
+        self._waiting: dict[str, collections.deque[asyncio.Future[None]]] = {}
+        self._lasted_s = 0.1
+
+    @property
+    def running(self) -> int:
+        """Runs that go on now."""
+        return self._running.total()
+
+    @property
+    def waiting(self) -> int:
+        """Runs that wait now."""
+        return sum(map(len, self._waiting.values()))
+
+    @contextlib.asynccontextmanager
+    async def turn(self, key_id: str) -> AsyncIterator[float]:
+        """Wait for a turn of this key and hold it.
+
+        Yields:
+            Seconds that were waited.
+
+        Raises:
+            Refused: 429, because too many wait, or this one has waited too long.
+        """
+        begun = time.monotonic()
+        if self.running >= self._at_once:
+            await self._wait(key_id)
+        else:
+            self._running[key_id] += 1
+        started = time.monotonic()
+        try:
+            yield started - begun
+        finally:
+            self._lasted_s += (time.monotonic() - started - self._lasted_s) / 16  # of the last sixteen, about
+            self._end(key_id)
+
+    async def _wait(self, key_id: str) -> None:
+        if self.waiting >= self._queue_length:
+            raise self._busy(f"{self._queue_length} runs wait already")
+        turn = asyncio.get_running_loop().create_future()
+        queue = self._waiting.setdefault(key_id, collections.deque())
+        queue.append(turn)
+        try:
+            async with asyncio.timeout(self._queue_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # it was this one's turn in the very moment
+                self._end(key_id)
+            else:
+                queue.remove(turn)
+                if not queue:
+                    self._waiting.pop(key_id, None)
+            if isinstance(error, TimeoutError):
+                raise self._busy(f"no run could begin within {self._queue_s:g} s") from None
+            raise
+
+    def _end(self, key_id: str) -> None:
+        """Give the turn of one that has ended to the next."""
+        self._running[key_id] -= 1
+        if not self._running[key_id]:
+            del self._running[key_id]
+        while self._waiting and self.running < self._at_once:
+            key = min(self._waiting, key=lambda each: self._running[each])
+            queue = self._waiting[key]
+            turn = queue.popleft()
+            if not queue:
+                del self._waiting[key]
+            if not turn.done():
+                self._running[key] += 1
+                turn.set_result(None)
+
+    def _busy(self, why: str) -> Refused:
+        wait_s = min(60.0, max(1.0, self.waiting * self._lasted_s / self._at_once / 2))
+        return Refused(429, "busy", f"this server is busy: {why}; ask again later", retry_after_s=wait_s)
+
+
+class Rate:
+    """A token bucket: so many a second on average, and so many at once."""
+
+    def __init__(self, a_second: float, burst: int) -> None:
+        self._a_second, self._burst = a_second, burst
+        self._tokens, self._filled_at = float(burst), time.monotonic()
+
+    def take(self) -> float:
+        """Take one; seconds until there is one if there is none now, else 0."""
+        now = time.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._a_second)
+        self._filled_at = now
+        if self._tokens < 1:
+            return (1 - self._tokens) / self._a_second
+        self._tokens -= 1
+        return 0.0
