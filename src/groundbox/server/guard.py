@@ -5,13 +5,15 @@ key, and the body as it comes, by its size and its time. There is no CORS, and n
 
 A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
 `X-Access-Token`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…` for clients that can be
-told nothing but an address. A cookie counts only for requests that a page of this server made.
+told nothing but an address. A cookie counts only for requests that a page of this server made, or that repeat the
+cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of others can send no such header.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection
@@ -33,6 +35,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 COOKIE: Final = "groundbox_key"
+XSRF_COOKIE: Final = "_xsrf"
 _MOST_PATH_CHARS: Final = 4096
 _WITH_KEY: Final = re.compile(r"/with-key/([^/]{1,600})(/.*)")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
@@ -75,14 +78,21 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             elif message["type"] == "http.response.body" and key is not None and key is not OWNER:
                 self._service.keys.usage(key.id).charge(size=len(message.get("body", b"")))
+            elif message["type"] == "websocket.send":
+                self._charge(key, _size(message))
             await send(message)
+
+        async def counted() -> dict[str, Any]:
+            message = await receive()
+            if message["type"] == "websocket.receive":
+                self._charge(key, _size(message))
+            return message
 
         key: Key | None = None
         try:
             key = await self._entered(scope)
-            if scope["type"] == "http":
-                receive = _Body(self._service.settings, receive, lambda size: self._charge(key, size)).receive
-            await self._app(scope, receive, watched)
+            body = _Body(self._service.settings, receive, lambda size: self._charge(key, size))
+            await self._app(scope, counted if scope["type"] == "websocket" else body.receive, watched)
         except Exception as error:
             refused = error if isinstance(error, Refused) else refusal_of(error)
             if not isinstance(error, Refused):
@@ -186,6 +196,11 @@ class _Body:
         return message
 
 
+def _size(message: dict[str, Any]) -> int:
+    """Of a WebSocket's message, about: characters of a text are counted as one byte."""
+    return len(message.get("bytes") or message.get("text") or "")
+
+
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name in lower case. One that says who asks, twice, is refused: others may take the other one."""
     headers: dict[str, str] = {}
@@ -215,8 +230,10 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
         for name, value in parse_qsl(query.decode("latin-1")):
             if name == "token":
                 return str(value)
-    if own_page and COOKIE in headers.get("cookie", ""):
+    if COOKIE in headers.get("cookie", ""):
         with contextlib.suppress(CookieError):
-            morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
-            return None if morsel is None else str(morsel.value)
+            cookies = {name: str(morsel.value) for name, morsel in SimpleCookie(headers["cookie"]).items()}
+            sent, kept = headers.get("x-xsrftoken", ""), cookies.get(XSRF_COOKIE, "")
+            if own_page or (kept and hmac.compare_digest(sent.encode(), kept.encode())):
+                return cookies.get(COOKIE)
     return None

@@ -126,6 +126,7 @@ class Keys:
         self._owner_digest = "" if token is None else digest_of(token)
         self._store = store
         self._known: dict[str, Key] = {}
+        self._of_id: dict[str, Key] = {}
         self._read_at = self._asked_at = float("-inf")
         self._problem = ""
         self._usage: dict[str, _Usage] = {}
@@ -159,6 +160,18 @@ class Keys:
                 return key
         raise Refused(401, "unauthorized", "send the header `Authorization: Bearer KEY` (or `X-API-Key: KEY`)")
 
+    def current(self, key: Key) -> Key:
+        """A key that was found before, as it is known now; for connections that stay open.
+
+        Raises:
+            Refused: 401 where it was revoked since, 429 where its bytes of today are used up.
+        """
+        now = key if key is OWNER else self._of_id.get(key.id)
+        if now is None or now.revoked is not None:
+            raise Refused(401, "unauthorized", "this key was revoked")
+        self.usage(now.id).check_bytes(now.quotas)
+        return now
+
     async def refresh(self) -> None:
         """Read all keys again, and write what was used. A database that is away is noted and told by `find`."""
         if self._store is None:
@@ -175,7 +188,7 @@ class Keys:
                 self._problem = str(error)
                 return
             self._problem, self._read_at = "", time.monotonic()
-            self._known = keys
+            self._known, self._of_id = keys, {key.id: key for key in keys.values()}
             for key_id, (cpu_s, size) in used.items():
                 self.usage(key_id).saved(cpu_s, size)
 
