@@ -132,22 +132,6 @@ def test_jupyter_kernel_client_runs_cells(server):
         assert client.get(f"/api/kernels/{name}").status_code == 404
 
 
-def test_jupyter_kernel_client_runs_cells_over_binary_frames(server):
-    module = pytest.importorskip("jupyter_kernel_client", reason="jupyter-kernel-client is not installed here")
-    from jupyter_kernel_client.wsclient import JupyterSubprotocol
-
-    options = {"client_kwargs": {"subprotocol": JupyterSubprotocol.V1}}
-    with module.JupyterKernelClient(server_url=server.url, token=server.token, **options) as kernel:
-        connection = kernel._manager.client
-        name = connection.execute("print('ä')\n6 * 7")
-        messages = [connection.get_iopub_msg(timeout=30) for _ in range(5)]
-        reply = connection.get_shell_msg(timeout=30)
-
-    assert [each["msg_type"] for each in messages] == ["status", "execute_input", "stream", "execute_result", "status"]
-    assert messages[2]["content"] == {"name": "stdout", "text": "ä\n"}
-    assert (reply["parent_header"]["msg_id"], reply["content"]["status"]) == (name, "ok")
-
-
 def test_jupyter_kernel_client_interrupts_a_cell(server):
     module = pytest.importorskip("jupyter_kernel_client", reason="jupyter-kernel-client is not installed here")
 
