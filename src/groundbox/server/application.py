@@ -25,6 +25,7 @@ from groundbox.server.service import Service
 logger = logging.getLogger(__name__)
 
 WIRES: Final[Sequence[str]] = (
+    "containers",
     "jupyter",
     "opensandbox",
 )

@@ -178,11 +178,11 @@ def test_a_failure_is_an_error_event_with_hints_in_its_traceback(client, made):
 
 def test_a_command_that_fails_tells_its_exit_code_as_the_value_of_its_error(client, made):
     events = events_of(
-        client, f"{made[1]}/command", {"command": "echo $A $PWD; exit 7", "envs": {"A": "b"}, "cwd": "/tmp"}
+        client, f"{made[1]}/command", {"command": "echo $A $PWD; exit 7", "envs": {"A": "b"}, "cwd": "/"}
     )
 
     assert events[1:] == [
-        {"type": "stdout", "text": "b /tmp\n"},
+        {"type": "stdout", "text": "b /\n"},
         {"type": "error", "error": {"ename": "CommandExecError", "evalue": "7", "traceback": []}},
     ]
 
