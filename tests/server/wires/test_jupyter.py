@@ -1,5 +1,6 @@
 """Kernels over REST and WebSocket: by the clients that people have, and frame by frame."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -52,7 +53,7 @@ class Connection:
                     return messages
 
     def run(self, code, **options):
-        """What became of a cell: type and content of each message between the statuses."""
+        """Messages of a cell: type and content of each message between the statuses."""
         return [(each["msg_type"], each["content"]) for each in self.until_idle(self.execute(code, **options))[1:-1]]
 
     def reply(self, code, **options):
@@ -521,35 +522,70 @@ def test_a_quota_that_is_used_up_closes_the_connection_and_is_no_failure_of_the_
     assert kinds == [("status", "busy"), ("execute_input", None)]
 
 
-def test_a_failure_of_the_server_closes_the_connection_and_is_no_failure_of_the_program(monkeypatch):
+@contextlib.contextmanager
+def in_process(monkeypatch, **settings):
+    """A client of a server in this process, which makes no sandbox by itself; and its service."""
     testclient = pytest.importorskip("starlette.testclient", reason="starlette's test client is not there")
     from groundbox.server.application import application
     from groundbox.server.keys import Keys
     from groundbox.server.service import Service
     from groundbox.server.settings import Settings
 
-    service = Service(Settings(), Keys(token=None))
+    async def nothing():
+        pass
 
+    service = Service(Settings(**settings), Keys(token=None))
+    monkeypatch.setattr(service, "_warm", nothing)
+    with testclient.TestClient(application(service, over_unix=True)) as client:
+        yield client, service
+
+
+def test_a_failure_of_the_server_closes_the_connection_and_is_no_failure_of_the_program(monkeypatch):
     async def broken(*args, **options):
         raise Refused(503, "sandbox_failed", "no cgroup")
         yield
 
-    async def nothing():
-        pass
-
-    monkeypatch.setattr(service, "stream_in", broken)
-    monkeypatch.setattr(service, "_warm", nothing)
-    with testclient.TestClient(application(service, over_unix=True)) as client:
+    with in_process(monkeypatch) as (client, service):
+        monkeypatch.setattr(service, "stream_in", broken)
         kernel = client.post("/api/kernels").json()["id"]
         with client.websocket_connect(f"/api/kernels/{kernel}/channels") as socket:
-            header = {"msg_id": "m", "msg_type": "execute_request"}
-            socket.send_json({"header": header, "content": {"code": "1"}})
+            socket.send_json({"header": {"msg_id": "m", "msg_type": "execute_request"}, "content": {"code": "1"}})
             kinds = []
             while (frame := socket.receive())["type"] == "websocket.send":
                 kinds.append(json.loads(frame["text"])["msg_type"])
 
     assert kinds == ["status", "execute_input"]
     assert (frame["code"], frame["reason"]) == (1011, "no cgroup")
+
+
+def test_a_cell_that_waits_for_its_turn_is_interrupted(monkeypatch):
+    async def waits(*args, **options):
+        await asyncio.sleep(60)
+        yield
+
+    with in_process(monkeypatch) as (client, service):
+        monkeypatch.setattr(service, "stream_in", waits)
+        kernel = client.post("/api/kernels").json()["id"]
+        with client.websocket_connect(f"/api/kernels/{kernel}/channels") as socket:
+            socket.send_json({"header": {"msg_id": "m", "msg_type": "execute_request"}, "content": {"code": "1"}})
+            messages = [socket.receive_json() for _ in range(2)]
+            client.post(f"/api/kernels/{kernel}/interrupt")
+            messages += [socket.receive_json() for _ in range(3)]
+
+    assert [each["msg_type"] for each in messages[2:]] == ["error", "execute_reply", "status"]
+    assert messages[2]["content"]["ename"] == "KeyboardInterrupt"
+
+
+def test_a_kernel_somebody_is_connected_to_is_not_idle(monkeypatch):
+    with in_process(monkeypatch, idle_s=0.5) as (client, _):
+        kernel = client.post("/api/kernels").json()["id"]
+        with client.websocket_connect(f"/api/kernels/{kernel}/channels"):
+            time.sleep(2.5)
+            connected = client.get(f"/api/kernels/{kernel}").status_code
+        time.sleep(2.5)
+        after = client.get(f"/api/kernels/{kernel}").status_code
+
+    assert (connected, after) == (200, 404)
 
 
 def test_a_page_of_another_server_gets_no_connection(server, kernel):
@@ -695,7 +731,7 @@ def test_files_of_a_kernel_are_put_listed_read_and_removed(client, kernel, conne
 
 
 def memory_bytes(server):
-    """What the server's own process holds."""
+    """Memory of the server's own process."""
     with open(f"/proc/{server.process.pid}/statm") as told:
         return int(told.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

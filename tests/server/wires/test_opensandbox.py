@@ -8,6 +8,12 @@ import time
 
 import pytest
 
+from groundbox.server.application import application
+from groundbox.server.keys import Keys
+from groundbox.server.refusals import Refused
+from groundbox.server.service import Service
+from groundbox.server.settings import Settings
+
 BASE = "/opensandbox/sandboxes"
 
 
@@ -181,9 +187,10 @@ def test_a_command_that_fails_tells_its_exit_code_as_the_value_of_its_error(clie
         client, f"{made[1]}/command", {"command": "echo $A $PWD; exit 7", "envs": {"A": "b"}, "cwd": "/"}
     )
 
+    traceback = ["SystemExit: the program ended with exit code 7"]
     assert events[1:] == [
         {"type": "stdout", "text": "b /\n"},
-        {"type": "error", "error": {"ename": "CommandExecError", "evalue": "7", "traceback": []}},
+        {"type": "error", "error": {"ename": "CommandExecError", "evalue": "7", "traceback": traceback}},
     ]
 
 
@@ -261,6 +268,31 @@ def test_a_quota_that_is_used_up_has_its_status_and_is_no_failure_of_the_program
         refused = own.post(f"/opensandbox/execd/{box}/code", json={"code": "1"})
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota.runs_a_minute")
+
+
+@pytest.mark.parametrize("after_s", [0, 1.5], ids=["before", "within"])
+def test_a_failure_of_the_server_has_its_status_or_cuts_the_stream(monkeypatch, after_s):
+    testclient = pytest.importorskip("starlette.testclient", reason="starlette's test client is not there")
+    service = Service(Settings(), Keys(token=None))
+
+    async def nothing():
+        pass
+
+    async def broken(*args, **options):
+        await asyncio.sleep(after_s)
+        raise Refused(503, "sandbox_failed", "no cgroup")
+        yield
+
+    monkeypatch.setattr(service, "_warm", nothing)
+    monkeypatch.setattr(service, "stream_in", broken)
+    with testclient.TestClient(application(service, over_unix=True)) as asking:
+        box = asking.post(BASE, json={}).json()["id"]
+        path = f"/opensandbox/execd/{box}/code"
+        if after_s:
+            with pytest.raises(Refused, match="no cgroup"):  # raised through the server, which cuts the connection
+                asking.post(path, json={"code": "1"})
+        else:
+            assert asking.post(path, json={"code": "1"}).status_code == 503
 
 
 def test_the_endpoint_of_a_sandbox_tells_the_key_it_was_asked_with_and_no_other(server, client, made):

@@ -61,7 +61,7 @@ class _Asked(msgspec.Struct):
 
 
 class _State:
-    """What this wire keeps for a sandbox.
+    """Facts that this wire keeps for a sandbox.
 
     Attributes:
         seen: When each file was seen first, and whether the client or a program made it.

@@ -39,6 +39,7 @@ from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service
+from groundbox.server.wires.jupyter_kernel import error_of, notes_of
 
 _WIRE: Final = "opensandbox"
 _EXECD_PORT: Final = 44772
@@ -54,7 +55,7 @@ _WALL_S: Final = 600.0
 _INIT_S: Final = 0.5
 _MOST_PAGE: Final = 200
 _PROBE: Final = "/dev/tcp/127.0.0.1/${JUPYTER_PORT:-44771}"
-"""What the code interpreter's client runs to see whether code can be run, for which no port of a guest is used here."""
+"""Part of a command by which the code interpreter's client sees whether code can be run; no port tells that here."""
 
 
 class _Image(msgspec.Struct):
@@ -119,7 +120,7 @@ class _Uploaded(msgspec.Struct):
 
 
 class _State:
-    """What this wire keeps for a sandbox.
+    """Facts that this wire keeps for a sandbox.
 
     Attributes:
         contexts: Language by id.
@@ -493,7 +494,7 @@ def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
             return _event("result", results=_results(item.display.data))
         return _event(item.kind, text=item.text)
     execution, parts = item.execution, []
-    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in _notes(execution)]
+    parts += [_event("stderr", text=f"groundbox: {each}\n") for each in notes_of(execution)]
     if execution.value is not None and count is not None:
         parts.append(_event("result", results=_results(execution.value)))
     if count is not None:
@@ -506,7 +507,7 @@ def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
 
 
 def _event(kind: str, **fields: Any) -> bytes:
-    """One event, as a line with its prefix: both clients read lines, and JSON has no line break."""
+    """An event, as a line with its prefix: both clients read lines, and JSON has no line break."""
     told = {"type": kind, **fields, "timestamp": round(time.time() * 1000)}
     return b"data: " + encoded(told) + b"\n\n"
 
@@ -518,20 +519,11 @@ def _results(bundle: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _error_of(execution: Execution, *, is_command: bool) -> dict[str, Any]:
-    failure = execution.error
-    assert failure is not None
-    lines = failure.traceback.split("\n") if failure.traceback else []
-    lines += [f"Hint: {hint}" for hint in failure.hints]
+    assert execution.error is not None
+    told = error_of(execution.error)
     if is_command and execution.exit_code is not None:  # the client reads the exit code there
-        return {"ename": "CommandExecError", "evalue": str(execution.exit_code), "traceback": lines}
-    return {"ename": failure.type, "evalue": failure.message, "traceback": lines}
-
-
-def _notes(execution: Execution) -> list[str]:
-    """What a reader has to know and no event says."""
-    told = [each.message for each in execution.warnings if each.tier != "note" or each.code == "session.restarted"]
-    left_out = execution.dropped_bytes.get("displays", 0)
-    return [*told, f"{left_out} displays were over the caps and are left out"] if left_out else told
+        told |= {"ename": "CommandExecError", "evalue": str(execution.exit_code)}
+    return told
 
 
 async def _ready() -> AsyncGenerator[Event | Ran | None, None]:
