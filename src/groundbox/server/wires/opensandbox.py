@@ -280,8 +280,13 @@ class OpenSandbox:
             media_type=SSE,
             heartbeat=b": still running\n\n",
             heartbeat_s=self._service.settings.heartbeat_s,
-            refused=_cut,
+            refused=self._cut,
         )
+
+    def _cut(self, refused: Refused) -> bytes:
+        """Half of a reply is out: the connection is cut, because an event would be an error of the program."""
+        self._service.metrics.refused(refused.code)
+        raise ConnectionAbortedError
 
     async def _parts(
         self, state: _State, events: AsyncGenerator[Event | Ran | None, None], count: int | None
@@ -529,11 +534,6 @@ def _error_of(execution: Execution, *, is_command: bool) -> dict[str, Any]:
 async def _ready() -> AsyncGenerator[Event | Ran | None, None]:
     """A run that there is no need for."""
     yield None
-
-
-def _cut(refused: Refused) -> bytes:
-    """Half of a reply is out: the connection is cut, because an event would be taken for an error of the program."""
-    raise refused
 
 
 def _mode(digits: int) -> int:
