@@ -18,6 +18,7 @@ from groundbox.server.refusals import Refused
 websockets = pytest.importorskip("websockets.sync.client", reason="the extra `server` is not installed here")
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 
+MISSING = "is not installed here: make clients"
 V1 = "v1.kernel.websocket.jupyter.org"
 RUN = {"silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}
 
@@ -106,7 +107,7 @@ def other(client):
 
 
 def test_jupyter_kernel_client_runs_cells(server):
-    module = pytest.importorskip("jupyter_kernel_client", reason="jupyter-kernel-client is not installed here")
+    module = pytest.importorskip("jupyter_kernel_client", reason=f"jupyter-kernel-client {MISSING}")
 
     with module.JupyterKernelClient(server_url=server.url, token=server.token) as kernel:
         shown = kernel.execute("x = 20\nprint('a')\nx + 1")
@@ -134,7 +135,7 @@ def test_jupyter_kernel_client_runs_cells(server):
 
 
 def test_jupyter_kernel_client_interrupts_a_cell(server):
-    module = pytest.importorskip("jupyter_kernel_client", reason="jupyter-kernel-client is not installed here")
+    module = pytest.importorskip("jupyter_kernel_client", reason=f"jupyter-kernel-client {MISSING}")
 
     with module.JupyterKernelClient(server_url=server.url, token=server.token) as kernel:
         kernel.execute("x = 1")
@@ -147,8 +148,8 @@ def test_jupyter_kernel_client_interrupts_a_cell(server):
 
 
 def test_the_executor_of_smolagents_gets_variables_output_and_its_final_answer(server):
-    executors = pytest.importorskip("smolagents.remote_executors", reason="smolagents is not installed here")
-    pytest.importorskip("websocket", reason="websocket-client is not installed here")
+    executors = pytest.importorskip("smolagents.remote_executors", reason=f"smolagents {MISSING}")
+    pytest.importorskip("websocket", reason=f"websocket-client {MISSING}")
     import smolagents
 
     executor = executors.DockerExecutor.__new__(executors.DockerExecutor)  # whose constructor starts a container
