@@ -110,8 +110,13 @@ PORTAL = Portal()
 def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """The method for a class whose `asynchronous` has it as a coroutine: the same arguments, awaited by the portal."""
 
+    name = method.__name__
+
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return PORTAL.call(method(self.asynchronous, *arguments, **options))
+        work: Coroutine[Any, Any, T] = getattr(self.asynchronous, name)(
+            *arguments, **options
+        )  # of one on a server, too
+        return PORTAL.call(work)
 
     call.__name__, call.__doc__ = method.__name__, method.__doc__
     call.__qualname__ = method.__qualname__.removeprefix("Async")
@@ -168,11 +173,21 @@ class Sandbox:
 
     @options.spelled_out(options.SandboxOptions)
     def __init__(self, **given: Unpack[options.SandboxOptions]) -> None:
-        self.asynchronous: AsyncSandbox = PORTAL.call(_make(given))
-        self.files = Files(self.asynchronous.files)
-        self.guest_files = GuestFiles(self.asynchronous.guest_files)
+        self._face(PORTAL.call(_make(given)))
 
     __init__.__doc__ = AsyncSandbox.__init__.__doc__
+
+    @classmethod
+    def of(cls, asynchronous: Any) -> Sandbox:
+        """The face of a sandbox that is there already, made on the portal's loop: local or on a server."""
+        made = cls.__new__(cls)
+        made._face(asynchronous)
+        return made
+
+    def _face(self, asynchronous: AsyncSandbox) -> None:
+        self.asynchronous = asynchronous
+        self.files = Files(asynchronous.files)
+        self.guest_files = GuestFiles(asynchronous.guest_files)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse `copy` and `pickle`: a copy would share descriptors and close them under the other."""
@@ -220,7 +235,8 @@ class Sandbox:
 
     def interrupt(self) -> None:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
-        PORTAL.loop().call_soon_threadsafe(self.asynchronous.interrupt)
+        loop = PORTAL.loop()
+        loop.call_soon_threadsafe(_begin, self.asynchronous.interrupt)
 
     def pause_output(self) -> None:
         """Let the program wait instead of reading what it prints; for a consumer that is slower."""
@@ -283,6 +299,18 @@ def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
 
 async def _make(given: options.SandboxOptions) -> AsyncSandbox:
     return AsyncSandbox(**given)
+
+
+def _begin(call: Callable[[], Any]) -> None:
+    """Call a method that may be a coroutine, as that of a sandbox on a server is, and wait for nothing."""
+    begun = call()
+    if inspect.isawaitable(begun):
+        task = asyncio.ensure_future(begun)
+        _BEGUN.add(task)
+        task.add_done_callback(_BEGUN.discard)
+
+
+_BEGUN: Final[set[asyncio.Future[Any]]] = set()
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event:
