@@ -140,7 +140,8 @@ class Connection:
         from groundbox.trace.reading import Trace
 
         reply = await self.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
-        return dataclasses.replace(execution, trace=await asyncio.to_thread(Trace.loads, reply.body, told["trace"].get("core")))
+        trace = await asyncio.to_thread(Trace.loads, reply.body, told["trace"].get("core"))
+        return dataclasses.replace(execution, trace=trace)
 
     def _fetch(self, execution_id: str) -> Fetch:
         def fetch(path: str, query: Mapping[str, str] | None = None) -> bytes:
