@@ -217,6 +217,16 @@ class ServerUnreachable(GroundboxError):
         self.problem = problem
 
 
+class EngineUnavailable(GroundboxError):
+    """The engine of this user, which commands share, does not start or has ended; `--no-engine` does without."""
+
+    sandbox_usable = False
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the engine in the background: {problem}. GROUNDBOX_ENGINE=off does without it")
+        self.problem = problem
+
+
 class ServerRefused(GroundboxError):
     """A server gave no result; nothing ran, or nothing is known of it.
 

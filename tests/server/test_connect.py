@@ -9,7 +9,7 @@ import time
 import pytest
 
 import groundbox as gb
-from groundbox.errors import GuestFileError, InvalidArgument, ServerRefused, ServerUnreachable
+from groundbox.errors import EnvironmentFailed, GuestFileError, InvalidArgument, ServerRefused, ServerUnreachable
 from groundbox.remote.sandbox import RemoteFiles, RemoteGuestFiles, RemoteSandbox
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
@@ -163,7 +163,7 @@ def test_code_with_an_event_loop_uses_it_directly(server):
         ({"waive": ["cgroup"]}, InvalidArgument, "waive: is the server's to choose"),
         ({"limits": gb.Limits(wall_s=None)}, InvalidArgument, "wall_s: may not be unlimited on a server"),
         ({"limits": gb.Limits(wall_s=1e6)}, InvalidArgument, "limits.wall_s: may be at most 3600"),
-        ({"environment": "no-such"}, ServerRefused, "no-such"),
+        ({"environment": "no-such"}, EnvironmentFailed, "no-such"),
         ({"timeout": 3}, InvalidArgument, "timeout"),
     ],
 )

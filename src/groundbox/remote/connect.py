@@ -13,13 +13,13 @@ from typing import Any, Final, Unpack
 from groundbox.errors import InvalidArgument, ServerUnreachable
 from groundbox.execution import Event, Execution
 from groundbox.remote.execution import Fetch, execution_of
+from groundbox.remote.refusals import refusal_of
 from groundbox.remote.sandbox import (
     RemoteSandbox,
     asked,
     events_of,
     program_json,
     refusal_in,
-    refusal_of,
 )
 from groundbox.remote.transport import Reply, Transport, address_of
 from groundbox.sandbox import options

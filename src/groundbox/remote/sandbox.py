@@ -14,20 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
 
-from groundbox.errors import (
-    GroundboxError,
-    GuestFileError,
-    InvalidArgument,
-    LanguageUnavailable,
-    SandboxClosed,
-    SandboxLost,
-    SandboxUnavailable,
-    ServerRefused,
-    ServerUnreachable,
-)
+from groundbox.errors import GroundboxError, InvalidArgument, SandboxClosed, ServerRefused, ServerUnreachable
 from groundbox.execution import Display, Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.remote.refusals import refusal_of
 from groundbox.remote.transport import Reply, Transport
 from groundbox.sandbox import options
 from groundbox.sandbox.guestfiles import Entries, Entry
@@ -304,26 +295,6 @@ def refusal_in(reply: Reply) -> GroundboxError:
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return ServerUnreachable(f"an answer of status {reply.status} is none of groundbox's")
     return refusal_of(reply.status, error)
-
-
-def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
-    """The same, of the `error` in its body."""
-    code, message, details = str(error["code"]), str(error.get("message", "")), error.get("details") or {}
-    with contextlib.suppress(KeyError, TypeError):
-        if code == "invalid_argument":
-            if "argument" in details:
-                return InvalidArgument(details["argument"], details["problem"])
-        elif code == "sandbox_lost":
-            return SandboxLost(details["why"])
-        elif code == "sandbox_closed":
-            return SandboxClosed()
-        elif code == "language_unavailable":
-            return LanguageUnavailable(details["language"], details["needs"], details["advice"])
-        elif code == "file_error":
-            return GuestFileError(details["path"], details["reason"], details.get("errno"))
-        elif code == "sandbox_unavailable" and "missing" in details:
-            return SandboxUnavailable(details["missing"], details.get("mends", ()))
-    return ServerRefused(status, code, message, error.get("retry_after_s"))
 
 
 def sandbox_json(given: Mapping[str, Any]) -> dict[str, Any]:
