@@ -349,7 +349,7 @@ async def test_output_that_nobody_reads_makes_the_program_wait_and_is_not_lost()
     async with AsyncSandbox(profile="bare") as box:
         process = await box.start("head -c 3000000 /dev/zero; echo written >&2")
 
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match="lives on after 0.5 s"):
             await process.wait(timeout_s=0.5)
         sizes = {"stdout": 0, "stderr": 0}
         async for stream, data in process.output():

@@ -84,7 +84,8 @@ class Processes:
         self._children.spare(supervisor)
         try:
             with open(reader, "rb") as answers:
-                return dict(json.loads(answers.read(_MOST_ANSWER)))
+                # A line, because threads of a cell may have forked and hold the other end, too.
+                return dict(json.loads(answers.readline(_MOST_ANSWER)))
         except ValueError:
             return {"ok": False, "reason": "its supervisor ended before it had started it"}
 
@@ -156,7 +157,7 @@ class _Supervisor:
 
     def _say(self, answer: dict[str, Any]) -> None:
         """To the worker, which waits for it."""
-        os.write(self._answer, json.dumps(answer).encode())
+        os.write(self._answer, json.dumps(answer).encode() + b"\n")
         os.close(self._answer)
 
     def _attend(self) -> int:

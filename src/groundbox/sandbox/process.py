@@ -238,9 +238,12 @@ class AsyncProcess:
         Raises:
             TimeoutError: It lives after `timeout_s`; it goes on.
         """
-        async with asyncio.timeout(timeout_s):
-            while self.exit is None:
-                await self._ready()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self.exit is None:
+                    await self._ready()
+        except TimeoutError:
+            raise TimeoutError(f"{self._name}: lives on after {timeout_s} s") from None
         return self.exit
 
     def finish(self, exit_: Exit = _UNTOLD) -> None:
