@@ -1,6 +1,7 @@
 """Processes that live beside runs: their streams, their terminal, signals, their end, and what bounds them."""
 
 import asyncio
+import contextlib
 import errno
 import functools
 import os
@@ -469,19 +470,36 @@ def test_a_busy_process_is_ended_at_the_limit_between_runs_too():
             box.start("true")
 
 
-def test_nothing_of_a_process_stays_open_on_the_host(box):
-    box.start("true").wait()
-    before = len(os.listdir("/proc/self/fd"))
+@pytest.mark.parametrize("pty", [None, (24, 80)], ids=["pipes", "terminal"])
+def test_nothing_of_a_process_stays_open_on_the_host(box, pty):
+    process = box.start("echo unread; exec sleep 600", pty=pty)
+    ours = process.asynchronous
+    numbers = {*ours._sources.values(), ours._stdin, ours._control.fileno()}
+    held = {os.readlink(f"/proc/self/fd/{number}") for number in numbers}
 
-    for pty in (None, (24, 80)):
-        process = box.start("echo unread; exec sleep 600", pty=pty)
-        read_until(process, b"unread")
-        process.kill()
-        process.wait()
+    process.kill()
+    process.wait()
+
+    assert not held & set(_open_files())
+
+
+def test_nothing_of_what_could_not_be_started_stays_open_on_the_host(box):
+    box.start("true").wait()
+    before = len(_open_files())
+
+    for pty in [None, (24, 80)] * 20:
         with pytest.raises(GuestProcessError):
             box.start(["no-such-program"], pty=pty)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(_open_files()) < before + 40  # others come and go with the pool
+
+
+def _open_files():
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return found
 
 
 def test_a_start_waits_for_the_run_that_is_going_on(box):
