@@ -114,7 +114,8 @@ def test_ctrl_c_interrupts_the_program_whose_finally_runs(engine):
 
 
 def test_a_program_that_heeds_no_interrupt_is_given_up(engine):
-    program = "while True:\n    try:\n        print('begun', flush=True)\n        while True: pass\n    except BaseException: pass"
+    stubborn = "        print('begun', flush=True)\n        while True: pass\n"
+    program = f"while True:\n    try:\n{stubborn}    except BaseException: pass"
     process = engine.begin("run", "-c", program)
     process.stdout.readline()
 
