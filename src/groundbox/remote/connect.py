@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import os
@@ -17,7 +18,7 @@ from groundbox.remote.refusals import refusal_of
 from groundbox.remote.sandbox import (
     RemoteSandbox,
     asked,
-    events_of,
+    event_of,
     program_json,
     refusal_in,
 )
@@ -113,7 +114,21 @@ class Connection:
 
     async def events(self, path: str, body: Mapping[str, Any], *, traced: bool) -> AsyncGenerator[Event, None]:
         """The events of one run, as the server sends them."""
-        async with self._transport().stream("POST", path, body=_encoded(body)) as (status, headers, parts):
+        async with contextlib.aclosing(self.told("POST", path, _encoded(body))) as events:
+            async for kind, data in events:
+                if kind == "end":
+                    yield Event(kind="end", execution=await self.execution(data["execution"], traced=traced))
+                    return
+                yield event_of(kind, data)
+        raise ServerUnreachable(f"{self._address.shown} ended a stream before its end")
+
+    async def told(self, method: str, path: str, body: bytes = b"") -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Kinds and data of the events that a request is answered with.
+
+        Raises:
+            GroundboxError: It is refused, at once or in the middle.
+        """
+        async with self._transport().stream(method, path, body=body) as (status, headers, parts):
             if status >= 400:
                 whole = b"".join([part async for part in parts])
                 raise refusal_in(Reply(status, headers, whole))
@@ -126,11 +141,7 @@ class Connection:
                     kind, data = _event(block)
                     if kind == "failed":
                         raise refusal_of(int(data.get("code", 500)), data["error"])
-                    if kind == "end":
-                        yield Event(kind="end", execution=await self.execution(data["execution"], traced=traced))
-                        return
-                    yield events_of(data, kind)
-        raise ServerUnreachable(f"{self._address.shown} ended a stream before its end")
+                    yield kind, data
 
     async def execution(self, told: Mapping[str, Any], *, traced: bool) -> Execution:
         """The execution that a reply tells of, with its trace where there is one."""

@@ -10,6 +10,7 @@ from groundbox.errors import (
     EnvironmentFailed,
     GroundboxError,
     GuestFileError,
+    GuestProcessError,
     InvalidArgument,
     LanguageUnavailable,
     SandboxClosed,
@@ -39,6 +40,8 @@ def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
             return LanguageUnavailable(details["language"], details["needs"], details["advice"])
         elif code == "environment_failed":
             return EnvironmentFailed(message)
+        elif code == "process_error":
+            return GuestProcessError(details["command"], details["reason"], details.get("errno"))
         elif code == "file_error":
             return GuestFileError(details["path"], details["reason"], details.get("errno"))
         elif code == "sandbox_unavailable" and "missing" in details:

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
@@ -18,6 +18,7 @@ from groundbox.errors import GroundboxError, InvalidArgument, SandboxClosed, Ser
 from groundbox.execution import Display, Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.remote.process import RemoteProcess
 from groundbox.remote.refusals import refusal_of
 from groundbox.remote.transport import Reply, Transport
 from groundbox.sandbox import options
@@ -64,6 +65,7 @@ class RemoteSandbox:
         self._id: str | None = None
         self._closed = False
         self._making = asyncio.Lock()
+        self._started: dict[int, RemoteProcess] = {}
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse `copy` and `pickle`, as local sandboxes do."""
@@ -163,6 +165,37 @@ class RemoteSandbox:
                 told = await self._connection.post("/v1/sandboxes", self._asked)
                 self._id = str(told["sandbox_id"])
         return f"/v1/sandboxes/{self._id}"
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = True,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        shell: bool = True,
+    ) -> RemoteProcess:
+        """Start a program that lives beside the runs that follow. Takes the arguments of AsyncSandbox.start."""
+        asked = {"cwd": cwd, "env": None if env is None else dict(env), "stdin": stdin, "pty": pty, "tag": tag}
+        told = command if isinstance(command, str) else list(command)
+        body = {"command": told, "shell": shell, **{name: value for name, value in asked.items() if value is not None}}
+        process = RemoteProcess(self, await self._connection.post(f"{await self.path()}/processes", body))
+        self._started[process.pid] = process
+        return process
+
+    @property
+    def processes(self) -> dict[int, RemoteProcess]:
+        """The processes that this object started, and whose end it has not seen, by `pid`."""
+        self._started = {pid: each for pid, each in self._started.items() if each.exit is None}
+        return dict(self._started)
+
+    async def events(self, path: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Kinds and data of the events that a `GET` about this sandbox is answered with."""
+        async with contextlib.aclosing(self._connection.told("GET", await self.path() + path)) as all_:
+            async for event in all_:
+                yield event
 
     async def ask(self, method: str, path: str, **request: Any) -> Reply:
         """One request about this sandbox."""
@@ -348,7 +381,7 @@ def program_json(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def events_of(data: Mapping[str, Any], kind: str) -> Event:
+def event_of(kind: str, data: Mapping[str, Any]) -> Event:
     """One event of a stream that is not its end."""
     if kind == "display":
         return Event(kind="display", display=Display(data=data["display"]))

@@ -387,9 +387,11 @@ def _begin(call: Callable[[], Any]) -> None:
 _BEGUN: Final[set[asyncio.Future[Any]]] = set()
 
 
-async def _do(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """Call a function on the loop's thread."""
-    return function(*arguments, **options)
+async def _do(function: Callable[P, Any], *arguments: P.args, **options: P.kwargs) -> None:
+    """Call a function on the loop's thread, which may be a coroutine, as of a process on a server."""
+    begun = function(*arguments, **options)
+    if inspect.isawaitable(begun):
+        await begun
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event:
