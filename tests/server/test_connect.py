@@ -23,7 +23,7 @@ from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.sandbox import AsyncSandbox
 
-OF_THE_ENGINE = {"worker", "lock", "pause_output", "resume_output", "write_back"}
+OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back"}
 
 
 @pytest.fixture

@@ -139,6 +139,12 @@ class RemoteSandbox:
         told = await self._connection.post(f"{await self.path()}/interrupt", {})
         return bool(told["interrupted"])
 
+    def pause_output(self) -> None:
+        """Do nothing: who reads a stream slower than the program prints holds it back through the connection."""
+
+    def resume_output(self) -> None:
+        """Do nothing, as `pause_output`."""
+
     async def restart(self) -> list[str]:
         """A fresh interpreter with the same files. Files that could not be kept are returned."""
         told = await self._connection.post(f"{await self.path()}/restart", {})
