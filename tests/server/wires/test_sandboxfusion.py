@@ -129,8 +129,8 @@ def test_verls_reward_tells_right_wrong_failed_and_slow_apart(server, verl):
 
 
 def test_verls_wrapper_calls_a_function_of_the_program(server, verl):
-    cases = {"inputs": ["[1, 2]\n3"], "outputs": ["[1, 2, 3]"], "fn_name": "add"}
-    program = "class Solution:\n    def add(self, xs, x):\n        return [*xs, x]"
+    cases = {"inputs": ["[1, 2]\n3"], "outputs": ["[1, 2, 3]"], "fn_name": "appended"}
+    program = "class Solution:\n    def appended(self, xs, x):\n        return [*xs, x]"
     url = f"{server.url}/with-key/{server.token}/run_code"
 
     results, _ = verl.check_correctness(url, cases, program, timeout=5)
@@ -196,7 +196,8 @@ def test_languages_read_their_input(client, language, code, stdin, stdout):
         ("raise SystemExit(3)", "Finished", 3, ""),
         ("int a = 1", "Finished", 1, "SyntaxError: invalid syntax"),
         ("import os; os.kill(os.getpid(), 11)", "Finished", -11, "SIGSEGV ended the program"),
-        ("x = [bytearray(1 << 20) for _ in range(1 << 20)]", "Finished", 1, "MemoryError"),
+        ("bytearray(1 << 40)", "Finished", 1, "MemoryError"),
+        ("x = [bytearray(1 << 20) for _ in range(1 << 20)]", "Finished", -9, "groundbox: "),
     ],
 )
 def test_a_program_that_fails_has_the_return_code_of_its_process(client, code, status, return_code, stderr):
@@ -280,7 +281,9 @@ def test_a_given_file_may_have_the_name_of_the_program(client, language):
     if language == "nodejs" and not Path("/usr/bin/node").exists():
         pytest.skip("Node is not installed here")
     ending = ".sh" if language == "bash" else ".js"
-    code = f"cat program{ending}" if ending == ".sh" else "console.log(fs.readFileSync('program.js', 'utf8'))"
+    code = (
+        f"cat program{ending}" if ending == ".sh" else "console.log(require('fs').readFileSync('program.js', 'utf8'))"
+    )
 
     reply = run_code(client, code, language=language, files={f"program{ending}": b64(b"given")})
 
