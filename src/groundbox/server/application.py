@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 WIRES: Final[Sequence[str]] = (
     "sandboxfusion",  # SandboxFusion: verl and other trainers
     "piston",  # Piston: bots and command lines
+    "librechat",  # LibreChat's code interpreter
 )
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")

@@ -290,6 +290,25 @@ def test_a_given_file_may_have_the_name_of_the_program(client, language):
     assert reply["run_result"]["stdout"].strip() == "given"
 
 
+def test_a_program_finds_its_own_file(client):
+    reply = run_code(client, "print(open(__file__).read()[:5])", files={"main.py": b64(b"given")})
+
+    assert reply["run_result"]["stdout"] == "print\n"
+
+
+def test_programs_ask_servers_of_their_own(client):
+    code = """
+import http.server, threading, urllib.request
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen(f"http://localhost:{server.server_port}/").status)
+"""
+
+    reply = run_code(client, code)
+
+    assert reply["run_result"]["stdout"] == "200\n"
+
+
 # Notebooks
 
 

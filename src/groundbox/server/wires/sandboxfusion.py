@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import os
 import posixpath
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from starlette.routing import BaseRoute, Route
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument
 from groundbox.execution import Execution, Failure, Outcome
 from groundbox.limits import Limits, MiB
+from groundbox.network import Network
 from groundbox.sandbox import environments
 from groundbox.server import schemas
 from groundbox.server.keys import Key
@@ -46,6 +48,10 @@ _NO_SUCH_PROGRAM: Final = 127
 _OUTPUT_BYTES: Final = 8 * MiB
 _MOST_FETCHED_BYTES: Final = 64 * MiB
 _WORKDIR: Final = "/mnt/data"
+_READS_ITSELF: Final = re.compile(r"__file__|spawn|forkserver")
+"""Programs in Python whose file has to be there; for others it is not written, which saves time."""
+_NETWORK: Final = Network(loopback=True)
+"""Nothing outside; SandboxFusion's programs ask servers of their own, too."""
 
 
 class _RunCode(msgspec.Struct, kw_only=True):
@@ -156,6 +162,9 @@ class _SandboxFusion:
         options: dict[str, Any] = {"language": _LANGUAGES[language], "mode": "script", "stdin": stdin or b""}
         if language != "python":  # the program lies in the workdir under a name that no file given has
             options["filename"] = _free_name("program", ".sh" if language == "bash" else ".js", files)
+        elif _READS_ITSELF.search(asked.code):
+            options["filename"] = name = _free_name("main", ".py", files)
+            files[name] = asked.code.encode("utf-8", "replace")
         return _Order(asked.code, options, files)
 
     async def _pytest(self, code: str, files: Mapping[str, bytes]) -> _Order:
@@ -176,7 +185,7 @@ class _SandboxFusion:
         self, key: Key, order: _Order, asked: _RunCode, limits: Limits
     ) -> tuple[Execution, dict[str, str], list[str]]:
         """Run it; with files outside the workdir, or files given that are to be fetched, in a sandbox that stays."""
-        chosen = {"limits": limits, "inspect": False}
+        chosen = {"limits": limits, "network": _NETWORK, "inspect": False}
         stays = any(_inside(path) is None for path in [*order.files, *asked.fetch_files])
         if not stays and not set(map(_inside, asked.fetch_files)) & set(map(_inside, order.files)):
             ran = await self._service.run(key, order.source, files=order.files, wire=_WIRE, **order.options, **chosen)
@@ -193,7 +202,8 @@ class _SandboxFusion:
             return _notebook("Failed", _command(_NO_SUCH_PROGRAM, stderr=told))
         limits = self._limits(asked.total_timeout, asked.memory_limit_mb)
         executions: list[Execution] = []
-        async with self._box(key, _contents(asked.files), limits=limits, inspect=False) as held:
+        chosen = {"limits": limits, "network": _NETWORK, "inspect": False}
+        async with self._box(key, _contents(asked.files), **chosen) as held:
             for cell in asked.cells:
                 left_s = asked.total_timeout - sum(each.usage.wall_s for each in executions)
                 wall_s = min(asked.cell_timeout, left_s) if asked.cell_timeout > 0 else left_s
