@@ -124,7 +124,7 @@ class _SandboxFusion:
             return json_reply(await attended(request, work))
         except Refused as refused:
             told = of_this_side(refused)
-            if told.status >= 500 and request.query_params.get("refused") == "504":
+            if (told.status >= 500 or told.status == 429) and request.query_params.get("refused") == "504":
                 raise Refused(504, told.code, told.message, retry_after_s=told.retry_after_s) from refused
             raise told from refused
 
