@@ -28,6 +28,7 @@ WIRES: Final[Sequence[str]] = (
     "sandboxfusion",  # SandboxFusion: verl and other trainers
     "piston",  # Piston: bots and command lines
     "librechat",  # LibreChat's code interpreter
+    "judge0",  # Judge0: courses and contests
 )
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")

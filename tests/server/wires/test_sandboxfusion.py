@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import importlib.util
+import json
 import threading
 import time
 from pathlib import Path
@@ -146,6 +147,27 @@ def test_verl_takes_a_language_that_is_not_here_for_one_that_does_not_compile(se
 
     assert results == [-4]
     assert "there is no language 'rust' on this server" in facts[0]["compile_stderr"]
+
+
+def test_a_request_as_verl_sends_it_is_answered(server):
+    body = {
+        "compile_timeout": 10,
+        "run_timeout": 10,
+        "code": "print(input())",
+        "stdin": "1",
+        "memory_limit_MB": 1024,
+        "language": "python",
+        "files": {},
+        "fetch_files": [],
+    }
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    with server.client(token=None) as nobody:
+        answer = nobody.post(
+            f"/with-key/{server.token}/run_code?refused=504", content=json.dumps(body), headers=headers
+        )
+
+    run = answer.json()["run_result"]
+    assert (answer.json()["status"], run["status"], run["stdout"]) == ("Success", "Finished", "1\n")
 
 
 # Programs
