@@ -25,7 +25,12 @@ from groundbox.server.service import Service
 
 logger = logging.getLogger(__name__)
 
-WIRES: Final[Sequence[str]] = ()
+WIRES: Final[Sequence[str]] = (
+    "sandboxfusion",  # SandboxFusion: verl and other trainers
+    "piston",  # Piston: bots and command lines
+    "librechat",  # LibreChat's code interpreter
+    "judge0",  # Judge0: courses and contests
+)
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
 

@@ -3,9 +3,9 @@
 In this order: `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by DNS rebinding), the
 key, and the body as it comes, by its size and its time. There is no CORS, and no address that this server would call.
 
-A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
-`X-Access-Token`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…` for clients that can be
-told nothing but an address. A cookie counts only for requests that a page of this server made.
+A key is looked for where clients of the wires put it: `Authorization: Bearer KEY`, `token KEY` or `KEY`, `X-API-Key`,
+`X-Access-Token`, `X-Auth-Token`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…` for
+clients that can be told nothing but an address. A cookie counts only for requests that a page of this server made.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if given and scheme.lower() in ("bearer", "token"):
         return given.strip()
-    for name in ("x-api-key", "x-access-token"):
+    if scheme and not given:  # clients of Piston send the key alone
+        return scheme
+    for name in ("x-api-key", "x-access-token", "x-auth-token"):
         if name in headers:
             return headers[name]
     query = scope.get("query_string", b"")

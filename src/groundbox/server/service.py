@@ -28,11 +28,12 @@ from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
 from groundbox.server.turns import Turns
+from groundbox.tools import Tools
 
 logger = logging.getLogger(__name__)
 
-_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart"))
-"""Arguments of a sandbox that a request may choose."""
+_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools"))
+"""Arguments of a sandbox that a request may choose; tools are a wire's own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -232,6 +233,8 @@ class Service:
         network = chosen.get("network")
         if isinstance(network, Network) and network.allow:
             key.require("network")
+        if not isinstance(chosen.get("tools"), Tools | None):
+            raise Refused(400, "invalid_argument", "tools: there is no such setting of a sandbox")
         limits = chosen.pop("limits", None)
         wall_s = of_run.get("wall_s")
         if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it
