@@ -40,6 +40,8 @@ UNSUPPORTED_VERSION: Final = -32022
 META: Final = "io.modelcontextprotocol"
 MENDABLE: Final = (InvalidArgument, LanguageUnavailable, GuestFileError)
 """What a model can mend: told as a result with `isError`, and not as an error of the protocol."""
+_OF_SESSIONS: Final = ("initialize", "ping")
+"""Methods that the era without sessions has no more."""
 _CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
 INSTRUCTIONS: Final = "Programs run in one sandbox, which keeps variables and files for as long as this server runs."
 
@@ -153,7 +155,7 @@ class Methods:
                 raise RpcError(INVALID_PARAMS, "params must be an object")
             modern = check_version(params)
             method = self._methods.get(message["method"])
-            if method is None:
+            if method is None or (modern and message["method"] in _OF_SESSIONS):
                 raise RpcError(NO_METHOD, f"there is no method {message['method']}")
             result = await method(params)
         except RpcError as refused:
@@ -365,6 +367,13 @@ def _server_info() -> dict[str, str]:
         return {"name": "groundbox", "version": "0"}
 
 
+def check_tool(name: str) -> None:
+    """Raises RpcError where there is no tool of this name."""
+    names = [str(tool["name"]) for tool in TOOLS]
+    if name not in names:
+        raise RpcError(INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(names)}")
+
+
 def checked_arguments(name: str, arguments: Any, tools: Sequence[Mapping[str, Any]] = TOOLS) -> dict[str, Any]:
     """The arguments, if they are such as the tool's schema says.
 
@@ -372,10 +381,8 @@ def checked_arguments(name: str, arguments: Any, tools: Sequence[Mapping[str, An
         RpcError: There is no such tool.
         InvalidArgument: They are not.
     """
-    schemas: dict[str, Any] = {tool["name"]: tool["inputSchema"] for tool in tools}
-    if name not in schemas:
-        raise RpcError(INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(schemas)}")
-    schema = schemas[name]
+    check_tool(name)
+    schema: Mapping[str, Any] = next(tool for tool in tools if tool["name"] == name)["inputSchema"]
     known = schema["properties"]
     if not isinstance(arguments, dict) or arguments.keys() - known.keys():
         raise InvalidArgument("arguments", f"must be an object with no others than {', '.join(known) or 'none'}")
