@@ -24,7 +24,10 @@ from groundbox.server.service import Service
 
 logger = logging.getLogger(__name__)
 
-WIRES: Final[Sequence[str]] = ("mcp",)
+WIRES: Final[Sequence[str]] = (
+    "mcp",
+    "openenv",
+)
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
 
