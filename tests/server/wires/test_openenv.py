@@ -116,7 +116,7 @@ def test_a_step_that_takes_too_long_is_stopped_and_says_so(episode):
     [
         ("{", "INVALID_JSON"),
         ("[" * 100_000, "VALIDATION_ERROR"),
-        ("\"text", "INVALID_JSON"),
+        ('"text', "INVALID_JSON"),
         ('{"data": {}}', "VALIDATION_ERROR"),
         ('{"type": "step", "data": {"cod": "1"}}', "VALIDATION_ERROR"),
         ('{"type": "step", "data": {"code": 1}}', "VALIDATION_ERROR"),
