@@ -30,6 +30,8 @@ WIRES: Final[Sequence[str]] = (
     "piston",  # Piston: bots and command lines
     "librechat",  # LibreChat's code interpreter
     "judge0",  # Judge0: courses and contests
+    "mcp",  # the Model Context Protocol over HTTP
+    "openenv",  # OpenEnv: environments of trainers
 )
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
