@@ -18,6 +18,7 @@ from groundbox.server import metrics
 from groundbox.server.api import Api
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
+from groundbox.server.processes import Processes
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.service import Service
@@ -25,9 +26,15 @@ from groundbox.server.service import Service
 logger = logging.getLogger(__name__)
 
 WIRES: Final[Sequence[str]] = (
-    "containers",
-    "jupyter",
-    "opensandbox",
+    "sandboxfusion",  # SandboxFusion: verl and other trainers
+    "piston",  # Piston: bots and command lines
+    "librechat",  # LibreChat's code interpreter
+    "judge0",  # Judge0: courses and contests
+    "mcp",  # the Model Context Protocol over HTTP
+    "openenv",  # OpenEnv: environments of trainers
+    "jupyter",  # Jupyter's kernels: Open WebUI, smolagents
+    "opensandbox",  # OpenSandbox: LiteLLM
+    "containers",  # OpenAI's containers
 )
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
@@ -48,6 +55,7 @@ def application(
         Route("/readyz", _Ready(service).answer),
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
+        *Processes(service).routes(),
     ]
     public = list(_PUBLIC)
     for name in WIRES:

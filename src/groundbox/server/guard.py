@@ -3,11 +3,11 @@
 In this order: `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by DNS rebinding), the
 key, and the body as it comes, by its size and its time. There is no CORS, and no address that this server would call.
 
-A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
-`X-Access-Token`, `OPEN-SANDBOX-API-KEY`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…`
-for clients that can be told nothing but an address. A cookie counts only for requests that a page of this server made,
-or that repeat the cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of others can send no
-such header.
+A key is looked for where clients of the wires put it: `Authorization: Bearer KEY`, `token KEY` or `KEY`, `X-API-Key`,
+`X-Access-Token`, `X-Auth-Token`, `OPEN-SANDBOX-API-KEY`, the query's `token`, the cookie of the console, and the path
+`/with-key/KEY/…` for clients that can be told nothing but an address. A cookie counts only for requests that a page of
+this server made, or that repeat the cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of
+others can send no such header.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 COOKIE: Final = "groundbox_key"
 XSRF_COOKIE: Final = "_xsrf"
-_KEY_HEADERS: Final = ("x-api-key", "x-access-token", "open-sandbox-api-key")
+_KEY_HEADERS: Final = ("x-api-key", "x-access-token", "x-auth-token", "open-sandbox-api-key")
 _MOST_PATH_CHARS: Final = 4096
 _WITH_KEY: Final = re.compile(r"/with-key/([^/]{1,600})(/.*)")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
@@ -224,6 +224,8 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if given and scheme.lower() in ("bearer", "token"):
         return given.strip()
+    if scheme and not given:  # clients of Piston send the key alone
+        return scheme
     for name in _KEY_HEADERS:
         if name in headers:
             return headers[name]

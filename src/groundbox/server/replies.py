@@ -144,7 +144,9 @@ class Streamed(Response):
             return
         finally:
             gone.cancel()
-            if part is not None and not part.done():
+            if part is not None and part.done():  # it came in the moment in which the client went
+                part.cancelled() or part.exception()
+            elif part is not None:
                 part.cancel()
                 with contextlib.suppress(BaseException):
                     await part

@@ -28,11 +28,12 @@ from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
 from groundbox.server.turns import Turns
+from groundbox.tools import Tools
 
 logger = logging.getLogger(__name__)
 
-_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart"))
-"""Arguments of a sandbox that a request may choose."""
+_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools"))
+"""Arguments of a sandbox that a request may choose; tools are a wire's own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +65,8 @@ class Service:
         self.records = Records(most=settings.kept_executions, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
         self.problem = "the server is starting"
-        self._begun = time.time()
+        self.begun = time.time()
+        self.runs = 0
         self._watch()
 
     @contextlib.asynccontextmanager
@@ -184,14 +186,20 @@ class Service:
                     raise self._refusal(error) from error
 
     async def stream_in(
-        self, key: Key, held: Held, source: str, *, wire: str | None = None, **options: Any
+        self, key: Key, held: Held, source: str, *, wire: str | None = None, last: bool = False, **options: Any
     ) -> AsyncGenerator[Event | Ran, None]:
-        """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
+        """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run.
+
+        Args:
+            last: It runs nothing more and is closed, however this ends.
+        """
         with held.in_use() as box:
-            async with self._turn(key) as waited_s:
+            async with contextlib.AsyncExitStack() as ends, self._turn(key) as waited_s:
+                if last:
+                    ends.push_async_callback(self.sandboxes.close, held)
                 held.runs += 1
                 try:
-                    events = box.stream(source, **options)
+                    events = box.stream(source, last=last, **options)
                     async for item in self._told(key, held, source, options, wire or held.wire, waited_s, events):
                         yield item
                 except Exception as error:
@@ -225,6 +233,8 @@ class Service:
         network = chosen.get("network")
         if isinstance(network, Network) and network.allow:
             key.require("network")
+        if not isinstance(chosen.get("tools"), Tools | None):
+            raise Refused(400, "invalid_argument", "tools: there is no such setting of a sandbox")
         limits = chosen.pop("limits", None)
         wall_s = of_run.get("wall_s")
         if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it
@@ -282,6 +292,7 @@ class Service:
                 outcome = "abandoned" if cancelled else refusal_of(error).code if isinstance(error, Exception) else "?"
                 self.audit.write("run", {**facts, "outcome": outcome})
             raise
+        self.runs += 1
         self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
         self.metrics.ran(execution, waited_s=waited_s)
         self.records.add(key, execution, "" if held is None else held.id)
@@ -331,7 +342,7 @@ class Service:
         metrics.watch("groundbox_sandboxes", "Sandboxes that live now.", lambda: len(self.sandboxes))
         metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
         metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
-        metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self._begun)
+        metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
 
 
 class Replies:
