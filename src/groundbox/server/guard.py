@@ -102,7 +102,13 @@ class Guard:
             self._service.metrics.refused(refused.code)
             if scope["type"] == "websocket":
                 with contextlib.suppress(Exception):  # an open one is closed, a new one refused with 403
-                    await send({"type": "websocket.close", "code": 1008, "reason": refused.message[:120]})
+                    await send(
+                        {
+                            "type": "websocket.close",
+                            "code": 1008,
+                            "reason": refused.message.encode()[:120].decode(errors="ignore"),
+                        }
+                    )
             elif not begun:
                 await self._refuse(refused, scope, receive, watched)
             else:
