@@ -203,5 +203,21 @@ class GuestFileError(GroundboxError):
         self.errno = errno
 
 
+class GuestProcessError(GroundboxError):
+    """A process could not be started in a sandbox, or not be written to.
+
+    Attributes:
+        command: As it was asked for, on one line and cut.
+        reason: In words.
+        errno: The kernel's number for the reason, such as `errno.ENOENT`, where it is the kernel's.
+    """
+
+    def __init__(self, command: str, reason: str, errno: int | None = None) -> None:
+        super().__init__(f"{command}: {reason}")
+        self.command = command
+        self.reason = reason
+        self.errno = errno
+
+
 class EnvironmentFailed(GroundboxError):
     """An environment is missing, or could not be built or checked; the one in use stays as it was."""

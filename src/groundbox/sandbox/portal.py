@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, Unpack
 
@@ -19,6 +19,7 @@ from groundbox.network import Network
 from groundbox.sandbox import languages, options
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
+from groundbox.sandbox.process import AsyncProcess, Chunk, Exit
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.suggestions import refuse_unknown
 
@@ -117,6 +118,58 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> C
     call.__qualname__ = method.__qualname__.removeprefix("Async")
     call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
+
+
+class Process:
+    """One program that was started in a sandbox. See AsyncProcess."""
+
+    def __init__(self, process: AsyncProcess) -> None:
+        self.asynchronous = process
+
+    def __repr__(self) -> str:
+        return repr(self.asynchronous).replace("AsyncProcess", type(self).__name__, 1)
+
+    @property
+    def command(self) -> str | tuple[str, ...]:
+        """As it was asked for."""
+        return self.asynchronous.command
+
+    @property
+    def tag(self) -> str | None:
+        """The caller's own name for it."""
+        return self.asynchronous.tag
+
+    @property
+    def pid(self) -> int:
+        """As the programs of its sandbox see it."""
+        return self.asynchronous.pid
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended; None as long as it lives."""
+        return self.asynchronous.exit
+
+    read = blocking(AsyncProcess.read)
+    write = blocking(AsyncProcess.write)
+    close_stdin = blocking(AsyncProcess.close_stdin)
+    wait = blocking(AsyncProcess.wait)
+
+    def output(self) -> Generator[Chunk, None, None]:
+        """Yield what it writes as it comes, until it has ended. See AsyncProcess.output."""
+        while (chunk := self.read()) is not None:
+            yield chunk
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process group. See AsyncProcess.signal."""
+        PORTAL.call(_do(self.asynchronous.signal, number))
+
+    def kill(self) -> None:
+        """End it and all that descends from it."""
+        PORTAL.call(_do(self.asynchronous.kill))
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        """Tell its terminal another size."""
+        PORTAL.call(_do(self.asynchronous.resize, rows=rows, columns=columns))
 
 
 class Files:
@@ -218,6 +271,27 @@ class Sandbox:
             if not sys.is_finalizing():  # the loop's thread no longer runs then
                 PORTAL.call(_close(events))
 
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = True,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        shell: bool = True,
+    ) -> Process:
+        started = self.asynchronous.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
+        return Process(PORTAL.call(started))
+
+    start.__doc__ = AsyncSandbox.start.__doc__
+
+    @property
+    def processes(self) -> dict[int, Process]:
+        """The processes that were started and live, by `pid`."""
+        return {pid: Process(each) for pid, each in self.asynchronous.processes.items()}
+
     def interrupt(self) -> None:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
         PORTAL.loop().call_soon_threadsafe(self.asynchronous.interrupt)
@@ -283,6 +357,11 @@ def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
 
 async def _make(given: options.SandboxOptions) -> AsyncSandbox:
     return AsyncSandbox(**given)
+
+
+async def _do(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Call a function on the loop's thread."""
+    return function(*arguments, **options)
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event:
