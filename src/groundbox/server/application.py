@@ -24,7 +24,9 @@ from groundbox.server.service import Service
 
 logger = logging.getLogger(__name__)
 
-WIRES: Final[Sequence[str]] = ()
+WIRES: Final[Sequence[str]] = (
+    "e2b",
+)  # fmt: skip
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
 
@@ -45,11 +47,13 @@ def application(
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
     ]
-    public = list(_PUBLIC)
+    public, admissions = list(_PUBLIC), []
     for name in WIRES:
         wire = importlib.import_module(f"groundbox.server.wires.{name}")
         routes += wire.routes(service)
         public += getattr(wire, "PUBLIC", ())
+        if hasattr(wire, "admission"):
+            admissions.append(wire.admission(service))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -66,7 +70,7 @@ def application(
         },
     )
     app.router.redirect_slashes = False
-    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public)
+    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
 
 
 async def _alive(request: Request) -> Response:
