@@ -264,7 +264,8 @@ class _Run:
         language = self._context.language
         options: dict[str, Any] = {"language": language, **_within(self._context)}
         if language == "shell":
-            options["env"] = {**self._state.envs, **(self._asked.env_vars or {})}
+            # bash keeps a name of its folder that leads there, and no other one.
+            options["env"] = {"PWD": HOME, **self._state.envs, **(self._asked.env_vars or {})}
             if len(self._asked.code) < _MOST_COMMAND_CHARS:  # a longer one lies in the workdir while it runs
                 options["mode"] = "command"
         return options

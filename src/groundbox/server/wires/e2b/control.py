@@ -81,7 +81,6 @@ class Control:
             ("GET", box, self.show),
             ("DELETE", box, self.close),
             ("POST", f"{box}/timeout", self.timeout),
-            ("POST", f"{box}/refreshes", self.connect),
             ("GET", f"{box}/metrics", self.metrics),
             ("PUT", f"{box}/network", self.network),
             ("POST", f"{box}/pause", self.pause),
@@ -147,7 +146,7 @@ class Control:
             found = [held for held in found if held.state[WIRE].template == template]
         if after := query.get("startedAfter"):
             begun = _seconds(after)
-            found = [held for held in found if held.created >= begun]
+            found = [held for held in found if _seconds(_iso(held.created)) >= begun]  # rounded as it was told
         found.sort(key=_place, reverse=query.get("order", "desc") != "asc")
         begin = 0
         if token := query.get("nextToken"):

@@ -235,14 +235,17 @@ class Files:
         asked = await only_message(request, _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> AsyncGenerator[Any, None]:
-            watcher = await _watcher(held, state, path, recursive=asked.recursive)
+            watcher_id, watcher = await _watcher(held, state, path, recursive=asked.recursive)
 
             async def events() -> AsyncGenerator[Any, None]:
-                yield {"start": {}}
-                while not held.closed:
-                    await asyncio.sleep(_LOOK_S)
-                    for event in await watcher.news(held, state):
-                        yield {"filesystem": event}
+                try:
+                    yield {"start": {}}
+                    while not held.closed:
+                        await asyncio.sleep(_LOOK_S)
+                        for event in (await self._guarded(held, state, lambda: _news(watcher, held, state)))["events"]:
+                            yield {"filesystem": event}
+                finally:
+                    state.watchers.pop(watcher_id, None)
 
             return events()
 
@@ -254,10 +257,7 @@ class Files:
         asked = decoded(await request.body(), _PathAsked)
 
         async def work(held: Held, state: State, path: str) -> Any:
-            if len(state.watchers) >= _MOST_WATCHERS:
-                raise RpcError("resource_exhausted", f"a sandbox has at most {_MOST_WATCHERS} watchers")
-            watcher_id = secrets.token_hex(16)
-            state.watchers[watcher_id] = await _watcher(held, state, path, recursive=asked.recursive)
+            watcher_id, _ = await _watcher(held, state, path, recursive=asked.recursive)
             return {"watcherId": watcher_id}
 
         return await self._on_path(request, asked.path, work)
@@ -374,12 +374,17 @@ def _told(path: str, entry: Entry) -> dict[str, Any]:
     }
 
 
-async def _watcher(held: Held, state: State, path: str, *, recursive: bool) -> Watcher:
+async def _watcher(held: Held, state: State, path: str, *, recursive: bool) -> tuple[str, Watcher]:
+    """A new watcher and its id, by which the sandbox has it until somebody removes it."""
+    if len(state.watchers) >= _MOST_WATCHERS:
+        raise RpcError("resource_exhausted", f"a sandbox has at most {_MOST_WATCHERS} watchers")
     if (await held.box.guest_files.stat(path)).kind != "folder":
         raise RpcError("invalid_argument", f"path {path!r} is not a directory")
     watcher = Watcher(path, recursive=recursive)
     await watcher.news(held, state)
-    return watcher
+    watcher_id = secrets.token_hex(16)
+    state.watchers[watcher_id] = watcher
+    return watcher_id, watcher
 
 
 async def _news(watcher: Watcher, held: Held, state: State) -> Any:
