@@ -96,9 +96,11 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
-.venv-clients/stamp: requirements/clients.txt .venv/stamp
+.venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-clients
 	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-clients/bin/python requirements/clients.txt
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/server/wires/js; \
+		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
 	@touch $@
 
 # torch is taken as pip is set up to find it. Python 3.11 is asked first: some mirrors have a build for processors for that.

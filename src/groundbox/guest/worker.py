@@ -164,6 +164,7 @@ class Worker:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
             else:
+                self._cells.enter(order.get("namespace"))
                 result = self._cells.run(order["source"], tracing)
         finally:
             observed = [] if watch is None else watch.end()

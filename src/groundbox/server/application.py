@@ -26,6 +26,7 @@ from groundbox.server.service import Service
 logger = logging.getLogger(__name__)
 
 WIRES: Final[Sequence[str]] = (
+    "e2b",  # E2B: its SDKs; before OpenEnv, which answers to /health, too
     "sandboxfusion",  # SandboxFusion: verl and other trainers
     "piston",  # Piston: bots and command lines
     "librechat",  # LibreChat's code interpreter
@@ -57,11 +58,13 @@ def application(
         *Api(service, store).routes(),
         *Processes(service).routes(),
     ]
-    public = list(_PUBLIC)
+    public, admissions = list(_PUBLIC), []
     for name in WIRES:
         wire = importlib.import_module(f"groundbox.server.wires.{name}")
         routes += wire.routes(service)
         public += getattr(wire, "PUBLIC", ())
+        if hasattr(wire, "admission"):
+            admissions.append(wire.admission(service))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -78,7 +81,7 @@ def application(
         },
     )
     app.router.redirect_slashes = False
-    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public)
+    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
 
 
 async def _alive(request: Request) -> Response:

@@ -8,6 +8,9 @@ A key is looked for where clients of the wires put it: `Authorization: Bearer KE
 `/with-key/KEY/…` for clients that can be told nothing but an address. A cookie counts only for requests that a page of
 this server made, or that repeat the cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of
 others can send no such header.
+
+Before that, wires may look for secrets of their own, such as the token of one sandbox (`Admission`). Such a request
+goes on the account of that sandbox's key, and is for nothing else: the wire answers for that.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import contextlib
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -34,6 +37,9 @@ logger = logging.getLogger(__name__)
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Admission = Callable[[Scope, Mapping[str, str]], Key | None]
+"""A wire's look at a request and its headers: the key on whose account it goes, where it brings a secret of the wire on
+a path that takes it; None where it is to bring a key. Raises Refused where neither would do."""
 
 COOKIE: Final = "groundbox_key"
 XSRF_COOKIE: Final = "_xsrf"
@@ -53,13 +59,23 @@ _HEADERS: Final = (
 class Guard:
     """An ASGI application around another one, which it shows `scope["groundbox.key"]`, the Key that asks."""
 
-    def __init__(self, app: Any, service: Service, *, own_host: str, over_unix: bool, public: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: Any,
+        service: Service,
+        *,
+        own_host: str,
+        over_unix: bool,
+        public: Collection[str],
+        admissions: Sequence[Admission] = (),
+    ) -> None:
         """Args:
         own_host: The address that is listened on; one of its names besides the settings' `hosts`.
         over_unix: Whether only processes of the same user can connect; `Host` is anything then.
         public: Paths that need no key.
+        admissions: Asked one after the other, before a key is looked for.
         """
-        self._app, self._service, self._over_unix = app, service, over_unix
+        self._app, self._service, self._over_unix, self._admissions = app, service, over_unix, admissions
         self._public = frozenset(public)
         self._hosts = frozenset({*_LOCAL, own_host.lower(), *(each.lower() for each in service.settings.hosts)})
         self._any_host = "*" in service.settings.hosts
@@ -127,7 +143,11 @@ class Guard:
             raise Refused(400, "bad_path", "no path is so long, or holds a NUL byte")
         if path in self._public:
             return Key(id="nobody", owner="nobody", scopes=frozenset())
-        key = await self._service.keys.find(_token(scope, headers, own_page=origin))
+        for admission in self._admissions:
+            if (key := admission(scope, headers)) is not None:
+                break
+        else:
+            key = await self._service.keys.find(_token(scope, headers, own_page=origin))
         self._service.keys.usage(key.id).check_bytes(key.quotas)
         scope["groundbox.key"] = key
         return key
