@@ -1,4 +1,4 @@
-"""Word to the service manager, as sd_notify(3) has it: ready, stopping, a line of status, and that the loop still turns.
+"""Word to the service manager, as sd_notify(3) has it: ready, stopping, a status, and that the event loop turns.
 
 A manager that wants to hear, such as systemd for a unit of `Type=notify`, names a datagram socket in NOTIFY_SOCKET, and
 in WATCHDOG_USEC how long it waits for a sign of life before it kills this process and starts another.
