@@ -3,6 +3,7 @@
 #
 #   make setup            .venv with hashed requirements, groundbox editable, environment `default`
 #   make demo             examples/demo.py, results in demo-output/
+#   make serve            `groundbox serve`, on http://127.0.0.1:8000/ with a key that it prints; ARGS='--port 0' are its options
 #   make quick            the tests that take less than 0.2 s each
 #   make test             all tests but the soak and three quarters of those marked slow or that take 2 s (but for those of the
 #                         wall), a process for each processor;
@@ -30,7 +31,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model wheels lock clean another-python
+.PHONY: help setup demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -51,6 +52,9 @@ another-python:
 
 demo: setup
 	$(BIN)/python examples/demo.py demo-output
+
+serve: setup
+	@exec $(BIN)/groundbox serve $(ARGS)
 
 WORKERS ?= auto
 PART    ?= 1/4
@@ -93,7 +97,7 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires $(ARGS)
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/packaging/test_deploy.py $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp

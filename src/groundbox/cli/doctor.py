@@ -1,22 +1,29 @@
-"""`groundbox doctor`: which layers of the wall can stand on this host, and whether they do."""
+"""`groundbox doctor`: which layers of the wall can stand on this host, and whether they do; or how a server does."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import http.client
 import json
 import os
 import pwd
+import socket
+import ssl
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 import click
 
 from groundbox.cli.ending import ends_tidily
+from groundbox.cli.program import bad
 from groundbox.cli.terminal import one_line
-from groundbox.errors import EnvironmentFailed, GroundboxError, SandboxUnavailable
+from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxUnavailable
 from groundbox.jail import LANDLOCK, NAMESPACES, cgroup
 from groundbox.jail.probe import missing, probe
+from groundbox.remote.connect import API_KEY, Connection
+from groundbox.remote.transport import Address, address_of
 from groundbox.sandbox import environments, languages
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.sandbox import AsyncSandbox
@@ -24,6 +31,9 @@ from groundbox.sandbox.selftest import Verdict, selftest
 
 BACKENDS: Final = (NAMESPACES, LANDLOCK)
 _WE_FAILED: Final = 3
+_ANSWER_S: Final = 30.0
+_WITH_KEY: Final = "/v1/languages"
+"""Answered to whoever has a key, and costs nothing."""
 
 
 @click.command()
@@ -36,21 +46,30 @@ _WE_FAILED: Final = 3
 )
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="Whose Python to use.")
 @click.option("--delegate", metavar="USER", help="As root: make control groups that USER may use, and end.")
+@click.option("--url", metavar="URL", help="Ask a server that runs, instead of looking at this host.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line on stdout.")
 @ends_tidily
-def doctor(backend: str, environment: str, delegate: str | None, *, as_json: bool) -> int:
+def doctor(backend: str, environment: str, delegate: str | None, url: str | None, *, as_json: bool) -> int:
     """Shows what this host can do for isolation, and tries whether it holds.
 
     First each mechanism with what to do where it is missing, then the environment and a program of each
     language, then about thirty attempts to get out of a sandbox. An attempt that achieves anything is a BREACH.
     The last line is the verdict.
 
-    Exits with 0 when sandboxes of the backend run and hold, and so do the languages that are installed, else with 3.
+    With --url, a server is asked whether it lives, is ready and runs a program, and whether it refuses a wrong key and
+    a name that is not its own. The key is the variable GROUNDBOX_API_KEY, or `?token=` of the URL.
+
+    Exits with 0 when sandboxes of the backend run and hold, and so do the languages that are installed, or when the
+    server does all of it; else with 3.
     """
+    if delegate is not None and url is not None:
+        raise bad("--url", "does not go with --delegate")
     if delegate is not None:
         _delegate(delegate, as_json=as_json)
         return 0
     tell = _as_json if as_json else _in_words
+    if url is not None:
+        return _server(url, tell)
     findings = probe()
     for finding in findings:
         tell("layer", dataclasses.asdict(finding))
@@ -187,6 +206,119 @@ def _plain(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+class _Answer(NamedTuple):
+    """A reply: its status, and its body as text."""
+
+    status: int
+    text: str
+
+    @property
+    def said(self) -> str:
+        """What it says, in short: the message of a refusal, or how it begins."""
+        try:
+            return str(json.loads(self.text)["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            return self.text[:120].strip()
+
+
+def _server(url: str, tell: Callable[[str, dict[str, Any]], None]) -> int:
+    """Ask a server, and return the exit status."""
+    try:
+        address = address_of(url)
+    except InvalidArgument as error:
+        raise bad("--url", error.problem) from None
+    (key,) = parse_qs(urlsplit(url).query).get("token", [os.environ.get(API_KEY, "")])[:1]
+    failing = []
+    for name, look in _LOOKS.items():
+        try:
+            works, detail = look(address, key)
+        except (OSError, http.client.HTTPException, GroundboxError) as error:
+            works, detail = False, f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        tell("server", {"name": name, "works": works, "detail": detail})
+        if not works:
+            failing.append(name)
+            if name == _FIRST:
+                break  # there is nobody to answer the rest
+    detail = f"failing: {', '.join(failing)}" if failing else "programs run there, and who may not ask is refused"
+    tell("verdict", {"server": address.shown, "works": not failing, "detail": detail, "mend": ""})
+    return _WE_FAILED if failing else 0
+
+
+def _lives(address: Address, key: str) -> tuple[bool, str]:
+    answer = _get(address, "/livez")
+    return answer == (200, "alive\n"), f"status {answer.status}, {answer.said!r}"
+
+
+def _is_ready(address: Address, key: str) -> tuple[bool, str]:
+    answer = _get(address, "/readyz")
+    return answer.status == 200, answer.said if answer.status in (200, 503) else f"status {answer.status}"
+
+
+def _runs(address: Address, key: str) -> tuple[bool, str]:
+    with Connection(address.shown, key or None) as there:
+        execution = there.run("print(6*7)")
+    if (execution.outcome.value, execution.stdout) != ("ok", "42\n"):
+        return False, f"print(6*7) ended with {execution.outcome.value} and printed {execution.stdout[:80]!r}"
+    without = ", ".join(execution.isolation.missing)
+    detail = f"print(6*7) printed 42 with {execution.isolation.backend}"
+    return True, f"{detail}, without {without}" if without else detail
+
+
+def _refuses_a_wrong_key(address: Address, key: str) -> tuple[bool, str]:
+    if address.unix:
+        return True, "none is asked for: only processes of the same user can connect"
+    answer = _get(address, _WITH_KEY, {"Authorization": "Bearer gb_not-a-key-of-this-server"})
+    return answer.status == 401, f"status {answer.status}" + ("" if answer.status == 401 else ", and 401 was expected")
+
+
+def _refuses_a_foreign_name(address: Address, key: str) -> tuple[bool, str]:
+    if address.unix:
+        return True, "names mean nothing: only processes of the same user can connect"
+    answer = _get(address, _WITH_KEY, {"Authorization": f"Bearer {key}", "Host": "foreign.invalid"})
+    try:
+        is_ours = isinstance(json.loads(answer.text), dict | list)
+    except ValueError:
+        is_ours = False
+    if is_ours and answer.status != 403:
+        return False, f"status {answer.status}, and 403 was expected: a page anywhere on the web could ask in its name"
+    return True, f"status {answer.status}" if is_ours else f"status {answer.status}, by something before the server"
+
+
+_FIRST: Final = "/livez"
+_LOOKS: Final[dict[str, Callable[[Address, str], tuple[bool, str]]]] = {
+    _FIRST: _lives,
+    "/readyz": _is_ready,
+    "a run": _runs,
+    "a wrong key": _refuses_a_wrong_key,
+    "a foreign Host": _refuses_a_foreign_name,
+}
+"""What is asked of a server, in this order, and with which reply it is well."""
+
+
+def _get(address: Address, path: str, headers: dict[str, str] | None = None) -> _Answer:
+    """One request by the standard library, which sends what it is told, also what a good client would not."""
+    connection = _connection(address)
+    try:
+        connection.request("GET", address.prefix + path, headers=headers or {})
+        reply = connection.getresponse()
+        return _Answer(reply.status, reply.read(1 << 20).decode("utf-8", "replace"))
+    finally:
+        connection.close()
+
+
+def _connection(address: Address) -> http.client.HTTPConnection:
+    if address.unix:
+        connection = http.client.HTTPConnection("localhost", timeout=_ANSWER_S)
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(_ANSWER_S)
+        connection.sock.connect(address.unix)
+        return connection
+    if address.tls:
+        context = ssl.create_default_context()
+        return http.client.HTTPSConnection(address.host, address.port, timeout=_ANSWER_S, context=context)
+    return http.client.HTTPConnection(address.host, address.port, timeout=_ANSWER_S)
+
+
 def _as_json(kind: str, facts: dict[str, Any]) -> None:
     print(json.dumps({"kind": kind, **facts}), flush=True)
 
@@ -211,9 +343,14 @@ def _attempt_words(facts: dict[str, Any]) -> Iterator[str]:
 
 def _verdict_words(facts: dict[str, Any]) -> Iterator[str]:
     word = "ready" if facts["works"] else "not ready"
-    yield f"groundbox: {word}, backend {facts['backend']}: {one_line(facts['detail'])}"
+    what = f"server {facts['server']}" if "server" in facts else f"backend {facts['backend']}"
+    yield f"groundbox: {word}, {what}: {one_line(facts['detail'])}"
     if facts["mend"]:
         yield f"groundbox: {facts['mend']}"
+
+
+def _server_words(facts: dict[str, Any]) -> Iterator[str]:
+    yield f"{'ok' if facts['works'] else 'FAILS':<8} {facts['name']}: {one_line(facts['detail'])}"
 
 
 def _backend_words(facts: dict[str, Any]) -> Iterator[str]:
@@ -238,5 +375,6 @@ _WORDS: Final = {
     "language": _language_words,
     "attempt": _attempt_words,
     "backend": _backend_words,
+    "server": _server_words,
     "verdict": _verdict_words,
 }

@@ -119,8 +119,10 @@ def _serve(
     from groundbox.server.audit import AuditLog
     from groundbox.server.keys import Keys, KeyStore, check_token, new_token
     from groundbox.server.listening import bound, bound_unix, serve, url_of
+    from groundbox.server.notify import Manager
     from groundbox.server.service import Service
 
+    manager = Manager.of(os.environ)
     chosen = os.environ.pop(TOKEN, None)  # popped, so that no process of ours inherits it
     over_unix = unix_socket is not None
     token = None if no_auth or over_unix else check_token(chosen) if chosen else new_token()
@@ -136,12 +138,21 @@ def _serve(
         app = application(
             service, own_host=str(listening.getsockname()[0]) if not over_unix else "", over_unix=over_unix, store=store
         )
+
+        def ready() -> None:
+            _ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token)
+            manager.ready(service.standing)
+
+        async def ending() -> None:
+            manager.stopping()
+            await service.sandboxes.close_all()
+
         try:
             serve(
                 app,
                 listening,
-                ready=lambda: _ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token),
-                ending=service.sandboxes.close_all,
+                ready=ready,
+                ending=ending,
                 keep_alive_s=settings.header_s,
                 ws="websockets-sansio",
             )

@@ -202,7 +202,8 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self._stop is not None:
             self._waiting = asyncio.create_task(self._end_when(self._stop))
-        self._ready()
+        if self.started:  # not where the application could not begin
+            self._ready()
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Call off what goes on first: streams about it would be waited for."""

@@ -1,6 +1,6 @@
 """Metrics for Prometheus, in seconds, without a label by key: their number would grow with the users.
 
-Names are ours, next to those of other sandboxes: docs/serving.md tells each.
+Names are ours, next to those of other sandboxes: docs/deployment.md tells each.
 """
 
 from __future__ import annotations

@@ -90,6 +90,13 @@ class Service:
             if self.audit is not None:
                 self.audit.close()
 
+    def standing(self) -> str:
+        """What goes on now, or why no program can be run, in one line for people."""
+        problem = self.problem or self.keys.problem
+        if problem:
+            return f"not ready: {problem}"
+        return f"{len(self.sandboxes)} sandboxes, {self.turns.running} runs, {self.turns.waiting} waiting"
+
     async def run(
         self, key: Key, source: str, *, files: Mapping[str, bytes | str] | None = None, wire: str, **options: Any
     ) -> Ran:
