@@ -42,7 +42,7 @@ from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
 from groundbox.sandbox.program import checked, trace_options
-from groundbox.sandbox.report import Listener, Report
+from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
@@ -233,6 +233,10 @@ class AsyncSandbox:
             return False
         self._loan.worker.interrupt()
         return True
+
+    def load(self) -> Load | None:
+        """What the sandbox holds now; None where the kernel does not count it, or while it has no process."""
+        return None if self._loan is None else self._loan.worker.load()
 
     def pause_output(self) -> None:
         """Let the program wait instead of reading what it prints; for a consumer that is slower."""

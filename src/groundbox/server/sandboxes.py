@@ -81,6 +81,7 @@ class Held:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         limits = dataclasses.asdict(self.box.limits)
+        load = self.box.load()
         return {
             "sandbox_id": self.id,
             "labels": dict(self.labels),
@@ -89,6 +90,7 @@ class Held:
             "closes_in_s": round(self.left_s, 3),
             "busy": self.busy > 0,
             "runs": self.runs,
+            "load": None if load is None else load._asdict(),
             "limits": limits,
             "network": {"allow": list(self.box.network.allow), "loopback": self.box.network.loopback},
         }
