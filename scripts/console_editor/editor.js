@@ -12,7 +12,7 @@ import {
   crosshairCursor, drawSelection, EditorView, highlightActiveLine, highlightSpecialChars, keymap, lineNumbers,
   placeholder, rectangularSelection,
 } from "@codemirror/view";
-import {classHighlighter} from "@lezer/highlight";
+import {classHighlighter, highlightCode} from "@lezer/highlight";
 
 const LANGUAGES = {
   python: () => python(),
@@ -76,4 +76,17 @@ export function createEditor({parent, nonce, keys = [], attributes = {}, hint = 
       view.focus();
     },
   };
+}
+
+/** Pieces of a source as `[text, classes]`, coloured as the editor does it. */
+export function highlight(source, name) {
+  const support = LANGUAGES[name]?.();
+  const language = support?.language ?? support;
+  if (!language) return [[source, ""]];
+  const pieces = [];
+  highlightCode(
+    source, language.parser.parse(source), classHighlighter,
+    (text, classes) => pieces.push([text, classes]), () => pieces.push(["\n", ""]),
+  );
+  return pieces;
 }

@@ -53,7 +53,7 @@ _PAGE_POLICY: Final = (
 )
 _FRAME_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
-    "font-src data:; media-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'; webrtc 'block'"
+    "font-src data:; media-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 
 
