@@ -95,7 +95,7 @@ function table(resource) {
   const scroller = document.createElement("div");
   scroller.className = "scroller";
   scroller.tabIndex = 0;
-  scroller.setAttribute("role", "region");
+  scroller.setAttribute("role", "group");
   scroller.setAttribute("aria-label", "Table");
   const element = document.createElement("table");
   const head = element.createTHead().insertRow();

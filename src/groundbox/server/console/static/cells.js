@@ -36,7 +36,7 @@ export class Cell {
     this.head = head;
     const pre = make("pre", "source");
     pre.tabIndex = 0;
-    pre.setAttribute("role", "region");
+    pre.setAttribute("role", "group");
     pre.setAttribute("aria-label", `Program ${number}`);
     const code = make("code");
     highlighted(code, source, language);
@@ -101,7 +101,7 @@ export class Cell {
     if (!this.printed || this.printed.pre !== this.output.lastElementChild) {
       const pre = make("pre", "printed");
       pre.tabIndex = 0;
-      pre.setAttribute("role", "region");
+      pre.setAttribute("role", "group");
       pre.setAttribute("aria-label", "Output");
       this.printed?.flush();
       this.printed = new Printed(pre, (characters) => {

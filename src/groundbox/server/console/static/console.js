@@ -514,6 +514,7 @@ function showSide(isShown) {
   if (isShown) drawState();
 }
 $("menu").addEventListener("click", () => showSide(!document.body.classList.contains("side")));
+document.querySelector("main").addEventListener("pointerdown", () => showSide(false));
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.body.classList.contains("side")) {
     showSide(false);
