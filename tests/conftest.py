@@ -21,6 +21,7 @@ def _beside(name):
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job has it so, and all that it starts
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.setdefault("GROUNDBOX_ENGINE", "off")  # tests that want the engine in the background say so
 tiers = _beside("tiers")
 _left_out = []
 _seconds = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from groundbox.execution import Artifact, Display, Event, Execution, Outcome
     from groundbox.limits import GiB, Limits, MiB
     from groundbox.network import Network
+    from groundbox.remote.connect import connect
     from groundbox.sandbox.portal import Sandbox, run, run_async
     from groundbox.sandbox.sandbox import AsyncSandbox
     from groundbox.trace.options import TraceOptions
@@ -39,6 +40,7 @@ _HOME = {
     "Limits": "limits",
     "MiB": "limits",
     "Network": "network",
+    "connect": "remote.connect",
     "Sandbox": "sandbox.portal",
     "run": "sandbox.portal",
     "run_async": "sandbox.portal",
@@ -68,6 +70,7 @@ __all__ = [
     "SandboxLost",
     "SandboxUnavailable",
     "TraceOptions",
+    "connect",
     "run",
     "run_async",
 ]

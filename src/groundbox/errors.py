@@ -203,5 +203,55 @@ class GuestFileError(GroundboxError):
         self.errno = errno
 
 
+class GuestProcessError(GroundboxError):
+    """A process could not be started in a sandbox, or not be written to.
+
+    Attributes:
+        command: As it was asked for, on one line and cut.
+        reason: In words.
+        errno: The kernel's number for the reason, such as `errno.ENOENT`, where it is the kernel's.
+    """
+
+    def __init__(self, command: str, reason: str, errno: int | None = None) -> None:
+        super().__init__(f"{command}: {reason}")
+        self.command = command
+        self.reason = reason
+        self.errno = errno
+
+
 class EnvironmentFailed(GroundboxError):
     """An environment is missing, or could not be built or checked; the one in use stays as it was."""
+
+
+class ServerUnreachable(GroundboxError):
+    """A server does not answer, or not to the end; whether a program ran there is then not known."""
+
+    sandbox_usable = False
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}; `groundbox serve` starts a server, `groundbox engine status` tells of your own")
+        self.problem = problem
+
+
+class EngineUnavailable(GroundboxError):
+    """The engine of this user, which commands share, does not start or has ended; `--no-engine` does without."""
+
+    sandbox_usable = False
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the engine in the background: {problem}. GROUNDBOX_ENGINE=off does without it")
+        self.problem = problem
+
+
+class ServerRefused(GroundboxError):
+    """A server gave no result; nothing ran, or nothing is known of it.
+
+    Attributes:
+        status: Of HTTP: 4xx is the caller's fault, 429 means later, 5xx that the server or its machine failed.
+        code: A word for programs, such as `busy`.
+        retry_after_s: When to ask again, where the server says so.
+    """
+
+    def __init__(self, status: int, code: str, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"the server refused ({status} {code}): {message}")
+        self.status, self.code, self.retry_after_s = status, code, retry_after_s

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from groundbox.errors import InvalidArgument
 from groundbox.suggestions import named_only
+
+if TYPE_CHECKING:
+    import ipaddress
 
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 # What inet_aton(3) reads as a number; a name that ends so is an IPv4 address to some resolver.
@@ -92,6 +94,8 @@ def private_range(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     Raises:
         InvalidArgument: It is no address range, or one of loopback, link-local or multicast addresses.
     """
+    import ipaddress
+
     try:
         found = ipaddress.ip_network(entry)
     except ValueError:

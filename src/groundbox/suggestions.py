@@ -6,7 +6,6 @@ looks for a name that is spelt alike, and says where the argument that was meant
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, TypeVar
@@ -137,6 +136,8 @@ def meant(name: str, callee: str, known: Collection[str]) -> str:
     if word in _OTHERWISE:
         return f"; {_OTHERWISE[word]}"
     if own not in _MEANS.values():
+        import difflib
+
         close = difflib.get_close_matches(word[:_LONGEST], sorted({*known, *_WORDS, *_MEANS}), 1, _LIKE)
         if not close:
             return f", which takes {', '.join(sorted(known))}" if len(known) < 10 else ""

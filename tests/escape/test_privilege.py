@@ -181,6 +181,14 @@ def test_no_character_can_be_typed_into_a_terminal(attack, waive, breached):
     assert reached == ({"-25"} if breached else {"-1"})
 
 
+@pytest.mark.layers(holds=[""], breaks=["seccomp"])
+def test_no_line_discipline_can_be_chosen_for_a_terminal(attack, waive, breached):
+    """The kernel would load the module of another one. Asked on a pipe, as above; test_processes.py has a terminal."""
+    reached = attack("reader, _ = os.pipe(); call('ioctl', reader, 0x5423, b'xxxx')", waive=waive).text
+
+    assert reached == ("-25" if breached else "-1")
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the 32-bit entry point is one of x86_64")
 @pytest.mark.layers(holds=[""], breaks=["seccomp"])
 def test_the_entry_point_of_32_bit_programs_kills(attack, waive, breached):

@@ -15,8 +15,7 @@ import click
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.terminal import one_line
 from groundbox.errors import EnvironmentFailed, GroundboxError, SandboxUnavailable
-from groundbox.jail import cgroup
-from groundbox.jail.enter import LANDLOCK, NAMESPACES
+from groundbox.jail import LANDLOCK, NAMESPACES, cgroup
 from groundbox.jail.probe import missing, probe
 from groundbox.sandbox import environments, languages
 from groundbox.sandbox.environments import tracer

@@ -23,6 +23,9 @@ from groundbox.errors import GroundboxError
 
 WE_FAILED: Final = 3
 
+GRACE_S: Final = 2.0
+"""From our interrupt to the end of a program that does not heed it: as long as its `finally` may take."""
+
 
 class Ended(SystemExit):
     """The command was ended by a signal; exits with 128 and its number."""

@@ -8,11 +8,8 @@ import signal
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
-from groundbox.cli.ending import Ended
+from groundbox.cli.ending import GRACE_S, Ended
 from groundbox.sandbox.sandbox import AsyncSandbox
-
-GRACE_S: Final = 2.0
-"""From our interrupt to the end of a program that does not heed it: as long as its `finally` may take."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _Result = TypeVar("_Result")

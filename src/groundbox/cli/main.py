@@ -30,6 +30,7 @@ COMMANDS: Final = (
     "train",
     "eval",
     "serve",
+    "engine",
     "mcp",
     "a2a",
     "languages",

@@ -14,11 +14,9 @@ import click
 from groundbox.cli.own import called
 from groundbox.cli.wording import LIMITS, Amounts, with_options
 from groundbox.errors import InvalidArgument, SandboxUnavailable
-from groundbox.jail.enter import BARE, LANDLOCK, NAMESPACES
-from groundbox.jail.probe import missing, probe
+from groundbox.jail import BARE, LANDLOCK, NAMESPACES
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.network import Network
-from groundbox.sandbox import environments
 
 _UNITS: Final = {KiB: " of KiB", MiB: " of MiB"}
 BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
@@ -122,6 +120,9 @@ def check_host(asked: Asked | None = None) -> None:
         SandboxUnavailable: A layer cannot stand here and is not waived.
         EnvironmentFailed: The environment is not there.
     """
+    from groundbox.jail.probe import missing, probe
+    from groundbox.sandbox import environments
+
     backend, waive = (asked.backend, asked.waive) if asked else (NAMESPACES, ())
     lacking = missing(probe(), backend=backend, waive=frozenset(waive))
     if lacking:

@@ -14,8 +14,7 @@ from typing import Any, BinaryIO, Final, cast
 import click
 
 from groundbox.sandbox import languages
-from groundbox.sandbox.languages import Mode
-from groundbox.sandbox.program import MOST_SOURCE_BYTES
+from groundbox.sandbox.languages import MOST_SOURCE_BYTES, Mode
 
 LANGUAGES: Final = {
     ".py": "python",

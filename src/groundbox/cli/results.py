@@ -12,7 +12,6 @@ import contextlib
 import functools
 import json
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,7 +19,6 @@ from typing import Any, Final, NamedTuple
 from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import BINARY_MEDIA, Execution
-from groundbox.sandbox.workdir import check_path
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -112,6 +110,8 @@ def write_file(path: Path, data: bytes, option: str) -> None:
 
 
 def _write(execution: Execution, folder: int, before: str) -> Written:
+    from groundbox.sandbox.workdir import check_path  # with the whole engine behind it
+
     done = Written([], [], [], {})
     taken = set(execution.artifacts)
     for path, artifact in execution.artifacts.items():
@@ -183,7 +183,7 @@ def _put(folder: int, path: str, data: bytes, *, mode: int | None = None) -> Non
                 os.mkdir(parent, dir_fd=folder)
             folder = os.open(parent, _FOLDER, dir_fd=folder)
             opened.callback(os.close, folder)
-        beside = f".groundbox-{secrets.token_hex(8)}"
+        beside = f".groundbox-{os.urandom(8).hex()}"
         descriptor = os.open(beside, _NEW_FILE, 0o666, dir_fd=folder)
         try:
             with open(descriptor, "wb") as file:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,6 @@ from groundbox.cli import own as own_options
 from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.ending import Ended, ends_tidily, say
-from groundbox.cli.interrupts import Heed, run_heeding_signals
 from groundbox.cli.options import Asked, naming_options, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, Program, takes_files
@@ -23,8 +22,10 @@ from groundbox.cli.terminal import Screen, screens
 from groundbox.cli.wording import worded
 from groundbox.errors import GroundboxError, GuestFileError
 from groundbox.execution import Execution
-from groundbox.sandbox import languages
-from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.remote import engine
+
+if TYPE_CHECKING:
+    from groundbox.cli.interrupts import Heed
 
 GUEST_FAILED = 1
 WE_FAILED = 3
@@ -46,6 +47,7 @@ WE_FAILED = 3
 @click.option("--trace", type=Path, metavar="F", help="Record what it does, step by step, as JSON Lines.")
 @takes_own
 @takes_sandbox
+@click.option("--no-engine", is_flag=True, help="Start everything anew, without the engine in the background.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, and nothing else there.")
 @ends_tidily
 def run(
@@ -60,6 +62,7 @@ def run(
     own: tuple[str, ...],
     asked: Asked,
     *,
+    no_engine: bool,
     as_json: bool,
 ) -> int:
     """Runs one program in a fresh sandbox and shows what happened.
@@ -84,9 +87,7 @@ def run(
     with naming_options(chosen):
         streams = None if as_json else screens()
         options = {**_options(program), **chosen, "trace": trace is not None}
-        ran, ended_by = run_heeding_signals(
-            lambda heed: _run(program, options, asked, databases, handed, heed, streams=streams)
-        )
+        ran, ended_by = _carried_out(program, options, asked, databases, handed, streams, no_engine=no_engine)
         execution = worded(ran)
     failed = _keep_trace(execution, trace)
     written = write(execution, out) if out is not None else None
@@ -117,6 +118,27 @@ def _keep_trace(execution: Execution, path: Path | None) -> bool:
     return False
 
 
+def _carried_out(
+    program: Program,
+    options: Mapping[str, Any],
+    asked: Asked,
+    databases: Mapping[str, Any],
+    handed: Sequence[Handed],
+    streams: tuple[Screen, Screen] | None,
+    *,
+    no_engine: bool,
+) -> tuple[Execution, int]:
+    """The result, by the engine in the background where that may be, and the number of the signal that came, or 0."""
+    if not no_engine and engine.wanted():
+        from groundbox.cli import warm
+
+        if warm.can_carry_out(asked, databases):
+            return warm.run(program.source, options, asked, handed, streams)
+    from groundbox.cli.interrupts import run_heeding_signals
+
+    return run_heeding_signals(lambda heed: _run(program, options, asked, databases, handed, heed, streams=streams))
+
+
 def _options(program: Program) -> dict[str, Any]:
     return {
         "language": program.language,
@@ -137,6 +159,9 @@ async def _run(
     *,
     streams: tuple[Screen, Screen] | None,
 ) -> Execution:
+    from groundbox.sandbox import languages
+    from groundbox.sandbox.sandbox import AsyncSandbox
+
     profile = languages.profile_for(program.language, program.source, program.mode)
     async with AsyncSandbox(profile=profile, databases=databases, **vars(asked)) as box:
         heed.box = box
@@ -163,7 +188,7 @@ def _check_file(path: Path) -> str | None:
     return None
 
 
-async def _put(box: AsyncSandbox, each: Handed) -> None:
+async def _put(box: Any, each: Handed) -> None:
     try:
         await box.files.put(each.host, each.guest)
     except GuestFileError as error:

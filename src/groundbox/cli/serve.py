@@ -18,7 +18,7 @@ from groundbox.cli import program as programs
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import BACKENDS
 from groundbox.errors import InvalidArgument
-from groundbox.jail.enter import NAMESPACES
+from groundbox.jail import NAMESPACES
 from groundbox.unseen import visible
 
 TOKEN: Final = "GROUNDBOX_API_KEY"

@@ -2,7 +2,8 @@
 
 A program that is no cell runs in a child, in a process group of its own. While it runs, the worker's memory and
 descriptors are closed to it, because the worker reports how it ended. When it ends, all it left running is ended;
-only residents live on, the processes that keep a language's state.
+only residents live on, the processes that keep a language's state, and what was started to live beside runs, with all
+that descends from its supervisors (processes.py).
 """
 
 import contextlib
@@ -43,12 +44,14 @@ class Children:
         self._alone = alone
         self._guarded = guarded
         self._residents: dict[int, int | None] = {}
+        self._supervisors: set[int] = set()
         self._awaited: dict[int, int | None] = {}
 
     @property
     def has_residents(self) -> bool:
         """Whether anything lives on between runs."""
-        return bool(self._residents)
+        self.reap_supervisors()
+        return bool(self._residents or self._supervisors)
 
     def close_memory(self, closed: bool) -> None:
         """Keep processes of the same user out of this one's memory and descriptors (PR_SET_DUMPABLE)."""
@@ -74,6 +77,20 @@ class Children:
     def keep(self, pid: int) -> None:
         """Let this child live on when a program ends."""
         self._residents[pid] = None
+
+    def spare(self, supervisor: int) -> None:
+        """Let this child, and all that descends from it, live on when a program ends."""
+        self._supervisors.add(supervisor)
+
+    def reap_supervisors(self) -> None:
+        """Forget those that have ended. A cell may have reaped them."""
+        for pid in tuple(self._supervisors):
+            try:
+                ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                ended = True
+            if ended:
+                self._supervisors.discard(pid)
 
     def forget(self, pid: int) -> Exit | None:
         """End what is left of a resident and its group; how it ended, None when somebody else has heard that."""
@@ -135,7 +152,7 @@ class Children:
             _signal_group(child, signal.SIGKILL)
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG if self._residents or not self._alone else 0)
+                pid, status = os.waitpid(-1, 0 if self._alone and not self.has_residents else os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -143,11 +160,11 @@ class Children:
             self._note(pid, status)
 
     def _end_others(self) -> None:
-        """All at once where there is no resident to spare.
+        """All at once where there is nobody to spare.
 
         Something that forks as fast as it is killed has all ended with it.
         """
-        if self._residents:
+        if self.has_residents:
             for turn in range(_ROUNDS):
                 others = self._others()
                 if not others:
@@ -162,7 +179,23 @@ class Children:
 
     def _others(self) -> list[int]:
         spared = {1, *self._residents}
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in spared]
+        found = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if pid not in spared]
+        return [pid for pid in found if not self._is_supervised(pid)] if self._supervisors else found
+
+    def _is_supervised(self, pid: int) -> bool:
+        """Whether a process descends from a supervisor, or is one, or is gone.
+
+        An ancestor that is gone meanwhile was reaped, and has left its children to another before; so look again.
+        """
+        for _ in range(_ROUNDS):
+            ancestor: int | None = pid
+            while ancestor is not None and ancestor not in self._supervisors:
+                if ancestor <= 1:
+                    return False
+                child, ancestor = ancestor, _parent(ancestor)
+            if ancestor is not None or child == pid:
+                return True
+        return False
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -170,9 +203,19 @@ class Children:
                 self._note(*ended)
 
     def _note(self, pid: int, status: int) -> None:
+        self._supervisors.discard(pid)
         for known in (self._residents, self._awaited):
             if pid in known:
                 known[pid] = status
+
+
+def _parent(pid: int) -> int | None:
+    """Of a process, or of a thread's; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b") ")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
 
 
 def exit_of(status: int) -> Exit:

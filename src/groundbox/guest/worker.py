@@ -7,7 +7,8 @@ Between runs SIGINT is ignored; the template set it so.
 A cell runs here, in process 1 of the sandbox, so that its variables live on. A script runs in a child:
 it has a `__main__` of its own, ordinary signals and a real exit status, and when it ends, what it left
 running is ended too. A command is the same with another program than Python; a resident is such a program that stays,
-and keeps the state of its language's cells.
+and keeps the state of its language's cells. A started process lives beside all of them, below a supervisor
+(processes.py).
 """
 
 import json
@@ -24,6 +25,7 @@ from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
 from .outside import Outside
+from .processes import Processes
 from .python import (
     machine,
     remote_tests,  # noqa: F401  # loaded here for those who judge programs; a worker finds no file of it
@@ -68,6 +70,7 @@ class Worker:
         self._children = Children(alone=alone, guarded=guarded)
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._commands = Commands(self._children, self._wire.send, apart)
+        self._processes = Processes(self._children, set_limits)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
@@ -103,6 +106,7 @@ class Worker:
             "stat": self._files.stat,
             "scan": self._files.scan,
             "realpath": self._files.realpath,
+            "start": self._start,
         }
         outside = Outside(os.environ.get("TMPDIR", "/tmp"))
         while True:
@@ -119,6 +123,10 @@ class Worker:
             self._wire.send({"ev": "done", "id": order["id"], **answer})
             if order.get("mode") == "command":
                 self._commands.was_told()
+
+    def _start(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._commands.spares.drop()  # nothing waits for a next program beside what may reach it
+        return self._processes.start(order, descriptors)
 
     def _run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         if order["mode"] != "command":

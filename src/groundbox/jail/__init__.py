@@ -4,3 +4,6 @@
 Everything here needs the standard library only and imports nothing of groundbox outside this package,
 because it is loaded into template processes that run on an environment's own interpreter.
 """
+
+NAMESPACES, LANDLOCK, BARE = "namespaces", "landlock", "bare"
+"""Backends: ways to build a wall. They stand here, because asking for one by name should import no mechanism."""

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from . import (
+    BARE,
+    LANDLOCK,
+    NAMESPACES,
     capabilities,
     credentials,
     descriptors,
@@ -29,8 +32,6 @@ from . import (
     rootfs,
     seccomp,
 )
-
-NAMESPACES, LANDLOCK, BARE = "namespaces", "landlock", "bare"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

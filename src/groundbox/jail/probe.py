@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from . import cgroup, enter, kernel, landlock, namespaces, seccomp
+from . import BARE, LANDLOCK, NAMESPACES, cgroup, enter, kernel, landlock, namespaces, seccomp
 
 SMALLEST_LANDLOCK: Final = 1
 SCOPING_LANDLOCK: Final = 6
@@ -39,13 +39,13 @@ def probe() -> list[Finding]:
 def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[Finding]:
     """Those layers that `backend` needs and that cannot stand here."""
     needed = {"platform", "landlock", "seccomp"}
-    if backend == enter.NAMESPACES:
+    if backend == NAMESPACES:
         needed |= {"namespaces", "cgroup"}
-    if backend == enter.BARE:
+    if backend == BARE:
         needed = {"platform"}
     lacking = [finding for finding in findings if finding.layer in needed - waive and not finding.works]
     abi = landlock.abi()
-    if backend == enter.LANDLOCK and os.geteuid() != 0 and 0 < abi < SCOPING_LANDLOCK:
+    if backend == LANDLOCK and os.geteuid() != 0 and 0 < abi < SCOPING_LANDLOCK:
         reason = f"ABI {abi} does not keep signals inside ({SCOPING_LANDLOCK} is needed without root)"
         lacking.append(Finding("landlock", False, reason, "Use Linux 6.12 or newer, or run as root."))
     return lacking

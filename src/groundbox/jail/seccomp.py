@@ -19,6 +19,9 @@ whole host shares; of all other options of sockets only those are known that kee
 needed (by SQLite, above all), so that the *wide* filter asks a warden for each, who bounds them (template/locks.py);
 locks of open files, which nobody can count, are answered as by a kernel that has none.
 
+Of a terminal, typing into it (TIOCSTI, TIOCLINUX) is refused, and so is another line discipline (TIOCSETD): asked for
+one, the kernel loads its module (n_gsm, n_hdlc), and those are where its holes have been.
+
 Writing back is answered as done: what a guest can write to is in memory, and for a file that it can only read
 the kernel would make the host's disk write out what others have written. A core dump cannot be had back once it is
 switched off: see `rlimits`.
@@ -91,7 +94,7 @@ _AND: Final = 0x54
 _AT_NUMBER, _AT_ARCH, _AT_ARGUMENT = 0, 4, 16
 _SET_MODE_FILTER: Final = 1
 _NEW_LISTENER: Final = 8
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _SETLEASE, _NOTIFY = 1024, 1026
 _SETLK, _SETLKW, _OFD_GETLK, _OFD_SETLK, _OFD_SETLKW = 6, 7, 36, 37, 38
 _MS_SYNC: Final = 4
@@ -149,7 +152,7 @@ def wide(*, locks_asked: bool = False) -> Program:
         "msync": _without_effect_where(2, _MS_SYNC),
         "madvise": _refuse_values(2, _MADV_MERGEABLE, refusal=errno.EINVAL),
         "socketpair": _only_families(_UNIX),
-        "ioctl": _refuse_values(1, _TIOCSTI, _TIOCLINUX),
+        "ioctl": _refuse_values(1, _TIOCSTI, _TIOCLINUX, _TIOCSETD),
         **{name: [_errno(0)] for name in _WITHOUT_EFFECT},
         "fcntl": _locks(asked=locks_asked),
         "personality": _only_values(0, 0, 0xFFFFFFFF),

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from groundbox.errors import InvalidArgument, SandboxUnavailable
+from groundbox.jail import BARE, LANDLOCK, NAMESPACES, enter, landlock
 from groundbox.jail import cgroup as cgroups
-from groundbox.jail import enter, landlock
 from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox import environments, languages, private
@@ -27,7 +27,7 @@ from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
 
-BACKENDS: Final = (enter.NAMESPACES, enter.LANDLOCK, enter.BARE)
+BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
 PROFILES: Final = {
     "bare": (
         "bisect collections copy dataclasses datetime enum functools heapq itertools json math operator os random re "
@@ -43,7 +43,7 @@ _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
 _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
 _FIRST_UID: Final = 0x70000000
-_LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[enter.NAMESPACES])
+_LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[NAMESPACES])
 _WAIVABLE: Final = frozenset(_LAYERS - enter.STRUCTURAL)
 
 
@@ -60,7 +60,7 @@ class Setup:
 
     environment: str = "default"
     profile: str = "science"
-    backend: str = enter.NAMESPACES
+    backend: str = NAMESPACES
     waive: frozenset[str] = frozenset()
     network: str = "off"
     hash_seed: int | None = None
@@ -76,7 +76,7 @@ class Setup:
         unknown = self.waive - _WAIVABLE
         if unknown:
             raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
-        if self.network != "off" and self.backend != enter.NAMESPACES:
+        if self.network != "off" and self.backend != NAMESPACES:
             raise InvalidArgument("network", f"the backend {self.backend} cannot give any; use namespaces")
 
 
@@ -225,7 +225,7 @@ class Engine:
             landlock_abi=self._abi,
             hash_seed=setup.hash_seed,
             tracer=str(native or ""),
-            private_folder="" if setup.backend == enter.NAMESPACES else self._private_folder(),
+            private_folder="" if setup.backend == NAMESPACES else self._private_folder(),
         )
 
     async def _tracer(self, environment: environments.Environment) -> Path | None:
@@ -243,18 +243,18 @@ class Engine:
         return self._folder
 
     def _refuse_incomplete(self, setup: Setup, recipe: Recipe) -> None:
-        if setup.backend == enter.BARE:
+        if setup.backend == BARE:
             return
         missing, mends = [], []
-        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend == enter.NAMESPACES:
+        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend == NAMESPACES:
             missing.append(f"cgroup: {self._cgroup_reason}")
             mends.append(mend_cgroup())
         abi = self._abi
         if "landlock" not in setup.waive and abi == 0:
             missing.append("landlock: the kernel has none, or it is switched off")
-        if setup.backend == enter.LANDLOCK and os.geteuid() != 0 and abi < 6:
+        if setup.backend == LANDLOCK and os.geteuid() != 0 and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
-        if setup.backend == enter.LANDLOCK and os.geteuid() == 0 and "uid" not in setup.waive:
+        if setup.backend == LANDLOCK and os.geteuid() == 0 and "uid" not in setup.waive:
             closed = _closed_folders(recipe.readable)
             missing += [
                 f"environment: {each} is closed to others, so that a guest's user id cannot enter" for each in closed

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import os
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from importlib import metadata
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from groundbox.errors import InvalidArgument, LanguageUnavailable, UnknownArgument
 from groundbox.execution import Execution, Outcome, Warning
 from groundbox.sandbox.options import LANGUAGE, RUN
 from groundbox.suggestions import meant
 
+if TYPE_CHECKING:
+    from importlib import metadata
+
 ENTRY_POINTS: Final = "groundbox.runtimes"
+MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
+"""Of a program."""
 _OWN: Final = ("python", "sql", "shell", "javascript", "dot")
 _ALIASES: Final = {
     **dict.fromkeys(("py", "py3", "python3", "ipy", "ipython", "ipython3", "cpython"), "python"),
@@ -177,6 +179,8 @@ def _meant(language: object, known: Collection[str]) -> str:
         return f"; it is `sql` with the dialect `{spoken.rstrip('3')}`"
     if spoken in ("postgres", "postgresql", "psql", "mysql", "mariadb"):
         return "; it is `sql` with a database of the sandbox (docs/sql.md)"
+    import difflib
+
     close = difflib.get_close_matches(spoken, [*known, *_ALIASES], 1, 0.75)
     return f"; did you mean `{_ALIASES.get(close[0], close[0])}`?" if close else ""
 
@@ -209,6 +213,8 @@ def optional(runtime: Runtime, name: Literal["screen", "study", "finish", "resid
 
 
 def _others() -> dict[str, metadata.EntryPoint]:
+    from importlib import metadata
+
     return {point.name: point for point in metadata.entry_points(group=ENTRY_POINTS)}
 
 
@@ -216,6 +222,8 @@ def _guests_see(program: str) -> bool:
     """Whether it lies, links resolved, in what guests see of the host."""
     if program in _FOUND:
         return True
+    import shutil
+
     found = shutil.which(program, path=GUEST_PATH)
     if found is None or not os.path.realpath(found).startswith(_SEEN_BY_GUESTS):
         return False

@@ -6,14 +6,15 @@ typed dictionaries that signatures unpack; `spelled_out` makes `inspect.signatur
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar
 
 from groundbox.errors import InvalidArgument
-from groundbox.jail.enter import NAMESPACES
+from groundbox.jail import NAMESPACES
 
 if TYPE_CHECKING:
+    import inspect
+
     from groundbox.limits import Limits
     from groundbox.network import Network
     from groundbox.sandbox.bridge.tools import Grant
@@ -224,6 +225,7 @@ ONE_RUN: Final = names(OneRunOptions)
 
 def spelled_out(options: type, **other_defaults: Any) -> Callable[[F], F]:
     """Decorator: for a function that takes `**options`, show each of them in its signature."""
+    import inspect
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -238,5 +240,7 @@ def spelled_out(options: type, **other_defaults: Any) -> Callable[[F], F]:
 
 
 def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    import inspect
+
     annotation = getattr(kind, "__forward_arg__", kind)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -255,9 +255,13 @@ def why_lost(report: Report, outcome: Outcome) -> str:
 
 
 def failure_of(
-    report: Report, outcome: Outcome, limits: Limits, wall_s: float | None, *, offline: bool
+    report: Report, outcome: Outcome, limits: Limits, wall_s: float | None, *, offline: bool, beside: int = 0
 ) -> Failure | None:
-    """The failure for the model: the guest's own account where it could give one, ours where it could not."""
+    """The failure for the model: the guest's own account where it could give one, ours where it could not.
+
+    Args:
+        beside: How many started processes live; their processor time is the run's, too.
+    """
     if outcome is Outcome.OK:
         return None
     if report.violation is not None:
@@ -269,7 +273,9 @@ def failure_of(
         return _by_itself(told)
     if outcome is Outcome.TIMEOUT:
         name = report.timed_out or "cpu_s"
-        hint = f"Make the program cheaper, or run it with a larger {name}."
+        hints = [f"Make the program cheaper, or run it with a larger {name}."]
+        if beside and name in ("cpu_s", "call_cpu_s"):
+            hints.append(f"Processor time of processes started beside the run counts, too; {beside} live.")
         calls = report.calls
         known = {"wall_s": wall_s, "cpu_s": limits.cpu_s}
         known |= {"call_wall_s": calls.wall_s, "call_cpu_s": calls.cpu_s} if calls is not None else {}
@@ -279,7 +285,7 @@ def failure_of(
             line=told.line if told else None,
             column=told.column if told else None,
             traceback=told.traceback if told else "",
-            hints=(hint,),
+            hints=tuple(hints),
         )
     if told is not None:
         return Failure(

@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, Unpack
 
@@ -19,6 +19,7 @@ from groundbox.network import Network
 from groundbox.sandbox import languages, options
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
+from groundbox.sandbox.process import AsyncProcess, Chunk, Exit
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.suggestions import refuse_unknown
 
@@ -110,13 +111,70 @@ PORTAL = Portal()
 def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
     """The method for a class whose `asynchronous` has it as a coroutine: the same arguments, awaited by the portal."""
 
+    name = method.__name__
+
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return PORTAL.call(method(self.asynchronous, *arguments, **options))
+        work: Coroutine[Any, Any, T] = getattr(self.asynchronous, name)(
+            *arguments, **options
+        )  # of one on a server, too
+        return PORTAL.call(work)
 
     call.__name__, call.__doc__ = method.__name__, method.__doc__
     call.__qualname__ = method.__qualname__.removeprefix("Async")
     call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return call
+
+
+class Process:
+    """One program that was started in a sandbox. See AsyncProcess."""
+
+    def __init__(self, process: AsyncProcess) -> None:
+        self.asynchronous = process
+
+    def __repr__(self) -> str:
+        return repr(self.asynchronous).replace("AsyncProcess", type(self).__name__, 1)
+
+    @property
+    def command(self) -> str | tuple[str, ...]:
+        """As it was asked for."""
+        return self.asynchronous.command
+
+    @property
+    def tag(self) -> str | None:
+        """The caller's own name for it."""
+        return self.asynchronous.tag
+
+    @property
+    def pid(self) -> int:
+        """As the programs of its sandbox see it."""
+        return self.asynchronous.pid
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended; None as long as it lives."""
+        return self.asynchronous.exit
+
+    read = blocking(AsyncProcess.read)
+    write = blocking(AsyncProcess.write)
+    close_stdin = blocking(AsyncProcess.close_stdin)
+    wait = blocking(AsyncProcess.wait)
+
+    def output(self) -> Generator[Chunk, None, None]:
+        """Yield what it writes as it comes, until it has ended. See AsyncProcess.output."""
+        while (chunk := self.read()) is not None:
+            yield chunk
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process group. See AsyncProcess.signal."""
+        PORTAL.call(_do(self.asynchronous.signal, number))
+
+    def kill(self) -> None:
+        """End it and all that descends from it."""
+        PORTAL.call(_do(self.asynchronous.kill))
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        """Tell its terminal another size."""
+        PORTAL.call(_do(self.asynchronous.resize, rows=rows, columns=columns))
 
 
 class Files:
@@ -168,11 +226,21 @@ class Sandbox:
 
     @options.spelled_out(options.SandboxOptions)
     def __init__(self, **given: Unpack[options.SandboxOptions]) -> None:
-        self.asynchronous: AsyncSandbox = PORTAL.call(_make(given))
-        self.files = Files(self.asynchronous.files)
-        self.guest_files = GuestFiles(self.asynchronous.guest_files)
+        self._face(PORTAL.call(_make(given)))
 
     __init__.__doc__ = AsyncSandbox.__init__.__doc__
+
+    @classmethod
+    def of(cls, asynchronous: Any) -> Sandbox:
+        """The face of a sandbox that is there already, made on the portal's loop: local or on a server."""
+        made = cls.__new__(cls)
+        made._face(asynchronous)
+        return made
+
+    def _face(self, asynchronous: AsyncSandbox) -> None:
+        self.asynchronous = asynchronous
+        self.files = Files(asynchronous.files)
+        self.guest_files = GuestFiles(asynchronous.guest_files)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse `copy` and `pickle`: a copy would share descriptors and close them under the other."""
@@ -218,9 +286,31 @@ class Sandbox:
             if not sys.is_finalizing():  # the loop's thread no longer runs then
                 PORTAL.call(_close(events))
 
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = True,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        shell: bool = True,
+    ) -> Process:
+        started = self.asynchronous.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
+        return Process(PORTAL.call(started))
+
+    start.__doc__ = AsyncSandbox.start.__doc__
+
+    @property
+    def processes(self) -> dict[int, Process]:
+        """The processes that were started and live, by `pid`."""
+        return {pid: Process(each) for pid, each in self.asynchronous.processes.items()}
+
     def interrupt(self) -> None:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept. Does nothing between runs."""
-        PORTAL.loop().call_soon_threadsafe(self.asynchronous.interrupt)
+        loop = PORTAL.loop()
+        loop.call_soon_threadsafe(_begin, self.asynchronous.interrupt)
 
     def pause_output(self) -> None:
         """Let the program wait instead of reading what it prints; for a consumer that is slower."""
@@ -283,6 +373,25 @@ def run(source: str, **given: Unpack[options.OneRunOptions]) -> Execution:
 
 async def _make(given: options.SandboxOptions) -> AsyncSandbox:
     return AsyncSandbox(**given)
+
+
+def _begin(call: Callable[[], Any]) -> None:
+    """Call a method that may be a coroutine, as that of a sandbox on a server is, and wait for nothing."""
+    begun = call()
+    if inspect.isawaitable(begun):
+        task = asyncio.ensure_future(begun)
+        _BEGUN.add(task)
+        task.add_done_callback(_BEGUN.discard)
+
+
+_BEGUN: Final[set[asyncio.Future[Any]]] = set()
+
+
+async def _do(function: Callable[P, Any], *arguments: P.args, **options: P.kwargs) -> None:
+    """Call a function on the loop's thread, which may be a coroutine, as of a process on a server."""
+    begun = function(*arguments, **options)
+    if inspect.isawaitable(begun):
+        await begun
 
 
 async def _next(events: AsyncGenerator[Event, None]) -> Event:

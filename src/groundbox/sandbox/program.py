@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
+from groundbox.sandbox.languages import MOST_SOURCE_BYTES
 from groundbox.trace.options import TraceOptions
-
-MOST_SOURCE_BYTES: Final = 8 * 1024 * 1024
 
 
 def checked(

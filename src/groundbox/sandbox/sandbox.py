@@ -10,7 +10,7 @@ import os
 import time
 import types
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, SupportsIndex, TypeVar, Unpack, cast
 
@@ -41,6 +41,7 @@ from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.inspection.inspector import inspected
 from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
+from groundbox.sandbox.process import AsyncProcess, Processes
 from groundbox.sandbox.program import checked, trace_options
 from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
@@ -105,6 +106,7 @@ class AsyncSandbox:
         self.network = _of_kind("network", given.get("network"), Network) or _NO_NETWORK
         self.files = AsyncFiles(self)
         self.guest_files = AsyncGuestFiles(self)
+        self._processes = Processes(self)
         self._environment = given.get("environment", options.DEFAULTS["environment"])
         self._backend = given.get("backend", options.DEFAULTS["backend"])
         self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
@@ -221,6 +223,42 @@ class AsyncSandbox:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = True,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        shell: bool = True,
+    ) -> AsyncProcess:
+        """Start a program that lives beside the runs that follow, until it ends or the sandbox does.
+
+        Waits for the run that is going on. From then on results of this sandbox are the guest's word (`trust`).
+
+        Args:
+            command: A command line for bash, or a list of a program and its arguments, which no shell takes apart.
+            cwd: The folder it runs in, absolute or relative to the current one; None for that.
+            env: Added to the environment.
+            stdin: Whether `write` can give it standard input; else that is empty. A terminal always has it.
+            pty: Rows and columns of a terminal that it runs in, as three streams and its controlling terminal.
+            tag: A name of the caller's own, kept as `tag`.
+            shell: Whether bash reads a `command` that is a text; False: it is the name of a program.
+
+        Raises:
+            InvalidArgument: An argument cannot be meant; nothing was started.
+            GuestProcessError: The program cannot be started, or 64 live already; `errno` has the kernel's reason.
+            SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
+        """
+        return await self._processes.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
+
+    @property
+    def processes(self) -> dict[int, AsyncProcess]:
+        """The processes that were started and live, by `pid`."""
+        return self._processes.by_pid
 
     def interrupt(self) -> bool:
         """Stop the cell that runs now, as Ctrl-C would; variables are kept.
@@ -430,6 +468,10 @@ class AsyncSandbox:
         self._spoiled = not clean or bool(frame.get("keep")) or "pid_ns" not in self._isolation.layers
         return clean
 
+    def spoil(self) -> None:
+        """Take no later word of process 1 for the kernel's: what is started can reach it between runs."""
+        self._spoiled = True
+
     def _session(self, loan: engines.Loan, frame: Mapping[str, Any]) -> Session | None:
         """For a run of Python; no other language's process gets the descriptor."""
         if self._bridge is None or frame["mode"] not in ("cell", "call", "script"):
@@ -511,7 +553,7 @@ class AsyncSandbox:
                 "artifacts": collected.dropped,
             },
             value=report.value if report.calls is None else answers.told(report, outcome),
-            error=failure_of(report, outcome, self.limits, wall_s, offline=offline),
+            error=failure_of(report, outcome, self.limits, wall_s, offline=offline, beside=len(self._processes.by_pid)),
             displays=[Display(data=data) for data in report.displays],
             artifacts=Artifacts(collected.artifacts),
             warnings=(
@@ -579,6 +621,7 @@ class AsyncSandbox:
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
+        self._processes.end()
         loan.worker.kill()
         loan.pool.returned()
 

@@ -18,8 +18,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from typing import Final
 
 from groundbox.execution import Execution, Outcome
-from groundbox.jail import kernel, syscalls
-from groundbox.jail.enter import LANDLOCK, NAMESPACES
+from groundbox.jail import LANDLOCK, NAMESPACES, kernel, syscalls
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.sandbox import AsyncSandbox
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from groundbox.errors import SandboxUnavailable, TemplateFailed
-from groundbox.jail import credentials, enter
+from groundbox.jail import NAMESPACES, credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
 from groundbox.sandbox.languages import GUEST_PATH
@@ -220,7 +220,7 @@ class Template:
         with contextlib.suppress(ValueError, OSError):
             self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        if self.plan.backend != enter.NAMESPACES:
+        if self.plan.backend != NAMESPACES:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)  # it ends its workers and what they left, then itself
         self._process.kill()
@@ -247,7 +247,7 @@ class Template:
         if "uid" in self.plan.waive:
             return 0
         inside = credentials.INSIDE_UID + self._next % credentials.GUESTS
-        outside = "user_ns" in self.plan.waive or self.plan.backend != enter.NAMESPACES
+        outside = "user_ns" in self.plan.waive or self.plan.backend != NAMESPACES
         return self.plan.uid_base + inside if outside else inside
 
     def _free_number(self) -> int:
@@ -256,7 +256,7 @@ class Template:
         return next(number for number in itertools.count(self._next + 1) if number % credentials.GUESTS not in taken)
 
     def _folder(self) -> str:
-        if self.plan.backend == enter.NAMESPACES:
+        if self.plan.backend == NAMESPACES:
             return ""
         folder = f"{self.plan.private_folder}/{next(_FOLDERS)}"
         os.mkdir(folder, 0o700)

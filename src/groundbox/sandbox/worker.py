@@ -198,15 +198,20 @@ class Worker:
             report.memory_kills = self._new_memory_kills()
         return report
 
-    async def order(self, frame: dict[str, Any], descriptors: Sequence[int] = ()) -> wire.Done:
+    async def order(
+        self, frame: dict[str, Any], descriptors: Sequence[int] = (), *, cpu_s: float | None = None
+    ) -> wire.Done:
         """Carry out a small order that is no run.
+
+        Args:
+            cpu_s: Processor time for what the order leaves running, until the next order or run.
 
         Raises:
             SandboxLost: The worker is gone.
         """
-        report = await self.run(Order(frame, descriptors, START_S, None, 1 << 16, False))
+        report = await self.run(Order(frame, descriptors, START_S, cpu_s, 1 << 16, False))
         if report.done is None:
-            raise SandboxLost("it ended while files were put in")
+            raise SandboxLost(self.failure or "it ended while it carried out an order")
         return report.done
 
     def pause_output(self) -> None:
@@ -296,7 +301,7 @@ class Worker:
         if self.ended is not None or self.cgroup is None or self._idle_end_s is None:
             return
         if self.cgroup.cpu_s() > self._idle_end_s:
-            self.failure = "what a run left running was at its limit cpu_s"
+            self.failure = "what a run left running, or what was started, was at its limit cpu_s"
             self.kill()
         else:
             self._guard = self._loop.call_later(_GUARD_S, self._check_idle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
+import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
@@ -81,6 +82,7 @@ class Api:
             ("GET", "/v1/keys", self.keys),
             ("DELETE", "/v1/keys/{key_id}", self.revoke_key),
             ("GET", "/v1/openapi.json", self.openapi),
+            ("GET", "/v1/engine", self.engine),
         ]
         return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
 
@@ -111,7 +113,11 @@ class Api:
         if asked.restart is not None:
             options["restart"] = asked.restart
         if asked.stream:
-            return self._streamed(self._service.stream_in(key, held, asked.code, **options), asked.artifacts)
+            return self._streamed(
+                self._service.stream_in(key, held, asked.code, last=asked.last, **options), asked.artifacts
+            )
+        if asked.last:
+            raise Refused(400, "invalid_argument", "last: is for streams; close the sandbox after the run instead")
 
         async def work() -> Ran:
             return await self._cancellable(held, self._service.run_in(key, held, asked.code, **options))
@@ -419,6 +425,22 @@ class Api:
     async def openapi(self, request: Request) -> Response:
         """`GET /v1/openapi.json`"""
         return json_reply(openapi.document())
+
+    async def engine(self, request: Request) -> Response:
+        """`GET /v1/engine`: what this process does, for its owner."""
+        _key(request, "metrics")
+        service = self._service
+        told = {
+            "running": True,
+            "pid": os.getpid(),
+            "running_s": time.time() - service.begun,
+            "sandboxes": len(service.sandboxes),
+            "runs_running": service.turns.running,
+            "runs_waiting": service.turns.waiting,
+            "runs": service.runs,
+            "problem": service.problem,
+        }
+        return json_reply(told)
 
     # Keys
 

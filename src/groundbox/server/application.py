@@ -18,6 +18,7 @@ from groundbox.server import console, metrics
 from groundbox.server.api import Api
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
+from groundbox.server.processes import Processes
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.service import Service
@@ -44,6 +45,7 @@ def application(
         Route("/readyz", _Ready(service).answer),
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
+        *Processes(service).routes(),
         *console.routes(service),
     ]
     public = [*_PUBLIC, *console.PUBLIC]

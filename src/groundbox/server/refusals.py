@@ -8,12 +8,14 @@ against the program.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from groundbox.errors import (
     EnvironmentFailed,
     GroundboxError,
     GuestFileError,
+    GuestProcessError,
     InvalidArgument,
     LanguageUnavailable,
     SandboxClosed,
@@ -31,11 +33,21 @@ class Refused(Exception):
         code: A word for programs, such as `not_found`; never changed once released.
         message: A sentence for people, which says what to do.
         retry_after_s: When to ask again, where that may help.
+        details: What the message is made of, for clients that make the same exception of it.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
+        self.details = dict(details or {})
 
     @property
     def headers(self) -> dict[str, str]:
@@ -47,7 +59,19 @@ class Refused(Exception):
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.retry_after_s is not None:
             error["retry_after_s"] = self.retry_after_s
+        if self.details:
+            error["details"] = self.details
         return {"code": self.status, "message": self.message, "error": error}
+
+
+def _details(error: GroundboxError) -> dict[str, Any]:
+    """Attributes of an error that are plain data."""
+    plain = str | int | float | bool | None
+    return {
+        name: value
+        for name, value in vars(error).items()
+        if isinstance(value, plain) or (isinstance(value, list) and all(isinstance(each, str) for each in value))
+    }
 
 
 def not_found(kind: str) -> Refused:
@@ -60,6 +84,7 @@ _OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
     (LanguageUnavailable, 400, "language_unavailable"),
     (TracerMissing, 400, "tracer_missing"),
     (GuestFileError, 404, "file_error"),
+    (GuestProcessError, 409, "process_error"),
     (SandboxLost, 409, "sandbox_lost"),
     (SandboxClosed, 410, "sandbox_closed"),
     (EnvironmentFailed, 400, "environment_failed"),
@@ -71,9 +96,9 @@ def refusal_of(error: Exception) -> Refused:
     """The refusal that an exception of the engine or of the machine becomes. Of an unknown one nothing is told."""
     for kind, status, code in _OF_ERRORS:
         if isinstance(error, kind):
-            return Refused(status, code, str(error))
+            return Refused(status, code, str(error), details=_details(error))
     if isinstance(error, GroundboxError):
-        return Refused(503, "sandbox_unavailable", str(error), retry_after_s=1.0)
+        return Refused(503, "sandbox_unavailable", str(error), retry_after_s=1.0, details=_details(error))
     if isinstance(error, OSError):
         what = error.strerror or type(error).__name__
         return Refused(503, "machine_failed", f"this machine could not do its part: {what}", retry_after_s=1.0)

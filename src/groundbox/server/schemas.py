@@ -143,6 +143,8 @@ class RunInAsked(ProgramAsked, kw_only=True):
 
     restart: Literal["auto", "never"] | None = None
     stream: bool = False
+    last: bool = False
+    """Of a stream: the sandbox runs nothing more; its processes are ended before its files are read."""
     artifacts: Literal["facts", "bytes"] = "facts"
 
 

@@ -64,7 +64,8 @@ class Service:
         self.records = Records(most=settings.kept_executions, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
         self.problem = "the server is starting"
-        self._begun = time.time()
+        self.begun = time.time()
+        self.runs = 0
         self._watch()
 
     @contextlib.asynccontextmanager
@@ -184,14 +185,20 @@ class Service:
                     raise self._refusal(error) from error
 
     async def stream_in(
-        self, key: Key, held: Held, source: str, *, wire: str | None = None, **options: Any
+        self, key: Key, held: Held, source: str, *, wire: str | None = None, last: bool = False, **options: Any
     ) -> AsyncGenerator[Event | Ran, None]:
-        """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
+        """`run_in`, with its events as they come; the last item is the Ran. Leaving early ends the run.
+
+        Args:
+            last: It runs nothing more and is closed, however this ends.
+        """
         with held.in_use() as box:
-            async with self._turn(key) as waited_s:
+            async with contextlib.AsyncExitStack() as ends, self._turn(key) as waited_s:
+                if last:
+                    ends.push_async_callback(self.sandboxes.close, held)
                 held.runs += 1
                 try:
-                    events = box.stream(source, **options)
+                    events = box.stream(source, last=last, **options)
                     async for item in self._told(key, held, source, options, wire or held.wire, waited_s, events):
                         yield item
                 except Exception as error:
@@ -282,6 +289,7 @@ class Service:
                 outcome = "abandoned" if cancelled else refusal_of(error).code if isinstance(error, Exception) else "?"
                 self.audit.write("run", {**facts, "outcome": outcome})
             raise
+        self.runs += 1
         self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
         self.metrics.ran(execution, waited_s=waited_s)
         self.records.add(key, execution, "" if held is None else held.id, source)
@@ -331,7 +339,7 @@ class Service:
         metrics.watch("groundbox_sandboxes", "Sandboxes that live now.", lambda: len(self.sandboxes))
         metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
         metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
-        metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self._begun)
+        metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
 
 
 class Replies:

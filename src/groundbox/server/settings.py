@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundbox.errors import InvalidArgument
-from groundbox.jail.enter import NAMESPACES
+from groundbox.jail import NAMESPACES
 from groundbox.limits import GiB, Limits, MiB, usual_memory_bytes
 
 _CPUS: Final = len(os.sched_getaffinity(0))

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from groundbox.jail import capabilities, credentials, descriptors, enter, namespaces, rlimits, rootfs, seccomp
+from groundbox.jail import (
+    BARE,
+    NAMESPACES,
+    capabilities,
+    credentials,
+    descriptors,
+    enter,
+    namespaces,
+    rlimits,
+    rootfs,
+    seccomp,
+)
 
 _TEMPLATE_BOX_BYTES = 64 << 20
 
@@ -32,7 +43,7 @@ def enter_outer_jail(control: socket.socket, plan: enter.Plan) -> None:
         rlimits.forbid_cores()
     with _layer("keyring"):
         enter.join_empty_keyring(plan)
-    if plan.backend != enter.NAMESPACES:
+    if plan.backend != NAMESPACES:
         credentials.adopt_orphans()
         return
     _enter_namespaces(plan)
@@ -54,27 +65,27 @@ def seal(plan: enter.Plan) -> int | None:
     Returns:
         The descriptor of the warden of locks (`locks.start`), without whom no byte-range lock can be set from here on.
     """
-    if plan.backend == enter.NAMESPACES and "user_ns" not in plan.waive:
+    if plan.backend == NAMESPACES and "user_ns" not in plan.waive:
         with _layer("user_ns"):  # without one of our own this would be a setting of the host
             namespaces.forbid_user_namespaces()
-    if plan.backend == enter.NAMESPACES and "capabilities" not in plan.waive:
+    if plan.backend == NAMESPACES and "capabilities" not in plan.waive:
         with _layer("capabilities"):
             capabilities.empty_bounding_set()
     if "rlimits" not in plan.waive:
         with _layer("rlimits"):
             rlimits.set_common()
-    if "landlock" not in plan.waive and plan.backend != enter.BARE:
+    if "landlock" not in plan.waive and plan.backend != BARE:
         with _layer("landlock"):
             enter.common_rules(plan)
-    if "no_new_privs" not in plan.waive and plan.backend != enter.BARE:
+    if "no_new_privs" not in plan.waive and plan.backend != BARE:
         with _layer("no_new_privs"):
             capabilities.no_new_privileges()
-    if "seccomp" not in plan.waive and plan.backend != enter.BARE:
+    if "seccomp" not in plan.waive and plan.backend != BARE:
         with _layer("seccomp"):
             apart = enter.ruleset_apart(plan) >= 0
             for internet in (False, True):
-                seccomp.narrow_filter(internet=internet, namespaces=plan.backend == enter.NAMESPACES, apart=apart)
-        if plan.backend == enter.NAMESPACES and "locks" not in plan.waive:
+                seccomp.narrow_filter(internet=internet, namespaces=plan.backend == NAMESPACES, apart=apart)
+        if plan.backend == NAMESPACES and "locks" not in plan.waive:
             with _layer("locks"):
                 return seccomp.Filter(seccomp.wide(locks_asked=True)).install_asking()
         with _layer("seccomp"):

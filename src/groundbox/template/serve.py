@@ -14,7 +14,7 @@ from groundbox.guest.python import tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
-from groundbox.jail import credentials, enter, kernel, namespaces, rlimits
+from groundbox.jail import BARE, NAMESPACES, credentials, enter, kernel, namespaces, rlimits
 from groundbox.template import layout, locks, memory, outer, warm
 from groundbox.template.networks import Networks
 
@@ -128,7 +128,7 @@ class _Server:
         if self._warden >= 0:
             self._poll.register(self._warden, select.POLLIN)
         self._workers: dict[int, tuple[int, int, int | None]] = {}
-        self._networks = None if plan.waive or plan.backend != enter.NAMESPACES else Networks()
+        self._networks = None if plan.waive or plan.backend != NAMESPACES else Networks()
         self._spawned = 0
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = rlimits.data_bytes()
@@ -148,7 +148,7 @@ class _Server:
 
     def end(self) -> None:
         """Without a pid namespace nobody else ends what workers leave behind."""
-        if self._plan.backend != enter.NAMESPACES:
+        if self._plan.backend != NAMESPACES:
             self._workers.clear()
             self._end_orphans()
 
@@ -186,7 +186,7 @@ class _Server:
         _, status, usage = os.wait4(pid, 0)
         if self._networks is not None and network is not None:
             self._networks.give_back(network)
-        if self._plan.backend != enter.NAMESPACES:
+        if self._plan.backend != NAMESPACES:
             self._end_orphans()
         self._tell(
             {
@@ -259,14 +259,14 @@ class _Server:
         self._become_other(entry)
         self._set_limits(order["cpu_s"], order["memory_bytes"])
         self._ahead = (order["cpu_s"], order["memory_bytes"])
-        alone = self._plan.backend == enter.NAMESPACES and "pid_ns" not in self._plan.waive
+        alone = self._plan.backend == NAMESPACES and "pid_ns" not in self._plan.waive
         worker = Worker(
             sock,
             cells=self._cells,
             workdir=entry.workdir,
             set_limits=self._set_limits,
             alone=alone,
-            guarded=self._plan.backend != enter.BARE and "dumpable" not in self._plan.waive,
+            guarded=self._plan.backend != BARE and "dumpable" not in self._plan.waive,
             apart=enter.ruleset_apart(self._plan),
         )
         os.environ.update(order["environ"])

@@ -14,11 +14,18 @@ from __future__ import annotations
 from groundbox.testing.apartness import ApartnessConformance
 from groundbox.testing.bounds import BoundsConformance
 from groundbox.testing.files import FilesConformance
+from groundbox.testing.processes import ProcessConformance
 from groundbox.testing.programs import DisplayConformance, ProgramConformance
 from groundbox.testing.tools import ToolsConformance
 
 
 class BackendConformance(
-    ProgramConformance, DisplayConformance, BoundsConformance, FilesConformance, ApartnessConformance, ToolsConformance
+    ProgramConformance,
+    DisplayConformance,
+    ProcessConformance,
+    BoundsConformance,
+    FilesConformance,
+    ApartnessConformance,
+    ToolsConformance,
 ):
     """All of it."""

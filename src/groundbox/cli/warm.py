@@ -1,0 +1,196 @@
+"""A program of `groundbox run`, carried out by the engine in the background.
+
+Blocking, and without asyncio or anything of the sandbox's own: the command line pays for what it imports.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from groundbox.cli import program as programs
+from groundbox.cli.ending import GRACE_S, Ended
+from groundbox.cli.options import Asked
+from groundbox.cli.program import Handed
+from groundbox.cli.terminal import Screen
+from groundbox.errors import EngineUnavailable, GuestFileError, InvalidArgument
+from groundbox.execution import Execution
+from groundbox.jail import NAMESPACES
+from groundbox.remote import engine as engines
+from groundbox.remote.execution import execution_of
+from groundbox.remote.refusals import refusal_of
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def can_carry_out(asked: Asked, databases: Mapping[str, Any]) -> bool:
+    """Whether the engine may take a run; what asks for a weaker wall, or for more of the host, stays here."""
+    bounded = all(getattr(asked.limits, field.name) is not None for field in dataclasses.fields(asked.limits))
+    own = databases or asked.waive or asked.network.private_ranges
+    return bounded and asked.backend == NAMESPACES and not own
+
+
+def run(
+    source: str,
+    options: Mapping[str, Any],
+    asked: Asked,
+    handed: Sequence[Handed],
+    streams: tuple[Screen, Screen] | None,
+) -> tuple[Execution, int]:
+    """The result, and the number of the signal that came, or 0; output goes to `streams` as it comes.
+
+    Raises:
+        Ended: A signal ended it without a result.
+        EngineUnavailable: The engine does not start or went away.
+        GroundboxError: As the sandbox would raise here.
+    """
+    told: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, (), False)}
+    if isinstance(told.get("stdin"), bytes):
+        told["stdin"] = {"base64": base64.b64encode(told["stdin"]).decode("ascii")}
+    path = engines.ensure_running()
+    box = {"limits": dataclasses.asdict(asked.limits), "environment": asked.environment, "idle_s": 10.0}
+    if not asked.network.off:
+        box["network"] = {"allow": list(asked.network.allow), "loopback": asked.network.loopback}
+    with engines.Link(path) as link:
+        made = _answer(*link.ask("POST", "/v1/sandboxes", box))
+        where = f"/v1/sandboxes/{made['sandbox_id']}"
+        with _heeding_signals(path, where) as came:
+            for each in handed:
+                _put(link, where, each.host, each.guest)
+            body = {"code": source, "stream": True, "last": True, "artifacts": "bytes", **told}
+            status, parts = link.stream("POST", f"{where}/run", body)
+            if status >= 400:
+                _answer(status, b"".join(parts))
+            execution = _follow(path, parts, streams)
+        if told.get("trace"):
+            execution = _with_trace(link, execution)
+    return execution, came[0] if came else 0
+
+
+def _follow(path: str, parts: Iterator[bytes], streams: tuple[Screen, Screen] | None) -> Execution:
+    """Show the output of a run, and give its result."""
+    for kind, data in engines.events(parts):
+        if kind == "failed":
+            raise refusal_of(int(data.get("code", 500)), data["error"])
+        if kind == "end":
+            for screen in streams or ():
+                screen.end_guest()
+            for _ in parts:
+                pass  # so that the connection can be used again
+            return execution_of(data["execution"], lambda execution_id: _Fetching(path, execution_id))
+        if kind in ("stdout", "stderr") and streams is not None:
+            streams[kind == "stderr"].guest(data["text"])
+    raise EngineUnavailable("it ended a run without a result")
+
+
+class _Fetching:
+    """Gets the bytes of one execution, which the engine keeps for a while."""
+
+    def __init__(self, path: str, execution_id: str) -> None:
+        self._path, self._where = path, f"/v1/executions/{execution_id}"
+
+    def __call__(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        from urllib.parse import quote
+
+        asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in (query or {}).items())
+        with engines.Link(self._path) as link:
+            status, body = link.ask("GET", quote(self._where + path), query=asked)
+        if status >= 400:
+            _answer(status, body)
+        return body
+
+
+def _with_trace(link: engines.Link, execution: Execution) -> Execution:
+    from groundbox.trace.reading import Trace
+
+    status, body = link.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
+    if status >= 400:
+        return execution
+    return dataclasses.replace(execution, trace=Trace.loads(body))
+
+
+@contextlib.contextmanager
+def _heeding_signals(path: str, where: str) -> Iterator[list[int]]:
+    """Interrupt the program at the first SIGINT, SIGTERM or SIGHUP, and give up 2 s later or at the second one.
+
+    Yields:
+        The number of the first signal, once one came.
+    """
+    came: list[int] = []
+
+    def take(number: int, _: FrameType | None) -> None:
+        came.append(number)
+        if len(came) > 1 or not _interrupt(path, where):
+            raise Ended(came[0])
+        signal.setitimer(signal.ITIMER_REAL, GRACE_S)
+
+    def give_up(number: int, _: FrameType | None) -> None:
+        raise Ended(came[0] if came else number)
+
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    taken = [number for number, handler in former.items() if handler is not signal.SIG_IGN]
+    alarm = signal.signal(signal.SIGALRM, give_up)
+    for number in taken:
+        signal.signal(number, take)
+    try:
+        yield came
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, alarm)
+        for number in taken:
+            signal.signal(number, former[number])
+
+
+def _interrupt(path: str, where: str) -> bool:
+    """Whether there was a program to interrupt."""
+    try:
+        with engines.Link(path) as link:
+            return bool(_answer(*link.ask("POST", f"{where}/interrupt")).get("interrupted"))
+    except EngineUnavailable:
+        return False
+
+
+def _put(link: engines.Link, where: str, source: Path, path: str | None) -> None:
+    """Copy a file, or a folder with all regular files in it, into the workdir."""
+    from urllib.parse import quote
+
+    target = source.resolve().name if path is None else path
+    try:
+        if source.is_dir():
+            _answer(*link.ask("PUT", quote(f"{where}/folders/{target}")))
+            for file in sorted(source.rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    _put(link, where, file, f"{target}/{file.relative_to(source).as_posix()}")
+            return
+        mode = "755" if os.access(source, os.X_OK) else "644"
+        _answer(*link.ask("PUT", quote(f"{where}/files/{target}"), source.read_bytes(), query=f"mode={mode}"))
+    except (GuestFileError, OSError) as error:
+        raise programs.bad("--file", str(error)) from None
+
+
+def _answer(status: int, body: bytes) -> dict[str, Any]:
+    """The JSON of an answer.
+
+    Raises:
+        GroundboxError: It is a refusal.
+    """
+    import json
+
+    if status == 204:
+        return {}
+    try:
+        told = json.loads(body)
+    except ValueError:
+        raise EngineUnavailable(f"it answered with status {status} and no JSON") from None
+    if status >= 400:
+        raise refusal_of(status, told.get("error") or {"code": "unknown"})
+    if not isinstance(told, dict):
+        raise InvalidArgument("engine", "answered with no object")
+    return told

@@ -1,0 +1,154 @@
+"""Executions made of the JSON that a server sends: the same objects as local runs give.
+
+What is large stays on the server until somebody looks at it: files over what a reply brings, output that was cut, and
+traces. Reading it blocks, as reading it from disk would, and fails in words when the server keeps it no longer.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from groundbox.errors import GuestFileError, InvalidArgument, ServerUnreachable
+from groundbox.execution import (
+    Artifact,
+    Artifacts,
+    Display,
+    Execution,
+    Failure,
+    Isolation,
+    Outcome,
+    ToolCall,
+    ToolCalls,
+    Usage,
+    Warning,
+)
+
+_PAGE: Final = 1 << 20
+T = TypeVar("T")
+
+
+class Fetch(Protocol):
+    """Gets bytes of an execution from its server, from any thread."""
+
+    def __call__(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The bytes below `/v1/executions/ID`, at `path`."""
+
+
+def execution_of(told: Mapping[str, Any], fetch: Callable[[str], Fetch]) -> Execution:
+    """The execution that a server tells of.
+
+    Args:
+        fetch: From an execution's id to what gets its bytes.
+
+    Raises:
+        ServerUnreachable: It is none; another kind of server answers.
+    """
+    try:
+        getting = fetch(told["execution_id"])
+        error, calls = told["error"], told.get("tool_calls")
+        dropped = dict(told["dropped_bytes"])
+        return Execution(
+            execution_id=told["execution_id"],
+            language=told["language"],
+            outcome=Outcome(told["outcome"]),
+            exit_code=told["exit_code"],
+            exit_signal=told["exit_signal"],
+            stdout=told["stdout"],
+            stderr=told["stderr"],
+            dropped_bytes=dropped,
+            value=told["value"],
+            error=None if error is None else _known(Failure, error),
+            displays=[Display(data=data) for data in told["displays"]],
+            artifacts=Artifacts([_artifact(each, getting) for each in told["artifacts"]]),
+            warnings=[_known(Warning, each) for each in told["warnings"]],
+            usage=_known(Usage, told["usage"]),
+            isolation=_known(Isolation, told["isolation"]),
+            state=told["state"],
+            trust=told["trust"],
+            tool_calls=None if calls is None else _tool_calls(calls),
+            outputs={
+                stream: _Output(stream, told[stream], dropped.get(stream, 0), getting)
+                for stream in ("stdout", "stderr")
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise ServerUnreachable(f"an answer is no execution ({type(problem).__name__}: {problem})") from None
+
+
+class _Output:
+    """One stream, whole: from the reply where nothing was cut, else by pages."""
+
+    def __init__(self, stream: str, text: str, dropped_bytes: int, fetch: Fetch) -> None:
+        self._path, self._fetch = f"/output/{stream}", fetch
+        self._whole = text.encode() if not dropped_bytes else None
+
+    def read(self, offset: int = 0, size: int = _PAGE) -> bytes:
+        """`size` bytes from `offset`."""
+        if self._whole is not None:
+            return self._whole[offset : offset + size]
+        data = b""
+        while len(data) < size:
+            query = {"offset": str(offset + len(data)), "size": str(min(_PAGE, size - len(data)))}
+            page = self._fetch(self._path, query)
+            if not page:
+                break
+            data += page
+        return data
+
+    def search(self, pattern: str, most: int = 100) -> Sequence[tuple[int, str]]:
+        """The first `most` lines that match a regular expression, with their numbers from 1."""
+        expression = re.compile(pattern)
+        found: list[tuple[int, str]] = []
+        rest, offset, number = b"", 0, 0
+        while True:
+            page = self.read(offset, _PAGE)
+            offset += len(page)
+            *lines, rest = (rest + page).split(b"\n")
+            if not page and rest:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                number += 1
+                text = line.decode("utf-8", "replace")
+                if expression.search(text):
+                    found.append((number, text))
+                    if len(found) == most:
+                        return found
+            if not page:
+                return found
+
+
+def _artifact(told: Mapping[str, Any], fetch: Fetch) -> Artifact:
+    path, inline = told["path"], told.get("base64")
+    data = None if inline is None else base64.b64decode(inline)
+
+    def read() -> bytes:
+        if data is not None:
+            return data
+        try:
+            return fetch(f"/artifacts/{path}")
+        except (GuestFileError, InvalidArgument):
+            raise
+        except Exception as error:
+            raise GuestFileError(path, f"the server does not give it: {error}") from None
+
+    return Artifact(
+        path=path,
+        size_bytes=told["size_bytes"],
+        media_type=told["media_type"],
+        sha256=told["sha256"],
+        facts=told.get("facts", {}),
+        _read=read,
+    )
+
+
+def _tool_calls(told: Mapping[str, Any]) -> ToolCalls:
+    return _known(ToolCalls, {**told, "calls": [_known(ToolCall, each) for each in told["calls"]]})
+
+
+def _known(kind: type[T], told: Mapping[str, Any]) -> T:
+    """A value of this class; keys that a newer server adds are left out."""
+    names: Mapping[str, Any] = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    return kind(**{name: value for name, value in told.items() if name in names})

@@ -1,0 +1,402 @@
+"""A sandbox on a server, with the methods of a local one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
+
+from groundbox.errors import GroundboxError, InvalidArgument, SandboxClosed, ServerRefused, ServerUnreachable
+from groundbox.execution import Display, Event, Execution
+from groundbox.limits import Limits
+from groundbox.network import Network
+from groundbox.remote.process import RemoteProcess
+from groundbox.remote.refusals import refusal_of
+from groundbox.remote.transport import Reply, Transport
+from groundbox.sandbox import options
+from groundbox.sandbox.guestfiles import Entries, Entry
+from groundbox.suggestions import refuse_unknown
+
+if TYPE_CHECKING:
+    from groundbox.remote.connect import Connection
+
+_HERE_ONLY: Final = {
+    "tools": "are functions of this process, which a server cannot call",
+    "databases": "are asked from the host that runs the sandbox; ask them from a sandbox of this process",
+    "backend": "is the server's to choose",
+    "waive": "is the server's to choose",
+}
+_BUSY_S: Final = 120.0
+_LONGEST_WAIT_S: Final = 30.0
+
+
+class RemoteSandbox:
+    """One sandbox of a server: AsyncSandbox, elsewhere. Made at its first use; closing it ends it there."""
+
+    @options.spelled_out(options.SandboxOptions)
+    def __init__(self, connection: Connection, **given: Unpack[options.SandboxOptions]) -> None:
+        """Prepare a sandbox; nothing is asked yet.
+
+        Args:
+            given: Arguments of AsyncSandbox, but for those that only this process could carry out.
+
+        Raises:
+            InvalidArgument: An argument cannot be meant, or not on a server.
+        """
+        refuse_unknown("Sandbox()", given, options.SANDBOX)
+        options.check(given)
+        for name, why in _HERE_ONLY.items():
+            if given.get(name):
+                raise InvalidArgument(name, why)
+        self.limits = given.get("limits") or Limits()
+        self.network = given.get("network") or Network()
+        self.files = RemoteFiles(self)
+        self.guest_files = RemoteGuestFiles(self)
+        self._connection = connection
+        self._asked = sandbox_json(given)
+        self._id: str | None = None
+        self._closed = False
+        self._making = asyncio.Lock()
+        self._started: dict[int, RemoteProcess] = {}
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """Refuse `copy` and `pickle`, as local sandboxes do."""
+        raise TypeError(f"a {type(self).__name__} is a live process, and is neither copied nor pickled")
+
+    async def __aenter__(self) -> RemoteSandbox:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @options.spelled_out(options.RunOptions)
+    async def run(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
+        """Run one program and return what happened. Takes the arguments of AsyncSandbox.run, and raises what it raises.
+
+        Raises:
+            ServerUnreachable: The server is not there, or went away in the middle.
+            ServerRefused: It gave no result.
+        """
+        body = {**program_json(source, given), "artifacts": "bytes"}
+        told = await self._connection.post(f"{await self.path()}/run", body)
+        return await self._connection.execution(told, traced=bool(given.get("trace")))
+
+    @options.spelled_out(options.RunOptions)
+    async def run_last(self, source: str, **given: Unpack[options.RunOptions]) -> Execution:
+        """Run one program as the last one and close. One that nothing ran in before costs a single request."""
+        if self._id is None and not self._closed:
+            self._closed = True
+            return await self._connection.run_alone(source, self._asked, given)
+        try:
+            return await self.run(source, **given)
+        finally:
+            await self.close()
+
+    @options.spelled_out(options.StreamOptions)
+    async def stream(self, source: str, **given: Unpack[options.StreamOptions]) -> AsyncGenerator[Event, None]:
+        """Run one program and yield its events as they come; the last one carries the Execution.
+
+        Leaving the loop early ends the run.
+
+        Args:
+            last: The sandbox runs nothing more.
+        """
+        last = given.pop("last", False)
+        alone = last and self._id is None and not self._closed
+        body = {**program_json(source, given), "artifacts": "bytes", "stream": True}
+        if alone:
+            self._closed = True
+            path, body = "/v1/run", {**body, **self._asked}
+        else:
+            path = f"{await self.path()}/run"
+        try:
+            async with contextlib.aclosing(
+                self._connection.events(path, body, traced=bool(given.get("trace")))
+            ) as all_:
+                async for event in all_:
+                    yield event
+        finally:
+            if last and not alone:
+                await self.close()
+
+    async def interrupt(self) -> bool:
+        """Stop the cell that runs now, as Ctrl-C would; variables are kept. Whether there was one."""
+        if self._id is None:
+            return False
+        told = await self._connection.post(f"{await self.path()}/interrupt", {})
+        return bool(told["interrupted"])
+
+    def pause_output(self) -> None:
+        """Do nothing: who reads a stream slower than the program prints holds it back through the connection."""
+
+    def resume_output(self) -> None:
+        """Do nothing, as `pause_output`."""
+
+    async def restart(self) -> list[str]:
+        """A fresh interpreter with the same files. Files that could not be kept are returned."""
+        told = await self._connection.post(f"{await self.path()}/restart", {})
+        return [str(each) for each in told["lost_files"]]
+
+    async def close(self) -> None:
+        """End it. A server that is gone has ended it already."""
+        self._closed = True
+        made, self._id = self._id, None
+        if made is not None:
+            with contextlib.suppress(ServerUnreachable, ServerRefused):
+                await self._connection.ask("DELETE", f"/v1/sandboxes/{made}")
+
+    async def path(self) -> str:
+        """Where the server has it; it is made if it is not there yet.
+
+        Raises:
+            SandboxClosed: It was closed.
+        """
+        if self._closed:
+            raise SandboxClosed
+        async with self._making:
+            if self._id is None:
+                told = await self._connection.post("/v1/sandboxes", self._asked)
+                self._id = str(told["sandbox_id"])
+        return f"/v1/sandboxes/{self._id}"
+
+    async def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bool = True,
+        pty: tuple[int, int] | None = None,
+        tag: str | None = None,
+        shell: bool = True,
+    ) -> RemoteProcess:
+        """Start a program that lives beside the runs that follow. Takes the arguments of AsyncSandbox.start."""
+        asked = {"cwd": cwd, "env": None if env is None else dict(env), "stdin": stdin, "pty": pty, "tag": tag}
+        told = command if isinstance(command, str) else list(command)
+        body = {"command": told, "shell": shell, **{name: value for name, value in asked.items() if value is not None}}
+        process = RemoteProcess(self, await self._connection.post(f"{await self.path()}/processes", body))
+        self._started[process.pid] = process
+        return process
+
+    @property
+    def processes(self) -> dict[int, RemoteProcess]:
+        """The processes that this object started, and whose end it has not seen, by `pid`."""
+        self._started = {pid: each for pid, each in self._started.items() if each.exit is None}
+        return dict(self._started)
+
+    async def events(self, path: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Kinds and data of the events that a `GET` about this sandbox is answered with."""
+        async with contextlib.aclosing(self._connection.told("GET", await self.path() + path)) as all_:
+            async for event in all_:
+                yield event
+
+    async def ask(self, method: str, path: str, **request: Any) -> Reply:
+        """One request about this sandbox."""
+        return await self._connection.ask(method, await self.path() + path, **request)
+
+
+class RemoteFiles:
+    """The workdir of one sandbox. Paths are relative to it, with `/` between the parts. See AsyncFiles."""
+
+    def __init__(self, sandbox: RemoteSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def write(self, path: str, data: bytes | str, *, mode: int = 0o644) -> None:
+        """Put a file in; folders above it are made, a file that is there is replaced."""
+        content = _content(path, data)
+        await self._sandbox.ask("PUT", f"/files/{path}", body=content, query={"mode": f"{mode:o}"})
+
+    async def put(self, source: str | os.PathLike[str], path: str | None = None) -> None:
+        """Copy a file of this machine, or a folder with all regular files in it, into the workdir."""
+        source = Path(source)
+        target = source.resolve().name if path is None else path
+        if source.is_dir():
+            await self.mkdir(target)
+            for file in sorted(source.rglob("*")):
+                if file.is_file() and not file.is_symlink():
+                    await self.put(file, f"{target}/{file.relative_to(source).as_posix()}")
+            return
+        try:
+            data, mode = source.read_bytes(), 0o755 if os.access(source, os.X_OK) else 0o644
+        except OSError as error:
+            raise InvalidArgument("file", f"{source}: {error.strerror}") from None
+        await self.write(target, data, mode=mode)
+
+    async def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it."""
+        await self._sandbox.ask("PUT", f"/folders/{path}")
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all in it."""
+        await self._sandbox.ask("DELETE", f"/files/{path}")
+
+    async def read(self, path: str) -> bytes:
+        """The bytes of one file."""
+        return (await self._sandbox.ask("GET", f"/files/{path}")).body
+
+    async def list(self) -> dict[str, int]:
+        """Every regular file in the workdir, path to size in bytes."""
+        return dict((await self._sandbox.ask("GET", "/files")).json()["files"])
+
+
+class RemoteGuestFiles:
+    """Files as the programs of one sandbox see them. See AsyncGuestFiles."""
+
+    def __init__(self, sandbox: RemoteSandbox) -> None:
+        self._sandbox = sandbox
+
+    async def workdir(self) -> str:
+        """The absolute path of the workdir."""
+        return str(await self._order("workdir", ".", "path"))
+
+    async def read(self, path: str, *, most_bytes: int | None = None) -> bytes:
+        """The bytes of a regular file, the first `most_bytes` of them."""
+        return (await self._ask("read", path)).body[:most_bytes]
+
+    async def write(self, path: str, data: bytes | str, *, mode: int | None = None) -> None:
+        """Put a file in; folders above it are made, one that is there is overwritten."""
+        coded = {"base64": base64.b64encode(_content(path, data)).decode("ascii")}
+        await self._ask("write", path, data=coded, mode=mode)
+
+    async def mkdir(self, path: str) -> None:
+        """Make a folder, and those above it; one that is there is fine."""
+        await self._ask("mkdir", path)
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all in it; of a link, the link."""
+        await self._ask("remove", path)
+
+    async def stat(self, path: str) -> Entry:
+        """The file, folder or other thing that a path leads to."""
+        return Entry(**await self._order("stat", path, "entry"))
+
+    async def exists(self, path: str) -> bool:
+        """Whether a path leads anywhere."""
+        return bool(await self._order("exists", path, "exists"))
+
+    async def list(self, path: str = ".") -> Entries:
+        """Entries of one folder, by name."""
+        told = (await self._ask("list", path)).json()
+        return Entries([Entry(**each) for each in told["entries"]], told["left_out"])
+
+    async def realpath(self, path: str) -> str:
+        """The absolute path that a path leads to; what is missing stays as it is written."""
+        return str(await self._order("realpath", path, "path"))
+
+    async def _order(self, op: str, path: str, name: str) -> Any:
+        return (await self._ask(op, path)).json()[name]
+
+    async def _ask(self, op: str, path: str, **more: Any) -> Reply:
+        body = json.dumps({"op": op, "path": path, **more}).encode()
+        return await self._sandbox.ask("POST", "/guest-files", body=body)
+
+
+async def asked(transport: Transport, method: str, path: str, **request: Any) -> Reply:
+    """One request, repeated while the server says to come later, for two minutes.
+
+    Raises:
+        GroundboxError: The exception that a local call would raise, where the server tells it by its code; else
+            ServerRefused.
+    """
+    headers = dict(request.pop("headers", None) or {})
+    if method == "POST":
+        headers.setdefault("Idempotency-Key", secrets.token_hex(16))
+    begun = asyncio.get_running_loop().time()
+    while True:
+        reply = await transport.request(method, path, headers=headers, **request)
+        if reply.status < 400:
+            return reply
+        refused = refusal_in(reply)
+        wait_s = getattr(refused, "retry_after_s", None)
+        left_s = _BUSY_S - (asyncio.get_running_loop().time() - begun)
+        if reply.status != 429 or wait_s is None or wait_s > left_s:
+            raise refused
+        await asyncio.sleep(min(wait_s, _LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000))
+
+
+def refusal_in(reply: Reply) -> GroundboxError:
+    """The exception that a refusal is here."""
+    told = reply.json()
+    error = told.get("error") if isinstance(told, dict) else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), str):
+        return ServerUnreachable(f"an answer of status {reply.status} is none of groundbox's")
+    return refusal_of(reply.status, error)
+
+
+def sandbox_json(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a sandbox as the server takes them."""
+    told: dict[str, Any] = {}
+    for name in ("environment", "profile", "hash_seed", "inspect", "restart"):
+        if given.get(name) is not None:
+            told[name] = given[name]
+    limits: Limits | None = given.get("limits")
+    if limits is not None:
+        told["limits"] = {name: value for name, value in dataclasses.asdict(limits).items() if value is not None}
+        unlimited = [name for name, value in dataclasses.asdict(limits).items() if value is None]
+        if unlimited:
+            raise InvalidArgument(unlimited[0], "may not be unlimited on a server; name a number")
+    network: Network | None = given.get("network")
+    if network is not None and not network.off:
+        if network.private_ranges:
+            raise InvalidArgument("private_ranges", "are the server's network, and not for its clients to open")
+        told["network"] = {
+            "allow": list(network.allow),
+            "loopback": network.loopback,
+            "headers": {host: dict(headers) for host, headers in network.headers.items()},
+        }
+    return told
+
+
+def program_json(source: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A program with its arguments as the server takes them.
+
+    Raises:
+        InvalidArgument: An argument is none, or cannot be sent.
+    """
+    if not isinstance(source, str):
+        raise InvalidArgument("source", f"must be text, not of type {type(source).__name__}")
+    told: dict[str, Any] = {"code": source}
+    for name, value in given.items():
+        if value is None or (name in options.DEFAULTS and value == options.DEFAULTS[name] and name != "stdin"):
+            continue
+        if name == "stdin" and isinstance(value, bytes | bytearray):
+            value = {"base64": base64.b64encode(value).decode("ascii")}
+        elif name == "trace" and not isinstance(value, bool):
+            raise InvalidArgument("trace", "takes True on a server, with the usual options")
+        elif name in ("argv", "args"):
+            value = list(value)
+        elif name == "database":
+            raise InvalidArgument("database", _HERE_ONLY["databases"])
+        if name in options.RUN:
+            told[name] = value
+        else:
+            told.setdefault("options", {})[name] = value
+    return told
+
+
+def event_of(kind: str, data: Mapping[str, Any]) -> Event:
+    """One event of a stream that is not its end."""
+    if kind == "display":
+        return Event(kind="display", display=Display(data=data["display"]))
+    return Event(kind=kind, text=data["text"])
+
+
+def _content(path: str, data: object) -> bytes:
+    if isinstance(data, str):
+        return data.encode()
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise InvalidArgument(path, f"must be text or bytes, not of type {type(data).__name__}")
+    return bytes(data)

@@ -1,0 +1,215 @@
+"""`groundbox run` by the engine in the background: the same results, started once, and gone when nobody needs it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the extra `server` is not installed here")
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+class Engine:
+    """Commands that share one engine, which nobody else meets because TMPDIR is part of its name."""
+
+    def __init__(self, folder, source=SOURCE):
+        self.folder = folder
+        self.environ = {name: value for name, value in os.environ.items() if name not in ("CI", "GROUNDBOX_ENGINE")}
+        self.environ |= {"TMPDIR": str(folder), "PYTHONPATH": str(source)}
+
+    def told(self, *arguments):
+        return [sys.executable, "-m", "groundbox", *map(str, arguments)]
+
+    def command(self, *arguments, **options):
+        options = {"capture_output": True, "text": True, "timeout": 120, **options}
+        return subprocess.run(self.told(*arguments), env=self.environ, cwd=self.folder, **options)
+
+    def begin(self, *arguments):
+        return subprocess.Popen(
+            self.told(*arguments), env=self.environ, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def status(self):
+        return json.loads(self.command("engine", "status", "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    made = Engine(tmp_path_factory.mktemp("engine"))
+    yield made
+    made.command("engine", "stop")
+
+
+def until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_the_first_run_starts_it_and_the_next_one_finds_it_warm(engine):
+    first = engine.command("run", "-c", "print(6 * 7)")
+    pid = engine.status()["pid"]
+    second = engine.command("run", "-c", "print(6 * 7)")
+
+    assert (first.stdout, first.returncode) == ("42\n", 0)
+    assert "warm start" in second.stderr
+    assert engine.status()["pid"] == pid
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-c", "import sys\nprint('out')\nprint('err', file=sys.stderr)\n'value'"],
+        ["-c", "1 / 0"],
+        ["-c", "import sys\nprint(sys.argv, input())", "--stdin", "in.txt", "--", "a", "b"],
+        ["-c", "open('out.txt', 'w').write(open('in.txt').read())", "--file", "in.txt", "--out", "made"],
+        ["-c", "SELECT 1 AS a", "--language", "sql"],
+        ["-c", "echo hi; exit 3", "--language", "shell"],
+        ["-c", "while True: pass", "--wall-s", "0.5"],
+        ["-c", "1", "--language", "cobol"],
+        ["-c", "1", "--file", "nothing"],
+        ["-c", "1", "--environment", "nothing"],
+        ["-c", "a = 1\nprint(a)", "--trace", "trace.jsonl"],
+        ["-c", "import urllib.request as u\nu.urlopen('http://example.org')", "--allow-host", "example.com"],
+    ],
+)
+def test_results_are_those_of_a_run_without_it(engine, arguments):
+    (engine.folder / "in.txt").write_text("line\n")
+
+    with_it = engine.command("run", *arguments)
+    written = {path.name: path.read_bytes() for path in engine.folder.glob("made/*")}
+    without = engine.command("run", "--no-engine", *arguments)
+
+    assert (with_it.returncode, with_it.stdout) == (without.returncode, without.stdout)
+    assert without_figures(with_it.stderr) == without_figures(without.stderr)
+    assert written == {path.name: path.read_bytes() for path in engine.folder.glob("made/*")}
+
+
+def test_json_has_the_same_keys(engine):
+    with_it = json.loads(engine.command("run", "--json", "-c", "print(1)").stdout)
+    without = json.loads(engine.command("run", "--no-engine", "--json", "-c", "print(1)").stdout)
+
+    assert list(with_it) == list(without)
+    assert with_it["stdout"] == without["stdout"] == "1\n"
+
+
+def test_ctrl_c_interrupts_the_program_whose_finally_runs(engine):
+    program = "import time\ntry:\n    print('begun', flush=True)\n    time.sleep(60)\nfinally:\n    print('ended')"
+    process = engine.begin("run", "-c", program)
+    assert process.stdout.readline() == b"begun\n"
+
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+
+    assert (out, process.returncode) == (b"ended\n", 130)
+
+
+def test_a_program_that_heeds_no_interrupt_is_given_up(engine):
+    stubborn = "        print('begun', flush=True)\n        while True: pass\n"
+    program = f"while True:\n    try:\n{stubborn}    except BaseException: pass"
+    process = engine.begin("run", "-c", program)
+    process.stdout.readline()
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 143
+    assert until(lambda: engine.status()["runs_running"] == 0)
+
+
+def test_a_client_that_is_killed_frees_what_it_held(engine):
+    process = engine.begin("run", "-c", "print('begun', flush=True)\nwhile True: pass")
+    process.stdout.readline()
+
+    process.kill()
+    process.communicate()
+
+    assert until(lambda: engine.status()["runs_running"] == 0, 3)
+    assert until(lambda: engine.status()["sandboxes"] == 0, 15)
+
+
+def test_an_engine_that_is_killed_is_told_and_the_next_run_starts_another(tmp_path):
+    engine = Engine(tmp_path)
+    process = engine.begin("run", "-c", "print('begun', flush=True)\nwhile True: pass")
+    process.stdout.readline()
+    pid = engine.status()["pid"]
+
+    os.kill(pid, signal.SIGKILL)
+    _, told = process.communicate(timeout=30)
+    after = engine.command("run", "-c", "print(1)")
+    other = engine.status()["pid"]
+    engine.command("engine", "stop")
+
+    assert process.returncode == 3
+    assert b"the engine in the background: it hung up" in told
+    assert after.stdout == "1\n"
+    assert other != pid
+
+
+def test_it_does_not_outlive_an_update_of_its_code(tmp_path):
+    shutil.copytree(SOURCE / "groundbox", tmp_path / "src" / "groundbox")
+    engine = Engine(tmp_path, tmp_path / "src")
+    engine.command("run", "-c", "1")
+    before = engine.status()["pid"]
+
+    (tmp_path / "src" / "groundbox" / "errors.py").touch()
+    time.sleep(1.5)
+    ran = engine.command("run", "-c", "print(1)")
+    after = engine.status()["pid"]
+    engine.command("engine", "stop")
+
+    assert ran.stdout == "1\n"
+    assert after != before
+    assert until(lambda: not os.path.exists(f"/proc/{before}"))
+
+
+def test_it_ends_when_nobody_needs_it(tmp_path):
+    engine = Engine(tmp_path)
+
+    ended = engine.command("engine", "serve", "--idle-s", "1")
+
+    assert ended.returncode == 0
+    assert engine.status() == {"running": False}
+
+
+def test_stopping_one_that_does_not_run_is_fine(tmp_path):
+    ended = Engine(tmp_path).command("engine", "stop")
+
+    assert (ended.returncode, ended.stderr) == (0, "groundbox: the engine does not run\n")
+
+
+@pytest.mark.parametrize("name", ["GROUNDBOX_ENGINE=off", "CI=true"])
+def test_it_is_not_used_where_that_is_said(tmp_path, name):
+    engine = Engine(tmp_path)
+    engine.environ.update([name.split("=")])
+
+    engine.command("run", "-c", "1")
+
+    assert engine.status() == {"running": False}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root's folder is the machine's")
+def test_a_folder_that_is_open_to_others_is_refused(tmp_path):
+    engine = Engine(tmp_path)
+    engine.environ["XDG_RUNTIME_DIR"] = str(tmp_path)
+    (tmp_path / "groundbox" / "engine").mkdir(parents=True, mode=0o777)
+    (tmp_path / "groundbox" / "engine").chmod(0o777)
+
+    ran = engine.command("run", "-c", "1")
+
+    assert ran.returncode == 3
+    assert "is not this user's alone" in ran.stderr
+
+
+def without_figures(stderr):
+    """Lines without the one of times and memory, which differ from run to run."""
+    return [line for line in stderr.splitlines() if " cpu " not in line and "warm" not in line]
