@@ -7,7 +7,8 @@ stands without the other:
   text become markup (trusted types).
 - Markup that a guest made is shown in a frame of another origin (`sandbox`), whose policy allows no network at all. In
   `/console/frame/still` no script of a guest runs; in `/console/frame/lively`, which somebody has to ask for with a
-  click, they run there. Charts are drawn by `/console/frame/chart`, where only the files of this package run.
+  click, they run there. Charts are drawn by `/console/frame/chart` and terminals by `/console/frame/terminal`, where
+  only files of this package run, so that neither a figure nor a control sequence is ever read by the page itself.
 - `Cookie` and key are out of reach of scripts (`HttpOnly`), and no page of another server has them sent (`SameSite`).
 
 Frames are addresses and no `srcdoc`, because a `srcdoc` has the policy of its page, under which nothing in it would
@@ -44,7 +45,7 @@ _KINDS: Final = {
     "LICENSE": "text/plain; charset=utf-8",
 }
 _SCRIPT: Final = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-_INCLUDE: Final = re.compile(r"<script include=\"([a-z./-]+)\"></script>")
+_INCLUDE: Final = re.compile(r"<(script|style) include=\"([a-z./-]+)\"></\1>")
 _MOST_FORM_BYTES: Final = 4096
 _PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; "
@@ -71,8 +72,13 @@ class _File(NamedTuple):
     tag: str
 
 
-_TEMPLATES: Final = ("index.html", "login.html", "frame.html", "chart.html")
-_FRAMES: Final = ("still", "lively", "chart")
+_FRAMES: Final = {
+    "still": "frame.html",
+    "lively": "frame.html",
+    "chart": "chart.html",
+    "terminal": "terminal.html",
+}
+_TEMPLATES: Final = frozenset({"index.html", "login.html", *_FRAMES.values()})
 
 
 def _paths() -> list[str]:
@@ -160,7 +166,7 @@ async def _frame(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _FRAMES:
         raise Refused(404, "not_found", "there is no such frame")
-    text, hashes = _frame_document("chart.html" if name == "chart" else "frame.html")
+    text, hashes = _frame_document(_FRAMES[name])
     scripts = "'unsafe-inline'" if name == "lively" else hashes
     headers = {
         "Content-Security-Policy": _FRAME_POLICY.format(scripts=scripts),
@@ -209,7 +215,7 @@ def _frame_document(name: str) -> tuple[str, str]:
 
     They are in it because its origin is none that this server would give a file to.
     """
-    text = _INCLUDE.sub(lambda found: f"<script>{_text(found[1])}</script>", _text(name))
+    text = _INCLUDE.sub(lambda found: f"<{found[1]}>{_text(found[2])}</{found[1]}>", _text(name))
     digests = (hashlib.sha256(each.encode()).digest() for each in _SCRIPT.findall(text))
     return text, " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
 

@@ -167,7 +167,8 @@ function inOrder(rows, name, direction) {
 
 // Frames
 
-function frameOf(name, title, message, onTold = () => {}) {
+/** A frame of ours with another origin, which is sent `message` and the theme; `onTold` gets what it answers. */
+export function framed(name, title, message, onTold = () => {}) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts");
   frame.setAttribute("referrerpolicy", "no-referrer");
@@ -177,7 +178,7 @@ function frameOf(name, title, message, onTold = () => {}) {
     frame.contentWindow.postMessage({...message, dark: isDark()}, "*");
   }, {once: true});
   frames.set(frame, (data) => {
-    if (Number.isFinite(data.height)) frame.style.height = `${Math.min(Math.max(data.height, 20), MOST_FRAME_PX)}px`;
+    if (name !== "terminal" && Number.isFinite(data.height)) frame.style.height = `${Math.min(Math.max(data.height, 20), MOST_FRAME_PX)}px`;
     onTold(data);
   });
   return frame;
@@ -188,7 +189,7 @@ function chart(bundle, plain) {
   holder.className = "chart";
   const figure = bundle[CHART];
   const label = onOneLine(plain || "Chart", 200);
-  const frame = frameOf("chart", label, {figure, label}, (data) => {
+  const frame = framed("chart", label, {figure, label}, (data) => {
     if (data.drawn) holder.dataset.drawn = "";
     const problem = typeof data.missing === "string"
       ? `Charts of the kind ${onOneLine(data.missing, 40)} are not drawn here.`
@@ -209,7 +210,7 @@ function chart(bundle, plain) {
 function markup(html) {
   const holder = document.createElement("div");
   holder.className = "markup";
-  holder.append(frameOf("still", "Output", {html}));
+  holder.append(framed("still", "Output", {html}));
   if (/<script|\son[a-z]+\s*=/i.test(html)) {
     const bar = document.createElement("p");
     bar.className = "quiet";
@@ -217,7 +218,7 @@ function markup(html) {
     const button = document.createElement("button");
     button.className = "link";
     button.textContent = "Run them in a closed frame";
-    button.addEventListener("click", () => holder.replaceChildren(frameOf("lively", "Output with scripts", {html})));
+    button.addEventListener("click", () => holder.replaceChildren(framed("lively", "Output with scripts", {html})));
     bar.append(button);
     holder.append(bar);
   }
@@ -228,7 +229,7 @@ function markdown(source) {
   const holder = document.createElement("div");
   holder.className = "markup";
   import("./vendor/marked.esm.js").then(({marked}) => {
-    holder.append(frameOf("still", "Output", {html: marked.parse(visible(source))}));
+    holder.append(framed("still", "Output", {html: marked.parse(visible(source))}));
   });
   return holder;
 }

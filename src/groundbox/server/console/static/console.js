@@ -6,6 +6,7 @@ import {Cell, highlighted} from "./cells.js";
 import {Curves, Samples} from "./curves.js";
 import {notebook} from "./notebook.js";
 import {openSteps} from "./steps.js";
+import {SandboxTerminal} from "./terminal.js";
 import {duration, onOneLine, size} from "./text.js";
 import {createEditor} from "./vendor/codemirror.js";
 
@@ -165,6 +166,26 @@ for (const kind of ["wheel", "keydown", "pointerdown"]) {
   $("runs").addEventListener(kind, () => (followed = false), {passive: true});
 }
 
+// The terminal, in place of the runs
+
+let terminal = null;
+
+function showTerminal(isShown) {
+  terminal?.close();
+  terminal = null;
+  $("terminal").hidden = !isShown;
+  $("open-terminal").setAttribute("aria-pressed", String(isShown));
+  document.querySelector("main").classList.toggle("at-terminal", isShown);
+  if (!isShown) return;
+  terminal = new SandboxTerminal($("terminal"), selected, () => $("open-terminal").focus());
+  tried(() => terminal.open());
+}
+
+$("open-terminal").addEventListener("click", () => {
+  showTerminal(terminal === null);
+  if (terminal === null) editor.focus();
+});
+
 // Sandboxes
 
 async function makeSandbox(body) {
@@ -179,6 +200,7 @@ async function makeSandbox(body) {
 }
 
 async function select(id) {
+  if (id !== selected) showTerminal(false);
   selected = id;
   followed = true;
   sessionStorage.setItem("groundbox.sandbox", id ?? "");
@@ -281,6 +303,7 @@ function drawState() {
   $("interrupt").title = current?.asked ? "End the process; variables go, files stay" : "Like Ctrl-C; variables stay";
   $("save-notebook").hidden = !sandbox || $("cells").childElementCount === 0;
   $("welcome").hidden = $("cells").childElementCount > 0;
+  $("open-terminal").hidden = !sandbox;
   $("use").hidden = $("files-section").hidden = !sandbox;
   if (!sandbox) return;
   const list = samples.of(selected);
