@@ -178,6 +178,29 @@ def test_a_program_that_ignores_interrupts_is_stopped(console):
     assert again.locator(".printed").inner_text() == "again\n"
 
 
+def test_a_terminal_is_typed_in_left_and_found_again(console):
+    page = console.page
+    console.run("open('made.txt', 'w').write('by the program')")
+    page.get_by_role("button", name="Terminal").click()
+    screen = page.frame_locator("#terminal iframe").locator(".xterm-rows")
+    expect(screen).to_contain_text("$")
+
+    page.keyboard.type("cat made.txt; kept=4; tput cols\n")
+    expect(screen).to_contain_text("by the program")
+    page.keyboard.press("Control+.")
+    focus = page.evaluate("document.activeElement.id")
+    page.keyboard.press("Enter")
+    expect(page.locator("#terminal")).to_be_hidden()
+    page.get_by_role("button", name="Terminal").click()
+    expect(screen).to_contain_text("$")
+    page.keyboard.type("echo $((kept + 1))0\n")
+    expect(screen).to_contain_text("50")
+    page.keyboard.type("exit\n")
+
+    assert focus == "open-terminal"
+    expect(page.locator("#terminal p")).to_have_text("The shell has ended. Open again")
+
+
 def test_a_failure_is_told_with_hint_values_and_receipt(console):
     cell = console.run("prices = {'tea': 3}\nprices['te']")
 
@@ -206,7 +229,9 @@ def test_the_trace_is_stepped_through_with_its_variables(console):
     page.locator("#steps[open]").wait_for()
     seen = []
     for _ in range(6):
-        line = page.locator("#step-source [aria-current]").evaluate("item => [...item.parentNode.children].indexOf(item) + 1")
+        line = page.locator("#step-source [aria-current]").evaluate(
+            "item => [...item.parentNode.children].indexOf(item) + 1"
+        )
         seen.append(line)
         page.keyboard.press("ArrowRight")
     stack = page.locator("#step-stack").inner_text()

@@ -24,7 +24,7 @@ def test_a_key_in_the_address_goes_into_the_cookie_and_out_of_the_address(server
 @pytest.mark.parametrize("cookie", [None, "groundbox_key=wrong", "groundbox_key="])
 def test_without_a_key_there_is_a_login_and_nothing_else(server, cookie):
     headers = {"Cookie": cookie} if cookie else {}
-    with server.client(token=None, headers=headers) as client:
+    with server.client(token=None) as client:
         page = client.get("/", headers=headers)
         behind = client.get("/v1/sandboxes", headers=headers)
 
@@ -50,7 +50,9 @@ def test_the_login_takes_the_key_and_tells_a_wrong_one(server):
 
 def test_a_login_from_a_page_of_another_server_is_refused(server):
     with server.client(token=None) as client:
-        answer = client.post("/console/login", data={"token": server.token}, headers={"Origin": "http://elsewhere.example"})
+        answer = client.post(
+            "/console/login", data={"token": server.token}, headers={"Origin": "http://elsewhere.example"}
+        )
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "wrong_origin")
 
@@ -82,7 +84,7 @@ def test_the_page_is_held_by_its_policy(server):
     )
 
 
-@pytest.mark.parametrize("name", ["still", "lively", "chart"])
+@pytest.mark.parametrize("name", ["still", "lively", "chart", "terminal"])
 def test_frames_have_another_origin_and_no_network(server, name):
     with server.client(token=None) as client:
         answer = client.get(f"/console/frame/{name}")
@@ -108,7 +110,8 @@ def test_files_are_public_checked_for_change_and_small_on_the_wire(server):
 
 
 @pytest.mark.parametrize(
-    "path", ["/console/../keys.py", "/console/%2e%2e/__init__.py", "/console/index.html", "/console/vendor", "/console/"]
+    "path",
+    ["/console/../keys.py", "/console/%2e%2e/__init__.py", "/console/index.html", "/console/vendor", "/console/"],
 )
 def test_nothing_but_the_files_of_the_console_is_served(server, path):
     with server.client(token=None) as without, server.client() as owner:

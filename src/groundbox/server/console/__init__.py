@@ -170,7 +170,7 @@ async def _frame(request: Request) -> Response:
     scripts = "'unsafe-inline'" if name == "lively" else hashes
     headers = {
         "Content-Security-Policy": _FRAME_POLICY.format(scripts=scripts),
-        "Connection-Allowlist": "()",  # of the web incubator; also preconnections and WebRTC, which no policy above knows
+        "Connection-Allowlist": "()",  # also preconnections and WebRTC, which no content policy knows
         "X-DNS-Prefetch-Control": "off",  # the names of hosts could carry what a guest knows
         "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), clipboard-write=()",
         "Cache-Control": "private, max-age=3600",

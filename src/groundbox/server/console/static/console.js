@@ -278,7 +278,7 @@ function drawSandboxes() {
     const button = item.firstElementChild;
     const isBusy = sandbox.busy || running.has(id);
     const last = samples.of(id).at(-1);
-    const figures = isBusy ? ["running"] : [];
+    const figures = running.has(id) ? ["running"] : isBusy ? ["in use"] : [];
     if (isBusy && last) figures.push(`${Math.round(last.cpu)} %`);
     if (sandbox.load) figures.push(size(sandbox.load.memory_bytes));
     button.classList.toggle("busy", isBusy);
