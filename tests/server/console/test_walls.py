@@ -171,10 +171,9 @@ def test_markdown_asks_no_other_host(console, elsewhere):
 
 def test_cells_and_names_of_a_table_are_text(console):
     html = "<img src=x onerror=alert(1)>"
+    values = ['=HYPERLINK("http://x")', "<script>1</script>"]
 
-    cell = console.run(
-        f"import pandas as pd\npd.DataFrame({{{html!r}: ['=HYPERLINK(\"http://x\")', '<script>1</script>']}})"
-    )
+    cell = console.run(f"import pandas as pd\npd.DataFrame({{{html!r}: {values!r}}})")
 
     assert cell.locator("td").all_inner_texts() == values
     assert cell.locator("th").inner_text() == html
