@@ -9,7 +9,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS = 90_000
-PHONE = {"width": 390, "height": 844}
+LIMITS = {"wall_s": 200, "cpu_s": 200}  # importing plotly takes its time on a busy machine
 
 
 class Console:
@@ -72,6 +72,9 @@ class Console:
         return found[-1]
 
 
+playwright.expect.set_options(timeout=60_000)
+
+
 @pytest.fixture(scope="session")
 def browser():
     if CHROMIUM is None:
@@ -86,12 +89,14 @@ def browser():
 
 @pytest.fixture
 def opened(browser, server, client):
-    """Opens consoles: `opened(viewport=…, color_scheme=…)`. No sandbox of another test is there."""
+    """Opens consoles: `opened(viewport=…, color_scheme=…)`. There is one sandbox, or none (`sandbox=False`)."""
     for each in client.get("/v1/sandboxes").json()["sandboxes"]:
         client.delete(f"/v1/sandboxes/{each['sandbox_id']}")
     contexts = []
 
-    def open_console(**options):
+    def open_console(*, sandbox=True, **options):
+        if sandbox:
+            client.post("/v1/sandboxes", json={"labels": {"name": "Sandbox 1"}, "limits": LIMITS})
         options.setdefault("viewport", {"width": 1280, "height": 860})
         context = browser.new_context(**options)
         contexts.append(context)

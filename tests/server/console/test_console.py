@@ -19,6 +19,17 @@ def test_a_program_runs_and_its_output_is_seen(console):
     assert cell.locator(".outcome").inner_text() == "Done"
 
 
+def test_the_first_run_makes_a_sandbox(opened, client):
+    console = opened(sandbox=False).enter()
+    expect(console.page.locator("#name")).to_have_text("New sandbox")
+
+    console.run("print('made')")
+
+    [made] = client.get("/v1/sandboxes").json()["sandboxes"]
+    assert (made["labels"], made["runs"]) == ({"name": "Sandbox 1"}, 1)
+    expect(console.page.locator("#name")).to_have_text("Sandbox 1")
+
+
 def test_output_is_seen_while_the_program_runs(console):
     cell = console.begin("import time\nprint('first', flush=True)\ntime.sleep(20)\nprint('second')")
 
@@ -159,7 +170,7 @@ def test_an_interrupt_stops_the_program_and_variables_stay(console):
 
     console.page.locator("#interrupt").click()
 
-    assert console.ended(cell) == "error"
+    assert console.ended(cell) == "cancelled"
     assert "KeyboardInterrupt" in cell.locator(".failure").inner_text()
     assert console.run("x").locator(".value").inner_text() == "7"
 
@@ -301,13 +312,13 @@ def test_a_sandbox_is_made_with_what_was_chosen_and_closed(console, client):
     page.get_by_role("button", name="Make").click()
     expect(page.locator("#name")).to_have_text("small one")
 
-    [made] = client.get("/v1/sandboxes").json()["sandboxes"]
+    *_, made = client.get("/v1/sandboxes").json()["sandboxes"]
     page.locator("#close").click()
-    expect(page.locator("#name")).to_have_text("New sandbox")
+    expect(page.locator("#name")).to_have_text("Sandbox 1")
 
     assert made["labels"] == {"name": "small one"}
     assert (made["limits"]["memory_bytes"], made["limits"]["wall_s"]) == (256 * 2**20, 5.0)
-    assert client.get("/v1/sandboxes").json()["sandboxes"] == []
+    assert [each["labels"]["name"] for each in client.get("/v1/sandboxes").json()["sandboxes"]] == ["Sandbox 1"]
 
 
 def test_what_cannot_be_made_is_refused_in_the_dialog(opened):
@@ -322,7 +333,7 @@ def test_what_cannot_be_made_is_refused_in_the_dialog(opened):
 def test_it_is_dark_where_the_system_is_and_where_it_was_chosen(opened):
     console = opened(color_scheme="dark").enter()
     theme = "document.documentElement.dataset.theme"
-    colour = "getComputedStyle(document.body).backgroundColor"
+    colour = "getComputedStyle(document.documentElement).backgroundColor"
 
     of_system = console.page.evaluate(f"[{theme}, {colour}]")
     console.page.locator("#theme").click()

@@ -213,7 +213,7 @@ def test_output_names_and_failures_are_text(console):
 
 
 def test_names_of_sandboxes_are_text(opened, client):
-    console = opened()
+    console = opened(sandbox=False)
     client.post("/v1/sandboxes", json={"labels": {"name": "<img src=x onerror=alert(1)>\u202e"}})
 
     console.enter()

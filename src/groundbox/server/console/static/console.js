@@ -60,6 +60,7 @@ const samples = new Samples();
 const curves = new Curves($("curves"));
 const cells = new Map(); // sandbox to its cells, or a promise of them
 const running = new Map(); // sandbox to {cell, stop, asked}
+const lost = new Set(); // sandboxes whose process has gone; the next run begins another one with the same files
 let sandboxes = [];
 let selected = null;
 
@@ -109,9 +110,12 @@ async function run() {
     for await (const event of events(pathOf("/v1/sandboxes", id, "run"), body, begun.stop.signal)) {
       begun.ended ||= event.kind === "end" || event.kind === "failed";
       begun.cell.take(event);
+      if (event.kind === "end" && event.data.execution.state === "kept") lost.delete(id);
+      else if (event.kind === "end" || event.kind === "failed") lost.add(id);
     }
     if (!begun.ended) begun.cell.fail("The connection ended before the result came.");
   } catch (error) {
+    if (begun.cell && !begun.ended) lost.add(id);
     const message = error.name === "AbortError" ? "Stopped. Variables are gone; files stay." : words(error);
     if (begun.cell) begun.cell.fail(message);
     else tell(message);
@@ -317,9 +321,14 @@ function drawState() {
 }
 
 $("restart").addEventListener("click", async () => {
-  const lost = await tried(() => ask("POST", pathOf("/v1/sandboxes", selected, "restart")));
-  if (lost) tell("Restarted. Variables are gone; files stay.");
+  const id = selected;
+  const told = await tried(() => ask("POST", pathOf("/v1/sandboxes", id, "restart")));
+  if (told) {
+    lost.delete(id);
+    tell("Restarted. Variables are gone; files stay.");
+  }
   await poll();
+  await drawFiles();
 });
 
 $("close").addEventListener("click", async () => {
@@ -370,7 +379,8 @@ making.querySelector("form").addEventListener("submit", async (event) => {
 
 async function drawFiles() {
   const id = selected;
-  const answer = id === null ? null : await tried(() => ask("GET", pathOf("/v1/sandboxes", id, "files")));
+  $("drop").textContent = lost.has(id) ? "Files are there again with the next run" : "Drop files here";
+  const answer = id === null || lost.has(id) ? null : await tried(() => ask("GET", pathOf("/v1/sandboxes", id, "files")));
   if (id !== selected) return;
   const entries = Object.entries(answer?.files ?? {}).sort(([left], [right]) => left.localeCompare(right, "en"));
   $("files").replaceChildren(...entries.map(([path, bytes]) => {
