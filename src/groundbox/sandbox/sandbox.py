@@ -272,10 +272,6 @@ class AsyncSandbox:
         self._loan.worker.interrupt()
         return True
 
-    def load(self) -> Load | None:
-        """What the sandbox holds now; None where the kernel does not count it, or while it has no process."""
-        return None if self._loan is None else self._loan.worker.load()
-
     def pause_output(self) -> None:
         """Let the program wait instead of reading what it prints; for a consumer that is slower."""
         if self._loan is not None:
@@ -654,6 +650,11 @@ class Asked(NamedTuple):
     wall_s: float | None
     trace: bool | TraceOptions
     restart: options.Restart | None
+
+
+def load_of(box: AsyncSandbox) -> Load | None:
+    """What a sandbox holds now; None where the kernel does not count it, or while it has no process."""
+    return None if box._loan is None else box._loan.worker.load()
 
 
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:

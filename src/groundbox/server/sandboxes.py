@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
-from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.sandbox.sandbox import AsyncSandbox, load_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.settings import Settings
@@ -81,7 +81,7 @@ class Held:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         limits = dataclasses.asdict(self.box.limits)
-        load = self.box.load()
+        load = load_of(self.box)
         return {
             "sandbox_id": self.id,
             "labels": dict(self.labels),

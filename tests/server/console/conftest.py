@@ -67,8 +67,12 @@ class Console:
         return cell.get_attribute("data-outcome")
 
     def frame(self, name):
-        """The document of the last frame of this kind."""
-        found = [each for each in self.page.frames if each.url.endswith(f"/console/frame/{name}")]
+        """The document of the last frame of this kind, when there is one."""
+        self.page.locator(f'iframe[src="/console/frame/{name}"]').last.wait_for(state="attached")
+        found: list = []
+        while not found:
+            self.page.wait_for_timeout(50)
+            found = [each for each in self.page.frames if each.url.endswith(f"/console/frame/{name}")]
         return found[-1]
 
 
