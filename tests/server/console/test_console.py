@@ -11,6 +11,26 @@ expect = playwright.expect
 PHONE = {"width": 390, "height": 844}
 
 
+def test_somebody_logs_in_by_the_form_and_out_again(opened, server):
+    page = opened().page
+    page.goto(server.url)
+    page.get_by_label("Key").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    told = page.get_by_role("alert").inner_text()
+    page.get_by_label("Key").fill(server.token)
+    page.keyboard.press("Enter")
+    page.locator("html[data-ready]").wait_for(state="attached")
+    inside = (page.url, page.evaluate("document.cookie"))
+
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Key")).to_be_focused()
+    page.reload()
+
+    assert told == "That key is not known here."
+    assert inside == (f"{server.url}/", "")
+    expect(page.get_by_label("Key")).to_be_visible()
+
+
 def test_a_program_runs_and_its_output_is_seen(console):
     cell = console.run("print('hello', 6 * 7)\n'the value'")
 
@@ -406,7 +426,11 @@ def test_axe_finds_nothing(opened, scheme, viewport):
         found = page.evaluate(axe.AXE_SCRIPT + "\n;axe.run(document, {iframes: false})")["violations"]
         return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
 
-    told = {"empty": broken()}
+    page.context.clear_cookies()
+    page.goto(f"{console.server.url}/")
+    told = {"login": broken()}
+    console.enter()
+    told["empty"] = broken()
     console.run("import pandas as pd\nopen('/tmp/x.csv', 'w').write('a')\npd.DataFrame({'a': [1]})")
     console.run("digraph { a -> b }", "dot")
     page.locator("#trace").is_disabled()
@@ -430,7 +454,7 @@ def test_axe_finds_nothing(opened, scheme, viewport):
     page.locator("#making[open]").wait_for()
     told["new"] = broken()
 
-    assert told == {"empty": [], "runs": [], "steps": [], "history": [], "new": []}
+    assert told == {"login": [], "empty": [], "runs": [], "steps": [], "history": [], "new": []}
 
 
 def test_the_first_paint_comes_soon(opened, capsys):

@@ -80,7 +80,7 @@ def test_the_page_is_held_by_its_policy(server):
     assert (first["x-frame-options"], first["cache-control"], first["referrer-policy"]) == (
         "DENY",
         "no-store",
-        "no-referrer",
+        "same-origin",
     )
 
 

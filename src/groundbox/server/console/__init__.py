@@ -203,6 +203,7 @@ def _document(name: str, *, status: int = 200, told: str = "") -> Response:
         "Content-Security-Policy": _PAGE_POLICY.format(nonce=nonce),
         "X-Frame-Options": "DENY",
         "Cross-Origin-Opener-Policy": "same-origin",
+        "Referrer-Policy": "same-origin",  # without any, Chromium sends `Origin: null` with our own forms
         "X-DNS-Prefetch-Control": "off",
         "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
     }

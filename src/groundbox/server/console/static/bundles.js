@@ -148,8 +148,9 @@ function rowOf(row, fields, isNumber) {
       return;
     }
     const content = typeof value === "object" ? JSON.stringify(value) : String(value);
-    cell.textContent = onOneLine(content, MOST_CELL_CHARS);
-    if (content.length > MOST_CELL_CHARS) cell.title = visible(content.slice(0, 2000));
+    const isLong = typeof value === "number" && !Number.isInteger(value) && content.length > 10;
+    cell.textContent = isLong ? String(Number(value.toPrecision(7))) : onOneLine(content, MOST_CELL_CHARS);
+    if (isLong || content.length > MOST_CELL_CHARS) cell.title = visible(content.slice(0, 2000));
   });
   return line;
 }
