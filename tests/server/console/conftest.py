@@ -79,7 +79,7 @@ class Console:
 playwright.expect.set_options(timeout=60_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not longer: while it is there, this thread has a running event loop
 def browser():
     if CHROMIUM is None:
         pytest.skip("chromium is not installed here")
