@@ -14,6 +14,8 @@
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
+#   make clients          .venv-clients with other people's clients of the server's protocols, and the tests that drive
+#                         them against it; ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
@@ -28,7 +30,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo quick test test-all durations heartbeat adapters lint format bench training experiment local-model wheels lock clean another-python
+.PHONY: help setup demo quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -87,6 +89,20 @@ adapters: setup .venv-adapters/stamp
 		--target $(OLDER) -r requirements/deepagents-0.6.txt
 	@touch $@
 
+# Two venvs, because OpenEnv's client needs version 1 of MCP's package, and agent frameworks version 2.
+IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
+
+clients: setup .venv-clients/stamp .venv-adapters/stamp
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires $(ARGS)
+	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
+
+.venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-clients
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-clients/bin/python requirements/clients.txt
+	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/server/wires/js; \
+		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
+	@touch $@
+
 # torch is taken as pip is set up to find it. Python 3.11 is asked first: some mirrors have a build for processors for that.
 TRAIN_PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) $(BIN)/python)
 IN_TRAIN     := OMP_NUM_THREADS=1 .venv-train/bin/python -m pytest
@@ -134,9 +150,10 @@ LOCKS   := src/groundbox/sandbox/environments/locks
 lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
+	$(BIN)/$(RESOLVE) requirements/clients.in -o requirements/clients.txt
 	echo "torch ; python_version < '3'" | $(BIN)/$(RESOLVE) requirements/train.in --override - -o requirements/train.txt
 	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-adapters .venv-clients .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -181,6 +181,15 @@ def test_it_ends_when_nobody_needs_it(tmp_path):
     assert engine.status() == {"running": False}
 
 
+def test_programs_ask_it_as_a_server(engine):
+    program = "import groundbox as gb\nwith gb.connect('engine') as there: print(there.run('6 * 7').text)"
+
+    ran = subprocess.run([sys.executable, "-c", program], env=engine.environ, capture_output=True, text=True)
+
+    assert (ran.stdout, ran.stderr) == ("42\n", "")
+    assert engine.status()["runs"] > 0
+
+
 def test_stopping_one_that_does_not_run_is_fine(tmp_path):
     ended = Engine(tmp_path).command("engine", "stop")
 

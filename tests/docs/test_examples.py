@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
 """Their examples need frameworks, and run with these: tests/agent/adapters."""
+SERVED = "127.0.0.1:8000"
+"""Examples that ask a server run with one, and with the clients of others: tests/server/wires/test_pages.py."""
 
 
 def blocks(language):
@@ -25,6 +27,8 @@ def found_in(pages, language):
         text = page.read_text(encoding="utf-8")
         for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, found.start(1))
+            if SERVED in found[1]:
+                continue
             yield pytest.param(line, found[1], id=f"{page.relative_to(ROOT)}:{line}")
 
 

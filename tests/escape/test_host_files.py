@@ -123,6 +123,7 @@ def test_the_root_holds_only_what_is_named(attack):
         "box",
         "dev",
         "etc",
+        "home",
         "lib",
         "lib32",
         "lib64",

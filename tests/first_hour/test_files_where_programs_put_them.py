@@ -35,6 +35,12 @@ def test_a_file_is_put_where_the_program_will_look(box):
     assert box.run("open('in/put.txt').read() + open('/work/in/put.txt').read()").text == "'xx'"
 
 
+def test_the_workdir_is_where_programs_for_e2b_have_it(box):
+    box.files.write("/home/user/put.txt", "x")
+
+    assert box.run("open('/home/user/put.txt').read() + open('/mnt/data/put.txt').read()").text == "'xx'"
+
+
 @pytest.mark.parametrize("path", ["/mnt/data/../x", "/mnt/other", "/mnt/data/", "/mnt/database.csv"])
 def test_mnt_data_leads_nowhere_else(box, path):
     with pytest.raises(gb.GroundboxError):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 import groundbox as gb
-from groundbox.agent.mcp import _checked
+from groundbox.agent.mcp import checked_arguments
 from groundbox.agent.messages import Reply
 from groundbox.agent.reply import steps_of
 from groundbox.cli import program
@@ -89,7 +89,7 @@ def test_models_name_languages_so_in_fences_and_in_calls():
     (step,) = steps_of(Reply(text="```bash\necho 1\n```"), {"shell"})
 
     assert step.language == "shell"
-    assert _checked("run_code", {"code": "1", "language": "Bash"})["language"] == "shell"
+    assert checked_arguments("run_code", {"code": "1", "language": "Bash"})["language"] == "shell"
 
 
 @pytest.mark.parametrize(

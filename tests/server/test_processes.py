@@ -90,3 +90,17 @@ def test_a_terminal_that_floods_waits_for_its_reader(client, server, sandbox):
             after = next(line for line in status if line.startswith("VmRSS"))
 
     assert int(after.split()[1]) - int(before.split()[1]) < 20_000
+
+
+def test_a_terminal_of_a_revoked_key_is_closed(client, server):
+    made = client.post("/v1/keys", json={"owner": "soon gone"}).json()
+    with server.client(made["key"]) as theirs:
+        sandbox = f"/v1/sandboxes/{theirs.post('/v1/sandboxes', json={}).json()['sandbox_id']}"
+        pid = started(theirs, sandbox, command="cat", pty=[24, 80])
+    url = f"{server.url.replace('http', 'ws')}{sandbox}/processes/{pid}/terminal?token={made['key']}"
+
+    with websockets.connect(url) as terminal:
+        client.delete(f"/v1/keys/{made['id']}")
+        terminal.send(b"still here?\n")
+        with pytest.raises(Exception, match="1008"):
+            list(terminal)

@@ -1,11 +1,12 @@
-"""A server of the Model Context Protocol over standard input and output: tools that run programs in one sandbox.
+"""The Model Context Protocol: tools that run programs in a sandbox, and their server on standard input and output.
 
-A message is a line of JSON. Both eras are spoken, and every request says by itself which it is of: since 2026-07-28
-requests carry their version in `_meta` and there is no session; before, `initialize` agrees on one. Requests are
-carried out as they come, so that `ping` is answered and a call can be cancelled while a program runs; programs of the
+Both eras are spoken, and every request says by itself which it is of: since 2026-07-28 requests carry their version in
+`_meta` and there is no session; before, `initialize` agrees on one. `Tools` does the work in one sandbox, `Methods`
+answers messages, and `Server` carries them as lines of JSON; the HTTP server carries them by `wires/mcp.py`. Requests
+are carried out as they come, so that `ping` is answered and a call can be cancelled while a program runs; programs of
 one sandbox follow one another.
 
-The server offers tools and nothing else of the protocol, and needs so little of it that no package is taken for it.
+Offered are tools and nothing else of the protocol, which needs so little of it that no package is taken for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
@@ -24,6 +25,7 @@ from groundbox.agent.defusing import fenced, mark_for, one_line
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
 from groundbox.execution import BINARY_MEDIA, Execution
 from groundbox.sandbox.languages import named
+from groundbox.sandbox.sandbox import AsyncSandbox
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +35,15 @@ MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_READ_BYTES: Final = 8 * 1024 * 1024
 _MOST_HTML_CHARS: Final = 200_000
 _MOST_LOST: Final = 50
-_PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, -32603
-_UNSUPPORTED_VERSION: Final = -32022
-_META: Final = "io.modelcontextprotocol"
+PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
+UNSUPPORTED_VERSION: Final = -32022
+META: Final = "io.modelcontextprotocol"
+MENDABLE: Final = (InvalidArgument, LanguageUnavailable, GuestFileError)
+"""What a model can mend: told as a result with `isError`, and not as an error of the protocol."""
+_OF_SESSIONS: Final = ("initialize", "ping")
+"""Methods that the era without sessions has no more."""
 _CACHE: Final = {"ttlMs": 3_600_000, "cacheScope": "public"}
-_INSTRUCTIONS: Final = "Programs run in one sandbox, which keeps variables and files for as long as this server runs."
+INSTRUCTIONS: Final = "Programs run in one sandbox, which keeps variables and files for as long as this server runs."
 
 _TEXT: Final = {"type": "string"}
 TOOLS: Final = (
@@ -95,16 +101,90 @@ TOOLS: Final = (
 )
 
 
-class Refused(Exception):
+class RpcError(Exception):
     """A request that gets an error of the protocol."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code, self.data = code, data
 
+    def to_dict(self) -> dict[str, Any]:
+        """The `error` of an answer."""
+        error = {"code": self.code, "message": str(self)}
+        return error if self.data is None else {**error, "data": self.data}
+
+
+class Place(Protocol):
+    """Where tools run programs, one after the other. `Interpreter` is one."""
+
+    @property
+    def sandbox(self) -> AsyncSandbox:
+        """For files, limits and a restart."""
+
+    async def run(self, source: str, language: str = "python", **options: Any) -> Execution:
+        """Run one program. Whoever is cancelled stops it."""
+
+
+class Methods:
+    """The methods of the protocol, over whatever calls the tools."""
+
+    def __init__(
+        self,
+        call: Callable[[str, Any], Awaitable[dict[str, Any]]],
+        *,
+        tools: Sequence[Mapping[str, Any]] = TOOLS,
+        instructions: str = INSTRUCTIONS,
+    ) -> None:
+        """Args:
+        call: Takes the name of a tool, and its arguments as they came; gives a result.
+        """
+        self._call_tool, self._tools, self._instructions = call, tools, instructions
+        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
+            "initialize": self._initialize,
+            "server/discover": self._discover,
+            "ping": self._nothing,
+            "tools/list": self._list,
+            "tools/call": self._call,
+        }
+
+    async def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one request, a result or an error. Exceptions that are none of the engine's pass through."""
+        params = message.get("params") or {}
+        try:
+            if not isinstance(params, dict):
+                raise RpcError(INVALID_PARAMS, "params must be an object")
+            modern = check_version(params)
+            method = self._methods.get(message["method"])
+            if method is None or (modern and message["method"] in _OF_SESSIONS):
+                raise RpcError(NO_METHOD, f"there is no method {message['method']}")
+            result = await method(params)
+        except RpcError as refused:
+            return error_answer(message["id"], refused)
+        except GroundboxError as error:
+            return error_answer(message["id"], RpcError(INTERNAL, str(error)))
+        return {"jsonrpc": "2.0", "id": message["id"], "result": _of_the_era(result, modern=modern)}
+
+    async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        about = {"capabilities": {"tools": {}}, "serverInfo": _server_info(), "instructions": self._instructions}
+        return {"protocolVersion": agreed_version(params), **about}
+
+    async def _discover(self, params: dict[str, Any]) -> dict[str, Any]:
+        about = {"capabilities": {"tools": {}}, "instructions": self._instructions}
+        return {"supportedVersions": list(MODERN), **about, **_CACHE}
+
+    async def _nothing(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
+        return {"tools": list(self._tools), **_CACHE}
+
+    async def _call(self, params: dict[str, Any]) -> dict[str, Any]:
+        name = params.get("name")
+        return await self._call_tool(name if isinstance(name, str) else repr(name), params.get("arguments") or {})
+
 
 class Server:
-    """One client and one sandbox."""
+    """One client and one sandbox, over lines of JSON."""
 
     def __init__(
         self,
@@ -120,22 +200,8 @@ class Server:
         """
         self._interpreter = interpreter
         self._send = send
-        self._worded = worded
-        self._keep = keep
         self._running: dict[Any, asyncio.Task[None]] = {}
-        self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]] = {
-            "initialize": self._initialize,
-            "server/discover": self._discover,
-            "ping": self._nothing,
-            "tools/list": self._list,
-            "tools/call": self._call,
-        }
-        self._tools: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
-            "run_code": self._run_code,
-            "write_file": self._write_file,
-            "read_file": self._read_file,
-            "restart": self._restart,
-        }
+        self._methods = Methods(Tools(interpreter, worded, keep).call)
 
     async def serve(self, lines: asyncio.StreamReader) -> None:
         """Answer until the client closes its end; then what still runs is stopped, and the sandbox ended."""
@@ -143,7 +209,8 @@ class Server:
             while line := await lines.readline():
                 await self._take(line)
         except ValueError:
-            await self._answer(None, error=Refused(_INVALID_REQUEST, f"a message is over {MOST_LINE_BYTES} bytes"))
+            told = f"a message is over {MOST_LINE_BYTES} bytes"
+            await self._tell(error_answer(None, RpcError(INVALID_REQUEST, told)))
         finally:
             for task in self._running.values():
                 task.cancel()
@@ -156,10 +223,11 @@ class Server:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
-            await self._answer(None, error=Refused(_PARSE_ERROR, "a message is one line of JSON"))
+            await self._tell(error_answer(None, RpcError(PARSE_ERROR, "a message is one line of JSON")))
             return
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-            await self._answer(None, error=Refused(_INVALID_REQUEST, "a message is an object with jsonrpc 2.0"))
+            told = "a message is an object with jsonrpc 2.0"
+            await self._tell(error_answer(None, RpcError(INVALID_REQUEST, told)))
         elif not isinstance(message.get("method"), str):
             return  # an answer, and nothing was asked
         elif "id" not in message:
@@ -171,69 +239,49 @@ class Server:
             task.add_done_callback(lambda _: self._running.pop(key, None))
 
     def _notice(self, message: dict[str, Any]) -> None:
-        params = message.get("params")
-        if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            task = self._running.get(json.dumps(params.get("requestId")))
-            if task is not None:
-                task.cancel()
+        task = self._running.get(cancelled_request(message) or "")
+        if task is not None:
+            task.cancel()
 
     async def _carry_out(self, message: dict[str, Any]) -> None:
-        identity, params = message["id"], message.get("params") or {}
-        try:
-            if not isinstance(params, dict):
-                raise Refused(_INVALID_PARAMS, "params must be an object")
-            modern = _check_version(params)
-            method = self._methods.get(message["method"])
-            if method is None:
-                raise Refused(_NO_METHOD, f"there is no method {message['method']}")
-            result = await method(params)
-        except Refused as refused:
-            await self._answer(identity, error=refused)
-        except GroundboxError as error:
-            await self._answer(identity, error=Refused(_INTERNAL, str(error)))
-        else:
-            await self._answer(identity, result=_of_the_era(result, modern=modern))
+        await self._tell(await self._methods.answer(message))
 
-    async def _answer(self, identity: Any, *, result: Any = None, error: Refused | None = None) -> None:
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
-        if error is None:
-            message["result"] = result
-        else:
-            message["error"] = {"code": error.code, "message": str(error)}
-            if error.data is not None:
-                message["error"]["data"] = error.data
-        await self._send(json.dumps(message, default=str).encode("utf-8", "replace") + b"\n")
+    async def _tell(self, answer: dict[str, Any]) -> None:
+        await self._send(json.dumps(answer, default=str).encode("utf-8", "replace") + b"\n")
 
-    async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        asked = params.get("protocolVersion")
-        version = asked if asked in SESSIONS else SESSIONS[-1]
-        about = {"capabilities": {"tools": {}}, "serverInfo": _server_info(), "instructions": _INSTRUCTIONS}
-        return {"protocolVersion": version, **about}
 
-    async def _discover(self, params: dict[str, Any]) -> dict[str, Any]:
-        about = {"capabilities": {"tools": {}}, "instructions": _INSTRUCTIONS}
-        return {"supportedVersions": list(MODERN), **about, **_CACHE}
+class Tools:
+    """The tools, in one place."""
 
-    async def _nothing(self, params: dict[str, Any]) -> dict[str, Any]:
-        return {}
+    def __init__(
+        self,
+        place: Place,
+        worded: Callable[[Execution], Execution] = lambda execution: execution,
+        keep: Callable[[Execution], Awaitable[str]] | None = None,
+    ) -> None:
+        """Args:
+        worded: Makes of a result one whose hints name settings as whoever reads them can set them.
+        keep: Told of each result; gives a sentence for the model, or "".
+        """
+        self._place, self._worded, self._keep = place, worded, keep
+        self._tools: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+            "run_code": self._run_code,
+            "write_file": self._write_file,
+            "read_file": self._read_file,
+            "restart": self._restart,
+        }
 
-    async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
-        return {"tools": list(TOOLS), **_CACHE}
-
-    async def _call(self, params: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, name: str, arguments: Any) -> dict[str, Any]:
         """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
-        name, arguments = params.get("name"), params.get("arguments") or {}
-        tool = self._tools.get(name) if isinstance(name, str) else None
-        if tool is None:
-            raise Refused(_INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(self._tools)}")
         try:
-            return await tool(**_checked(str(name), arguments))
-        except (InvalidArgument, LanguageUnavailable, GuestFileError) as error:
-            return _text(f"Error: {error}", failed=True)
+            given = checked_arguments(name, arguments)
+            return await self._tools[name](**given)
+        except MENDABLE as error:
+            return text_result(f"Error: {error}", failed=True)
 
     async def _run_code(self, code: str, language: str = "python", wall_s: float | None = None) -> dict[str, Any]:
-        execution = await self._interpreter.run(code, language, wall_s=wall_s)
-        limit = self._interpreter.sandbox.limits.wall_s
+        execution = await self._place.run(code, language, wall_s=wall_s)
+        limit = self._place.sandbox.limits.wall_s
         if wall_s is None or (limit is not None and wall_s >= limit):  # else the limit is this tool's own argument
             execution = self._worded(execution)
         observation = told(execution, max_pictures=MOST_PICTURES)
@@ -250,42 +298,65 @@ class Server:
             data = base64.b64decode(content, validate=True) if encoding == "base64" else content.encode()
         except ValueError as error:
             raise InvalidArgument("content", f"is no {encoding}: {error}") from None
-        await self._interpreter.sandbox.files.write(path, data)
-        return _text(f"{len(data)} bytes written to {path}")
+        await self._place.sandbox.files.write(path, data)
+        return text_result(f"{len(data)} bytes written to {path}")
 
     async def _read_file(self, path: str) -> dict[str, Any]:
-        data = await self._interpreter.sandbox.files.read(path)
+        data = await self._place.sandbox.files.read(path)
         if len(data) > _MOST_READ_BYTES:
             raise GuestFileError(path, f"has {len(data)} bytes, more than {_MOST_READ_BYTES}; read a part of it")
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
             picture = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mimeType": "image/png"}
             return {"content": [picture], "isError": False}
         try:
-            return _text(data.decode("utf-8"))
+            return text_result(data.decode("utf-8"))
         except UnicodeDecodeError:
             blob = {"uri": f"sandbox:///{path}", "blob": base64.b64encode(data).decode("ascii")}
             return {"content": [{"type": "resource", "resource": blob}], "isError": False}
 
     async def _restart(self) -> dict[str, Any]:
-        lost = await self._interpreter.sandbox.restart()
-        return _text("The variables are gone." + _lost_files(lost))
+        lost = await self._place.sandbox.restart()
+        return text_result("The variables are gone." + _lost_files(lost))
 
 
-def _check_version(params: Mapping[str, Any]) -> bool:
-    """Whether it is a request of the era without sessions."""
+def error_answer(identity: Any, error: RpcError) -> dict[str, Any]:
+    """The answer that says why a request was not carried out; its identity is None where none could be read."""
+    return {"jsonrpc": "2.0", "id": identity, "error": error.to_dict()}
+
+
+def agreed_version(params: Mapping[str, Any]) -> str:
+    """The version of a session: the one that the client asked for, or the last that is spoken here."""
+    asked = params.get("protocolVersion")
+    return str(asked) if asked in SESSIONS else SESSIONS[-1]
+
+
+def check_version(params: Mapping[str, Any]) -> bool:
+    """Tell whether it is a request of the era without sessions.
+
+    Raises:
+        RpcError: It is of a version that is not spoken.
+    """
     meta = params.get("_meta")
-    version = meta.get(f"{_META}/protocolVersion") if isinstance(meta, dict) else None
+    version = meta.get(f"{META}/protocolVersion") if isinstance(meta, dict) else None
     if version is None:
         return False
     if version not in MODERN:
         known = {"supported": [*SESSIONS, *MODERN], "requested": str(version)}
-        raise Refused(_UNSUPPORTED_VERSION, f"version {version} is not spoken here", known)
+        raise RpcError(UNSUPPORTED_VERSION, f"version {version} is not spoken here", known)
     return True
+
+
+def cancelled_request(notice: Mapping[str, Any]) -> str | None:
+    """The JSON of the identity of a request that a client calls off, or None where the notice says something else."""
+    params = notice.get("params")
+    if notice["method"] != "notifications/cancelled" or not isinstance(params, dict):
+        return None
+    return json.dumps(params.get("requestId"))
 
 
 def _of_the_era(result: dict[str, Any], *, modern: bool) -> dict[str, Any]:
     if modern:
-        return {**result, "resultType": "complete", "_meta": {f"{_META}/serverInfo": _server_info()}}
+        return {**result, "resultType": "complete", "_meta": {f"{META}/serverInfo": _server_info()}}
     return {name: value for name, value in result.items() if name not in _CACHE}
 
 
@@ -296,9 +367,22 @@ def _server_info() -> dict[str, str]:
         return {"name": "groundbox", "version": "0"}
 
 
-def _checked(name: str, arguments: Any) -> dict[str, Any]:
-    """The arguments, if they are such as the tool's schema says."""
-    schema: Mapping[str, Any] = next(tool for tool in TOOLS if tool["name"] == name)["inputSchema"]  # type: ignore[assignment]
+def check_tool(name: str) -> None:
+    """Raises RpcError where there is no tool of this name."""
+    names = [str(tool["name"]) for tool in TOOLS]
+    if name not in names:
+        raise RpcError(INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(names)}")
+
+
+def checked_arguments(name: str, arguments: Any, tools: Sequence[Mapping[str, Any]] = TOOLS) -> dict[str, Any]:
+    """The arguments, if they are such as the tool's schema says.
+
+    Raises:
+        RpcError: There is no such tool.
+        InvalidArgument: They are not.
+    """
+    check_tool(name)
+    schema: Mapping[str, Any] = next(tool for tool in tools if tool["name"] == name)["inputSchema"]
     known = schema["properties"]
     if not isinstance(arguments, dict) or arguments.keys() - known.keys():
         raise InvalidArgument("arguments", f"must be an object with no others than {', '.join(known) or 'none'}")
@@ -326,7 +410,8 @@ def _lost_files(lost: Sequence[str]) -> str:
     return " So are these files:\n" + fenced("files", names + more, mark_for([names]))
 
 
-def _text(text: str, *, failed: bool = False) -> dict[str, Any]:
+def text_result(text: str, *, failed: bool = False) -> dict[str, Any]:
+    """The result of a tool that has nothing but words."""
     return {"content": [{"type": "text", "text": text}], "isError": failed}
 
 

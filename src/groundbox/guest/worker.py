@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any
 
 from .children import Children, interrupt, outcome
@@ -163,6 +164,7 @@ class Worker:
             if order["mode"] == "call":
                 result = self._cells.run_call(order, tracing)
             else:
+                self._cells.enter(order.get("namespace"))
                 result = self._cells.run(order["source"], tracing)
         finally:
             observed = [] if watch is None else watch.end()
@@ -255,7 +257,7 @@ class Worker:
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else 1
         finally:
-            os._exit(code)
+            _exit(code)
 
     def _relay(self, reader: int, child: int) -> dict[str, Any] | None:
         """Pass on what the script reports until every copy of the pipe is closed or the script has ended."""

@@ -15,7 +15,8 @@ from . import kernel
 
 BOX: Final = "/box"
 WORKDIR: Final = "/box/work"
-USUAL_WORKDIR: Final = "/mnt/data"
+USUAL_WORKDIRS: Final = ("/mnt/data", "/home/user")
+"""Where other interpreters have their workdir: ChatGPT's, and E2B's."""
 _FOLDERS_IN_BOX: Final = ("work", "tmp", "shm")
 
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
@@ -84,16 +85,17 @@ def build(readable: Sequence[str], *, uids: Iterable[int]) -> str:
     os.symlink("box/tmp", f"{base}/tmp")
     os.symlink("box/work", f"{base}/work")
     os.symlink("../box/shm", f"{base}/dev/shm")
-    _link_usual_folder(base)
+    _link_usual_folders(base)
     return base
 
 
-def _link_usual_folder(base: str) -> None:
+def _link_usual_folders(base: str) -> None:
     """Let programs that were written for other interpreters find the workdir where those have it."""
-    folder, name = os.path.split(f"{base}{USUAL_WORKDIR}")
-    os.makedirs(folder, 0o755, exist_ok=True)
-    if not os.path.lexists(f"{folder}/{name}"):  # a folder to be shown may lie there
-        os.symlink(f"..{WORKDIR}", f"{folder}/{name}")
+    for path in USUAL_WORKDIRS:
+        folder, name = os.path.split(f"{base}{path}")
+        os.makedirs(folder, 0o755, exist_ok=True)
+        if not os.path.lexists(f"{folder}/{name}"):  # a folder to be shown may lie there
+            os.symlink(f"..{WORKDIR}", f"{folder}/{name}")
 
 
 def show_host(base: str) -> None:

@@ -187,12 +187,18 @@ def connect(url: str, api_key: str | None = None) -> Connection:
     """A server of `groundbox serve`. Nothing is asked yet.
 
     Args:
-        url: `http://HOST:PORT`, `https://…` or `unix:///path`; a `?token=` in it is the key.
+        url: `http://HOST:PORT`, `https://…` or `unix:///path`; a `?token=` in it is the key. `engine` is the engine in
+            the background that commands of this user share, which is started if it does not run.
         api_key: None for the variable GROUNDBOX_API_KEY, if it is set.
 
     Raises:
         InvalidArgument: The URL is none.
+        EngineUnavailable: The engine does not start.
     """
+    if url == "engine":
+        from groundbox.remote.engine import ensure_running
+
+        return Connection(f"unix://{ensure_running()}")
     if not isinstance(url, str):
         raise InvalidArgument("url", f"must be text such as http://127.0.0.1:8000, not {url!r}")
     address, _, query = url.partition("?")

@@ -29,7 +29,7 @@ from groundbox.errors import EngineUnavailable
 IDLE_S: Final = 600.0
 OFF: Final = "GROUNDBOX_ENGINE"
 """A variable: `off` lets every call do without."""
-_START_S: Final = 20.0
+_START_S: Final = 60.0
 _POLL_S: Final = 0.01
 _READ: Final = 256 * 1024
 _LOG_BYTES: Final = 1024 * 1024

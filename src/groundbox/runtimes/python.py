@@ -15,7 +15,7 @@ from groundbox.sandbox.languages import Needs, Program, SelfTest
 MODES: Final = ("cell", "script", "call", "calls")
 EXTENSION: Final = ".py"
 NEEDS: Final[Needs | None] = None
-OPTIONS: Final = frozenset({"checks", "call_wall_s", "call_cpu_s"})
+OPTIONS: Final = frozenset({"checks", "call_wall_s", "call_cpu_s", "namespace"})
 SELF_TEST: Final = SelfTest(source="print(6 * 7)", mode="script", prints="42\n")
 
 
@@ -38,6 +38,9 @@ def order(program: Program) -> dict[str, Any]:
         raise InvalidArgument("checks", f"must be True or False, not {checks!r}")
     for name in ("call_wall_s", "call_cpu_s"):
         _check_seconds(name, program)
+    namespace = program.options.get("namespace")
+    if namespace is not None and (program.mode != "cell" or not isinstance(namespace, str) or not namespace):
+        raise InvalidArgument("namespace", f"is a name, and belongs to a cell; not {namespace!r} of a {program.mode}")
     return {
         "op": "run",
         "mode": program.mode,
@@ -45,6 +48,7 @@ def order(program: Program) -> dict[str, Any]:
         "argv": list(program.argv),
         "filename": program.filename,
         "checks": checks,
+        **({} if namespace is None else {"namespace": namespace}),
         **_call(program),
     }
 

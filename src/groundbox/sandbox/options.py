@@ -34,6 +34,8 @@ class LanguageOptions(TypedDict, total=False):
     """Python: with `mode="calls"`, how long each call may take, in seconds."""
     call_cpu_s: float
     """Python: with `mode="calls"`, how much processor time each call may use, in seconds."""
+    namespace: str
+    """Python: which variables a cell has; cells of one name share theirs."""
     dialect: Literal["duckdb", "sqlite"]
     """SQL: the engine that runs it over files and DataFrames."""
     database: str
@@ -138,6 +140,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "checks": False,
     "call_wall_s": None,
     "call_cpu_s": None,
+    "namespace": None,
     "dialect": "duckdb",
     "database": None,
     "max_tokens": None,

@@ -172,6 +172,8 @@ class AsyncSandbox:
             checks: Of Python: watch for what may make a result wrong (docs/checks.md).
             call_wall_s: Of Python with `mode="calls"`: how long each call may take.
             call_cpu_s: Of Python with `mode="calls"`: how much processor time each call may use.
+            namespace: Of Python's cells: a name for variables of their own, which all cells of this name share, with
+                a `__main__` and a current folder. Modules and the environment belong to the process, as always.
             dialect: Of SQL: `duckdb` or `sqlite`.
             database: Of SQL: one of the sandbox's `databases`, asked instead.
             max_tokens: Of SQL: how long the answer to DESCRIBE ALL may be.

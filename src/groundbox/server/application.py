@@ -25,7 +25,18 @@ from groundbox.server.service import Service
 
 logger = logging.getLogger(__name__)
 
-WIRES: Final[Sequence[str]] = ()
+WIRES: Final[Sequence[str]] = (
+    "e2b",  # E2B: its SDKs; before OpenEnv, which answers to /health, too
+    "sandboxfusion",  # SandboxFusion: verl and other trainers
+    "piston",  # Piston: bots and command lines
+    "librechat",  # LibreChat's code interpreter
+    "judge0",  # Judge0: courses and contests
+    "mcp",  # the Model Context Protocol over HTTP
+    "openenv",  # OpenEnv: environments of trainers
+    "jupyter",  # Jupyter's kernels: Open WebUI, smolagents
+    "opensandbox",  # OpenSandbox: LiteLLM
+    "containers",  # OpenAI's containers
+)
 """Modules of `groundbox.server.wires`, each with `routes(service)`; on a path of two the first one answers."""
 _PUBLIC: Final = ("/livez", "/readyz")
 
@@ -48,11 +59,13 @@ def application(
         *Processes(service).routes(),
         *console.routes(service),
     ]
-    public = [*_PUBLIC, *console.PUBLIC]
+    public, admissions = [*_PUBLIC, *console.PUBLIC], []
     for name in WIRES:
         wire = importlib.import_module(f"groundbox.server.wires.{name}")
         routes += wire.routes(service)
         public += getattr(wire, "PUBLIC", ())
+        if hasattr(wire, "admission"):
+            admissions.append(wire.admission(service))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -69,7 +82,7 @@ def application(
         },
     )
     app.router.redirect_slashes = False
-    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public)
+    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
 
 
 async def _alive(request: Request) -> Response:

@@ -3,18 +3,24 @@
 In this order: `Host` and `Origin` (so that a page somewhere on the web reaches nothing, also by DNS rebinding), the
 key, and the body as it comes, by its size and its time. There is no CORS, and no address that this server would call.
 
-A key is looked for where clients of the wires put it: `Authorization: Bearer KEY` or `token KEY`, `X-API-Key`,
-`X-Access-Token`, the query's `token`, the cookie of the console, and the path `/with-key/KEY/…` for clients that can be
-told nothing but an address. A cookie counts only for requests that a page of this server made.
+A key is looked for where clients of the wires put it: `Authorization: Bearer KEY`, `token KEY` or `KEY`, `X-API-Key`,
+`X-Access-Token`, `X-Auth-Token`, `OPEN-SANDBOX-API-KEY`, the query's `token`, the cookie of the console, and the path
+`/with-key/KEY/…` for clients that can be told nothing but an address. A cookie counts only for requests that a page of
+this server made, or that repeat the cookie `_xsrf` as the header `X-XSRFToken`, as clients of Jupyter do: pages of
+others can send no such header.
+
+Before that, wires may look for secrets of their own, such as the token of one sandbox (`Admission`). Such a request
+goes on the account of that sandbox's key, and is for nothing else: the wire answers for that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -31,8 +37,13 @@ logger = logging.getLogger(__name__)
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Admission = Callable[[Scope, Mapping[str, str]], Key | None]
+"""A wire's look at a request and its headers: the key on whose account it goes, where it brings a secret of the wire on
+a path that takes it; None where it is to bring a key. Raises Refused where neither would do."""
 
 COOKIE: Final = "groundbox_key"
+XSRF_COOKIE: Final = "_xsrf"
+_KEY_HEADERS: Final = ("x-api-key", "x-access-token", "x-auth-token", "open-sandbox-api-key")
 _MOST_PATH_CHARS: Final = 4096
 _WITH_KEY: Final = re.compile(r"/with-key/([^/]{1,600})(/.*)")
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
@@ -48,13 +59,23 @@ _HEADERS: Final = (
 class Guard:
     """An ASGI application around another one, which it shows `scope["groundbox.key"]`, the Key that asks."""
 
-    def __init__(self, app: Any, service: Service, *, own_host: str, over_unix: bool, public: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: Any,
+        service: Service,
+        *,
+        own_host: str,
+        over_unix: bool,
+        public: Collection[str],
+        admissions: Sequence[Admission] = (),
+    ) -> None:
         """Args:
         own_host: The address that is listened on; one of its names besides the settings' `hosts`.
         over_unix: Whether only processes of the same user can connect; `Host` is anything then.
         public: Paths that need no key.
+        admissions: Asked one after the other, before a key is looked for.
         """
-        self._app, self._service, self._over_unix = app, service, over_unix
+        self._app, self._service, self._over_unix, self._admissions = app, service, over_unix, admissions
         self._public = frozenset(public)
         self._hosts = frozenset({*_LOCAL, own_host.lower(), *(each.lower() for each in service.settings.hosts)})
         self._any_host = "*" in service.settings.hosts
@@ -75,14 +96,21 @@ class Guard:
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             elif message["type"] == "http.response.body" and key is not None and key is not OWNER:
                 self._service.keys.usage(key.id).charge(size=len(message.get("body", b"")))
+            elif message["type"] == "websocket.send":
+                self._charge(key, _size(message))
             await send(message)
+
+        async def counted() -> dict[str, Any]:
+            message = await receive()
+            if message["type"] == "websocket.receive":
+                self._charge(key, _size(message))
+            return message
 
         key: Key | None = None
         try:
             key = await self._entered(scope)
-            if scope["type"] == "http":
-                receive = _Body(self._service.settings, receive, lambda size: self._charge(key, size)).receive
-            await self._app(scope, receive, watched)
+            body = _Body(self._service.settings, receive, lambda size: self._charge(key, size))
+            await self._app(scope, counted if scope["type"] == "websocket" else body.receive, watched)
         except Exception as error:
             refused = error if isinstance(error, Refused) else refusal_of(error)
             if not isinstance(error, Refused):
@@ -90,7 +118,13 @@ class Guard:
             self._service.metrics.refused(refused.code)
             if scope["type"] == "websocket":
                 with contextlib.suppress(Exception):  # an open one is closed, a new one refused with 403
-                    await send({"type": "websocket.close", "code": 1008, "reason": refused.message[:120]})
+                    await send(
+                        {
+                            "type": "websocket.close",
+                            "code": 1008,
+                            "reason": refused.message.encode()[:120].decode(errors="ignore"),
+                        }
+                    )
             elif not begun:
                 await self._refuse(refused, scope, receive, watched)
             else:
@@ -109,7 +143,11 @@ class Guard:
             raise Refused(400, "bad_path", "no path is so long, or holds a NUL byte")
         if path in self._public:
             return Key(id="nobody", owner="nobody", scopes=frozenset())
-        key = await self._service.keys.find(_token(scope, headers, own_page=origin))
+        for admission in self._admissions:
+            if (key := admission(scope, headers)) is not None:
+                break
+        else:
+            key = await self._service.keys.find(_token(scope, headers, own_page=origin))
         self._service.keys.usage(key.id).check_bytes(key.quotas)
         scope["groundbox.key"] = key
         return key
@@ -186,6 +224,11 @@ class _Body:
         return message
 
 
+def _size(message: dict[str, Any]) -> int:
+    """Of a WebSocket's message, about: characters of a text are counted as one byte."""
+    return len(message.get("bytes") or message.get("text") or "")
+
+
 def _headers(scope: Scope) -> dict[str, str]:
     """Headers by name in lower case. One that says who asks, twice, is refused: others may take the other one."""
     headers: dict[str, str] = {}
@@ -207,7 +250,9 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if given and scheme.lower() in ("bearer", "token"):
         return given.strip()
-    for name in ("x-api-key", "x-access-token"):
+    if scheme and not given:  # clients of Piston send the key alone
+        return scheme
+    for name in _KEY_HEADERS:
         if name in headers:
             return headers[name]
     query = scope.get("query_string", b"")
@@ -215,8 +260,10 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
         for name, value in parse_qsl(query.decode("latin-1")):
             if name == "token":
                 return str(value)
-    if own_page and COOKIE in headers.get("cookie", ""):
+    if COOKIE in headers.get("cookie", ""):
         with contextlib.suppress(CookieError):
-            morsel = SimpleCookie(headers["cookie"]).get(COOKIE)
-            return None if morsel is None else str(morsel.value)
+            cookies = {name: str(morsel.value) for name, morsel in SimpleCookie(headers["cookie"]).items()}
+            sent, kept = headers.get("x-xsrftoken", ""), cookies.get(XSRF_COOKIE, "")
+            if own_page or (kept and hmac.compare_digest(sent.encode(), kept.encode())):
+                return cookies.get(COOKIE)
     return None

@@ -126,6 +126,7 @@ class Keys:
         self._owner_digest = "" if token is None else digest_of(token)
         self._store = store
         self._known: dict[str, Key] = {}
+        self._by_id: dict[str, Key] = {}
         self._read_at = self._asked_at = float("-inf")
         self._problem = ""
         self._usage: dict[str, _Usage] = {}
@@ -153,11 +154,38 @@ class Keys:
                 self._asked_at = time.monotonic()
                 await self.refresh()
                 key = self._known.get(digest)
-            if self._store is not None and self._problem and time.monotonic() - self._read_at > _STALE_S:
-                raise Refused(503, "keys_unavailable", f"keys cannot be looked up: {self._problem}", retry_after_s=5)
+            self._check_fresh()
             if key is not None and key.revoked is None:
                 return key
-        raise Refused(401, "unauthorized", "send the header `Authorization: Bearer KEY` (or `X-API-Key: KEY`)")
+        raise _unauthorized()
+
+    def of_id(self, key_id: str) -> Key:
+        """The key of this id, for a request that brings a secret which was given to that key.
+
+        Raises:
+            Refused: 401 where it was revoked meanwhile, 503 where that cannot be told.
+        """
+        if key_id == OWNER.id:
+            return OWNER
+        self._check_fresh()
+        key = self._by_id.get(key_id)
+        if key is None or key.revoked is not None:
+            raise _unauthorized()
+        return key
+
+    def _check_fresh(self) -> None:
+        if self._store is not None and self._problem and time.monotonic() - self._read_at > _STALE_S:
+            raise Refused(503, "keys_unavailable", f"keys cannot be looked up: {self._problem}", retry_after_s=5)
+
+    def current(self, key: Key) -> Key:
+        """A key that was found before, as it is known now; for connections that stay open.
+
+        Raises:
+            Refused: 401 where it was revoked since, 429 where its bytes of today are used up.
+        """
+        now = self.of_id(key.id)
+        self.usage(now.id).check_bytes(now.quotas)
+        return now
 
     async def refresh(self) -> None:
         """Read all keys again, and write what was used. A database that is away is noted and told by `find`."""
@@ -175,7 +203,7 @@ class Keys:
                 self._problem = str(error)
                 return
             self._problem, self._read_at = "", time.monotonic()
-            self._known = keys
+            self._known, self._by_id = keys, {key.id: key for key in keys.values()}
             for key_id, (cpu_s, size) in used.items():
                 self.usage(key_id).saved(cpu_s, size)
 
@@ -261,6 +289,10 @@ class _Usage:
         if self._day != (today := _today()):
             self._day = today
             self._cpu_s, self._bytes, self._new_cpu_s, self._new_bytes = 0.0, 0, 0.0, 0
+
+
+def _unauthorized() -> Refused:
+    return Refused(401, "unauthorized", "send the header `Authorization: Bearer KEY` (or `X-API-Key: KEY`)")
 
 
 def _used_up(quota: str, most: float, retry_after_s: float) -> Refused:

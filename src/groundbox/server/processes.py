@@ -11,7 +11,7 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 import msgspec
@@ -143,18 +143,20 @@ class Processes:
     async def terminal(self, socket: WebSocket) -> None:
         """`WS /v1/sandboxes/ID/processes/PID/terminal`. The process goes on when the socket is closed."""
         held, process = self._held(socket), self._process(socket)
+        key, keys = socket.scope["groundbox.key"], self._service.keys
         await socket.accept()
 
         async def show() -> None:
             with _listening(held, process):
                 while (chunk := await process.read()) is not None:
+                    keys.current(key)  # it may have been revoked since the connection was made
                     await socket.send_bytes(chunk.data)
             ended = await process.wait()
             await socket.send_text(json.dumps({"exit": ended._asdict()}))
 
         with held.in_use():
             showing = asyncio.ensure_future(show())
-            heeding = asyncio.ensure_future(_heed(socket, process))
+            heeding = asyncio.ensure_future(_heed(socket, process, lambda: keys.current(key)))
             try:
                 done, _ = await asyncio.wait((showing, heeding), return_when=asyncio.FIRST_COMPLETED)
                 for each in done:
@@ -162,7 +164,7 @@ class Processes:
             except WebSocketDisconnect:
                 return
             except Refused as refused:
-                await socket.close(1008, refused.message[:120])
+                await socket.close(1008, refused.message.encode()[:120].decode(errors="ignore"))
                 return
             finally:
                 for each in (showing, heeding):
@@ -217,10 +219,11 @@ def _listening(held: Held, process: AsyncProcess) -> Any:
         listening.discard(process)
 
 
-async def _heed(socket: WebSocket, process: AsyncProcess) -> None:
-    """Carry out what a terminal's page sends, until it hangs up."""
+async def _heed(socket: WebSocket, process: AsyncProcess, check: Callable[[], object]) -> None:
+    """Carry out what a terminal's page sends, until it hangs up or `check` raises."""
     while True:
         message = await socket.receive()
+        check()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1000))
         data = message.get("bytes")

@@ -79,6 +79,17 @@ def not_found(kind: str) -> Refused:
     return Refused(404, "not_found", f"there is no such {kind}")
 
 
+def of_this_side(refused: Refused) -> Refused:
+    """The same refusal where the caller named neither sandbox nor environment: failures of those are this server's.
+
+    For wires whose clients score a program by the reply, and must not score this.
+    """
+    if refused.status < 500 and refused.code not in _OF_SANDBOXES:
+        return refused
+    return Refused(503, refused.code, refused.message, retry_after_s=refused.retry_after_s or 1.0)
+
+
+_OF_SANDBOXES: Final = frozenset(("environment_failed", "sandbox_lost", "sandbox_closed", "tracer_missing", "exists"))
 _OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
     (InvalidArgument, 400, "invalid_argument"),
     (LanguageUnavailable, 400, "language_unavailable"),

@@ -87,13 +87,14 @@ class Streamed(Response):
         media_type: str,
         heartbeat: bytes,
         heartbeat_s: float,
-        refused: Callable[[Refused], bytes],
+        refused: Callable[[Refused], bytes | None],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Args:
         parts: Closed in any case.
         heartbeat: Sent where nothing came for `heartbeat_s`; nothing for none.
-        refused: The part that tells of a refusal after the reply has begun.
+        refused: The part that tells of a refusal after the reply has begun; None where the protocol has no word for
+            it, and the connection is cut, so that nobody takes the reply for a whole one.
         """
         super().__init__(None, 200, headers, media_type=media_type)
         del self.headers["content-length"]
@@ -134,7 +135,10 @@ class Streamed(Response):
                     refused = error if isinstance(error, Refused) else refusal_of(error)
                     if not isinstance(error, Refused):
                         logger.exception("a stream failed by a fault of groundbox")
-                    data = self._refused(refused)
+                    told = self._refused(refused)
+                    if told is None:
+                        return
+                    data = told
                 part = None
                 await begin()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -144,7 +148,9 @@ class Streamed(Response):
             return
         finally:
             gone.cancel()
-            if part is not None and not part.done():
+            if part is not None and part.done():  # it came in the moment in which the client went
+                part.cancelled() or part.exception()
+            elif part is not None:
                 part.cancel()
                 with contextlib.suppress(BaseException):
                     await part

@@ -189,10 +189,18 @@ class Sandboxes:
             raise not_found("sandbox")
         return held
 
+    def of_any_key(self) -> Iterator[Held]:
+        """All of them, for who finds one by a secret of its own."""
+        return iter(self._held.values())
+
     def list(self, key: Key, labels: Mapping[str, str] | None = None) -> list[Held]:
         """The key's sandboxes that have all these labels, the oldest first."""
         wanted = (labels or {}).items()
         return [held for held in self._held.values() if held.key_id == key.id and wanted <= dict(held.labels).items()]
+
+    def find(self, sandbox_id: str) -> Held | None:
+        """The sandbox of this id, whosever it is, for who then asks for a secret of its own."""
+        return self._held.get(sandbox_id)
 
     def extend(self, held: Held, total_s: float) -> None:
         """Close it in `total_s` from now, and not before that.

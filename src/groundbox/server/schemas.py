@@ -78,6 +78,7 @@ class ProgramAsked(_Request, kw_only=True):
     checks: bool | None = None
     call_wall_s: float | None = None
     call_cpu_s: float | None = None
+    namespace: str | None = None
     dialect: Literal["duckdb", "sqlite"] | None = None
     max_tokens: int | None = None
     aside: bool | None = None
@@ -99,8 +100,8 @@ class ProgramAsked(_Request, kw_only=True):
         if self.trace:
             given["trace"] = True
         for name in (
-            *("mode", "filename", "call", "kwargs", "wall_s", "checks", "call_wall_s", "call_cpu_s", "dialect"),
-            *("max_tokens", "aside", "cwd", "env", "keep_processes"),
+            *("mode", "filename", "call", "kwargs", "wall_s", "checks", "call_wall_s", "call_cpu_s", "namespace"),
+            *("dialect", "max_tokens", "aside", "cwd", "env", "keep_processes"),
         ):
             value = getattr(self, name)
             if value is not None:

@@ -13,12 +13,13 @@ import dataclasses
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.sandbox.process import AsyncProcess
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.server.audit import AuditLog
 from groundbox.server.keys import Key, Keys
@@ -28,11 +29,12 @@ from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.sandboxes import Held, Sandboxes
 from groundbox.server.settings import Settings
 from groundbox.server.turns import Turns
+from groundbox.tools import Tools
 
 logger = logging.getLogger(__name__)
 
-_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart"))
-"""Arguments of a sandbox that a request may choose."""
+_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools"))
+"""Arguments of a sandbox that a request may choose; tools are a wire's own."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,6 +206,38 @@ class Service:
                 except Exception as error:
                     raise self._refusal(error) from error
 
+    async def start_in(self, key: Key, held: Held, command: str | Sequence[str], **options: Any) -> AsyncProcess:
+        """Start a process in a sandbox that stays, as `AsyncSandbox.start` does.
+
+        It is counted as a run when it begins, and waits for a turn until then; it holds none while it lives, because
+        servers live for hours.
+
+        Raises:
+            Refused: It was not started.
+        """
+        text = command if isinstance(command, str) else "\0".join(command)
+        facts = {
+            "key": key.id,
+            "owner": key.owner,
+            "wire": held.wire,
+            "sandbox": held.id,
+            "source_sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            "source_bytes": len(text),
+        }
+        with held.in_use() as box:
+            async with self._turn(key):
+                held.runs += 1
+                try:
+                    process = await box.start(command, **options)
+                except Exception as error:
+                    refused = self._refusal(error)
+                    if self.audit is not None:
+                        self.audit.write("process", {**facts, "outcome": refused.code})
+                    raise refused from error
+        if self.audit is not None:
+            self.audit.write("process", {**facts, "pid": process.pid, "outcome": "started"})
+        return process
+
     @contextlib.contextmanager
     def errors(self) -> Any:
         """Within it, errors of the engine and of the machine become refusals, and are counted."""
@@ -232,6 +266,8 @@ class Service:
         network = chosen.get("network")
         if isinstance(network, Network) and network.allow:
             key.require("network")
+        if not isinstance(chosen.get("tools"), Tools | None):
+            raise Refused(400, "invalid_argument", "tools: there is no such setting of a sandbox")
         limits = chosen.pop("limits", None)
         wall_s = of_run.get("wall_s")
         if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it

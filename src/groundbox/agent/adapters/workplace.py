@@ -121,11 +121,16 @@ class Workplace:
             await self.sandbox.close()
 
 
-async def interruptible(sandbox: AsyncSandbox, run: Coroutine[Any, Any, Execution]) -> Execution:
+async def interruptible(
+    sandbox: AsyncSandbox, run: Coroutine[Any, Any, Execution], *, patience_s: float = _PATIENCE_S
+) -> Execution:
     """What comes of `run`. Who is cancelled meanwhile goes on once it has ended, and the sandbox lives on.
 
     An interrupt is lost on a run that only waits for its turn, so that there may be several. A program that heeds none
     is ended with its process.
+
+    Args:
+        patience_s: Seconds after each of the interrupts.
     """
     running = asyncio.ensure_future(run)
     try:
@@ -133,7 +138,7 @@ async def interruptible(sandbox: AsyncSandbox, run: Coroutine[Any, Any, Executio
     except asyncio.CancelledError:
         for _ in range(_MOST_INTERRUPTS):
             sandbox.interrupt()
-            if (await asyncio.wait([running], timeout=_PATIENCE_S))[0]:
+            if (await asyncio.wait([running], timeout=patience_s))[0]:
                 break
         running.cancel()
         await asyncio.wait([running])

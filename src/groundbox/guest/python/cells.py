@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` wraps it in enums: pages that every fork would copy
 import builtins
+import contextlib
 import os
 import sys
 import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from . import figures, interpreters, machine, viewers
 from .bundles import Bundler
@@ -41,6 +42,14 @@ _COROUTINE: Final = 0x80  # inspect.CO_COROUTINE
 _NOTHING: Final = object()
 
 
+class _Space(NamedTuple):
+    """Variables that no cell has at the moment, and what goes with them."""
+
+    module: types.ModuleType
+    last: Any
+    folder: str
+
+
 class CellRunner:
     """Keeps the namespace of one live sandbox and runs cells in it.
 
@@ -60,6 +69,8 @@ class CellRunner:
         self._runner: asyncio.Runner | None = None
         self._last: Any = _NOTHING
         self._sigint: Any = _signal.default_int_handler
+        self._spaces: dict[str | None, _Space] = {}
+        self._entered: str | None = None
         self._module = _new_main()
         self._namespace = self._module.__dict__
         self._host_main = sys.modules.get("__main__")  # its globals are cleared if it is dropped
@@ -105,6 +116,29 @@ class CellRunner:
     def namespace(self) -> dict[str, Any]:
         """The variables of cells."""
         return self._namespace
+
+    def enter(self, name: str | None) -> None:
+        """Let the next cells have the variables of this name, new ones for a new name; None for those of the beginning.
+
+        With the variables go `__main__`, by which functions are pickled, and the current folder.
+        """
+        if name == self._entered:
+            return
+        self._spaces[self._entered] = _Space(self._module, self._last, _current_directory())
+        space = self._spaces.pop(name, None)
+        is_new = space is None
+        if space is None:
+            space = _Space(_new_main(), _NOTHING, self.workdir or _current_directory())
+        self._entered, self._module, self._last = name, space.module, space.last
+        self._namespace = space.module.__dict__
+        sys.modules["__main__"] = self._module
+        if is_new:
+            self._start_namespace()
+        if self._shell is not None:
+            self._shell.user_module, self._shell.user_ns = self._module, self._namespace
+            self._namespace.setdefault("_dh", [space.folder])  # where %cd keeps its history
+        with contextlib.suppress(OSError):
+            os.chdir(space.folder)
 
     def run_call(self, order: Mapping[str, Any], tracing: Tracing | None = None) -> dict[str, Any]:
         """Run a program as a module of its own and call one of its functions; returns as `run` does."""

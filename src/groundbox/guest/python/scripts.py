@@ -22,6 +22,7 @@ import threading
 import traceback
 import types
 from collections.abc import Callable
+from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, NoReturn
 
 from . import figures, interpreters, machine, viewers
@@ -61,7 +62,7 @@ def run_script(
         script = _Script(source, filename, argv, report, tracing)
         code = script.run() if watch is None else script.run_watched(watch)
     finally:
-        os._exit(code & 0xFF)
+        _exit(code & 0xFF)
 
 
 class _Script:

@@ -1,5 +1,6 @@
-"""Protocols of clients that exist already, one file each, over `groundbox.server.service.Service`.
+"""Protocols of clients that exist already, one file or folder each, over `groundbox.server.service.Service`.
 
-A module has `routes(service) -> list of Starlette routes`, and maps what its protocol cannot say as docs/serving.md
-tells. `application.py` lists the modules.
+A module has `routes(service) -> list of Starlette routes`, and maps what its protocol cannot say as its page in
+docs/wires tells. One whose clients bring other secrets than keys has `admission(service)`, too (`guard.Admission`).
+`application.py` lists the modules.
 """

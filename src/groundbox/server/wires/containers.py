@@ -1,0 +1,274 @@
+"""OpenAI's containers: made, listed and deleted, with their files.
+
+A container is a held sandbox, and its id is the sandbox's. The protocol has no request that runs code: with OpenAI,
+code runs where a model asks for that within `POST /v1/responses`. Here, `POST /v1/sandboxes/ID/run` does.
+
+A file's id is made of its container and its path, so that files which programs made have one, too, without a list of
+them being kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from groundbox.limits import GiB, Limits
+from groundbox.network import Network
+from groundbox.sandbox.workdir import check_path
+from groundbox.server import schemas
+from groundbox.server.api import download
+from groundbox.server.keys import Key
+from groundbox.server.refusals import Refused, not_found
+from groundbox.server.replies import json_reply
+from groundbox.server.sandboxes import Held
+from groundbox.server.service import Service
+
+_WIRE: Final = "containers"
+_FOLDER: Final = "/mnt/data"
+_MEMORY: Final = {"1g": 1 * GiB, "4g": 4 * GiB, "16g": 16 * GiB, "64g": 64 * GiB}
+_USUAL_PAGE, _MOST_PAGE = 20, 100
+
+
+class _Expires(msgspec.Struct):
+    minutes: float
+    anchor: Literal["last_active_at"] = "last_active_at"
+
+
+class _Policy(msgspec.Struct):
+    type: Literal["disabled", "allowlist"]
+    allowed_domains: list[str] = []
+    domain_secrets: list[Any] | None = None
+
+
+class _Asked(msgspec.Struct):
+    """`POST /v1/containers`."""
+
+    name: str
+    expires_after: _Expires | None = None
+    memory_limit: Literal["1g", "4g", "16g", "64g"] | None = None
+    network_policy: _Policy | None = None
+    file_ids: list[str] | None = None
+    skills: list[Any] | None = None
+
+
+class _State:
+    """Facts that this wire keeps for a sandbox.
+
+    Attributes:
+        seen: When each file was seen first, and whether the client or a program made it.
+    """
+
+    def __init__(self, asked: _Asked) -> None:
+        self.asked = asked
+        self.seen: dict[str, tuple[int, str]] = {}
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """The routes of this wire."""
+    wire = Containers(service)
+    container, file = "/v1/containers/{container_id}", "/v1/containers/{container_id}/files/{file_id}"
+    table: list[tuple[str, str, Any]] = [
+        ("POST", "/v1/containers", wire.create),
+        ("GET", "/v1/containers", wire.listed),
+        ("GET", container, wire.show),
+        ("DELETE", container, wire.close),
+        ("POST", f"{container}/files", wire.upload),
+        ("GET", f"{container}/files", wire.files),
+        ("GET", file, wire.file),
+        ("DELETE", file, wire.remove),
+        ("GET", f"{file}/content", wire.content),
+    ]
+    return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+
+
+class Containers:
+    """The endpoints over one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def create(self, request: Request) -> Response:
+        """`POST /v1/containers`"""
+        key, asked = _key(request), schemas.decoded(await request.body(), _Asked)
+        for name in ("file_ids", "skills"):
+            if getattr(asked, name):
+                raise Refused(400, "not_supported", f"{name}: there are no files or skills outside containers here")
+        options: dict[str, Any] = {"restart": "auto"}
+        with self._service.errors():
+            if asked.memory_limit is not None:
+                options["limits"] = Limits(memory_bytes=_MEMORY[asked.memory_limit])
+            policy = asked.network_policy
+            if policy is not None and policy.domain_secrets:
+                raise Refused(400, "not_supported", "domain_secrets: take `headers` of POST /v1/sandboxes")
+            if policy is not None and policy.type == "allowlist":
+                options["network"] = Network(allow=policy.allowed_domains)
+        idle_s = None if asked.expires_after is None else asked.expires_after.minutes * 60
+        name = f"cntr_{secrets.token_hex(16)}"
+        labels = {"name": asked.name}
+        held = self._service.create(key, wire=_WIRE, labels=labels, idle_s=idle_s, sandbox_id=name, **options)
+        held.state[_WIRE] = _State(asked)
+        return json_reply(_described(held))
+
+    async def listed(self, request: Request) -> Response:
+        """`GET /v1/containers?limit=&order=&after=&name=`"""
+        key, name = _key(request), request.query_params.get("name")
+        labels = {} if name is None else {"name": name}
+        there = [held for held in self._service.sandboxes.list(key, labels) if _WIRE in held.state]
+        return json_reply(_page(request, [_described(held) for held in there]))
+
+    async def show(self, request: Request) -> Response:
+        """`GET /v1/containers/ID`"""
+        return json_reply(_described(self._held(request)))
+
+    async def close(self, request: Request) -> Response:
+        """`DELETE /v1/containers/ID`"""
+        held = self._held(request)
+        await self._service.sandboxes.close(held)
+        return json_reply({"id": held.id, "object": "container.deleted", "deleted": True})
+
+    # Files
+
+    async def upload(self, request: Request) -> Response:
+        """`POST /v1/containers/ID/files`: a form with `file`."""
+        held = self._held(request)
+        if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+            raise Refused(400, "not_supported", "file_id: there are no files outside containers here; send the file")
+        async with request.form(max_files=1, max_fields=10) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile) or not file.filename:
+                raise Refused(400, "invalid_argument", "file: is needed, with a name")
+            data = await file.read()
+            with self._service.errors(), held.in_use() as box:
+                path = check_path("file", file.filename.replace("\\", "/").rsplit("/", 1)[-1])
+                await box.files.write(path, data)
+        _state(held).seen[path] = int(time.time()), "user"
+        return json_reply(_file(held, path, len(data)))
+
+    async def files(self, request: Request) -> Response:
+        """`GET /v1/containers/ID/files?limit=&order=&after=`"""
+        held = self._held(request)
+        return json_reply(_page(request, [_file(held, path, size) for path, size in (await self._all(held)).items()]))
+
+    async def file(self, request: Request) -> Response:
+        """`GET /v1/containers/ID/files/ID`"""
+        held = self._held(request)
+        return json_reply(_file(held, *await self._found(held, request)))
+
+    async def content(self, request: Request) -> Response:
+        """`GET /v1/containers/ID/files/ID/content`"""
+        held = self._held(request)
+        path, _ = await self._found(held, request)
+        with self._service.errors(), held.in_use() as box:
+            return download(await box.files.read(path))
+
+    async def remove(self, request: Request) -> Response:
+        """`DELETE /v1/containers/ID/files/ID`"""
+        held = self._held(request)
+        path, _ = await self._found(held, request)
+        with self._service.errors(), held.in_use() as box:
+            await box.files.remove(path)
+        _state(held).seen.pop(path, None)
+        name = request.path_params["file_id"]
+        return json_reply({"id": name, "object": "container.file.deleted", "deleted": True})
+
+    async def _all(self, held: Held) -> Mapping[str, int]:
+        with self._service.errors(), held.in_use() as box:
+            there = await box.files.list()
+        seen = _state(held).seen
+        for path in seen.keys() - there.keys():
+            del seen[path]
+        for path in there:
+            seen.setdefault(path, (int(time.time()), "assistant"))
+        return there
+
+    async def _found(self, held: Held, request: Request) -> tuple[str, int]:
+        """Path and size of the file that a request names."""
+        wanted = request.path_params["file_id"]
+        for path, size in (await self._all(held)).items():
+            if _file_id(held, path) == wanted:
+                return path, size
+        raise not_found("file in this container")
+
+    def _held(self, request: Request) -> Held:
+        held = self._service.sandboxes.get(_key(request), request.path_params["container_id"])
+        _state(held)
+        return held
+
+
+def _described(held: Held) -> dict[str, Any]:
+    """OpenAI's model of a container. One that is there is `running`; others are not found."""
+    asked = _state(held).asked
+    told: dict[str, Any] = {
+        "id": held.id,
+        "object": "container",
+        "created_at": int(held.created),
+        "last_active_at": int(time.time() - (time.monotonic() - held.used)),
+        "status": "running",
+        "name": asked.name,
+        "memory_limit": asked.memory_limit,
+        "network_policy": {"type": "disabled"},
+    }
+    if held.idle_s is not None:
+        told["expires_after"] = {"anchor": "last_active_at", "minutes": int(held.idle_s // 60)}
+    if held.box.network.allow:
+        told["network_policy"] = {"type": "allowlist", "allowed_domains": list(held.box.network.allow)}
+    return told
+
+
+def _file(held: Held, path: str, size: int) -> dict[str, Any]:
+    created_at, source = _state(held).seen.get(path, (int(time.time()), "assistant"))
+    return {
+        "id": _file_id(held, path),
+        "object": "container.file",
+        "container_id": held.id,
+        "created_at": created_at,
+        "bytes": size,
+        "path": f"{_FOLDER}/{path}",
+        "source": source,
+    }
+
+
+def _file_id(held: Held, path: str) -> str:
+    return "cfile_" + hashlib.sha256(f"{held.id}/{path}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _page(request: Request, items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A page of a list: the newest first, as OpenAI's lists are, unless `order=asc`."""
+    query = request.query_params
+    limit, order = query.get("limit", str(_USUAL_PAGE)), query.get("order", "desc")
+    if not limit.isdecimal() or not 1 <= int(limit[:4]) <= _MOST_PAGE:
+        raise Refused(400, "invalid_argument", f"limit: must be a whole number from 1 to {_MOST_PAGE}")
+    if order not in ("asc", "desc"):
+        raise Refused(400, "invalid_argument", "order: must be `asc` or `desc`")
+    ordered = list(items) if order == "asc" else list(reversed(items))
+    after = query.get("after")
+    if after is not None:
+        names = [each["id"] for each in ordered]
+        if after not in names:
+            raise not_found("item to go on after")
+        ordered = ordered[names.index(after) + 1 :]
+    page = ordered[: int(limit)]
+    ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": page, **ends, "has_more": len(ordered) > len(page)}
+
+
+def _state(held: Held) -> _State:
+    state = held.state.get(_WIRE)
+    if not isinstance(state, _State):
+        raise not_found("container")
+    return state
+
+
+def _key(request: Request) -> Key:
+    key: Key = request.scope["groundbox.key"]
+    key.require("run")
+    return key

@@ -1,0 +1,176 @@
+"""Who may use a sandbox on E2B's data plane, and what the wire keeps of it.
+
+Whoever creates a sandbox, or connects to it with the same API key, is told its token: 256 random bits that live as long
+as it does. SDKs send it as `X-Access-Token`, or as `E2B-Traffic-Access-Token` where they send only that, and sign
+addresses of single files with it. It is good for this sandbox on the paths of the data plane alone; its runs are on
+the account of the key that made the sandbox, and end with that key. The id of a sandbox is no secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.routing import Match, Route
+
+from groundbox.server.keys import Key
+from groundbox.server.refusals import Refused
+from groundbox.server.sandboxes import Held
+from groundbox.server.service import Service
+
+if TYPE_CHECKING:
+    from groundbox.server.wires.e2b.code import Context
+    from groundbox.server.wires.e2b.files import Watcher
+    from groundbox.server.wires.e2b.processes import Running
+
+WIRE: Final = "e2b"
+HOME: Final = "/home/user"
+_PREFIX: Final = "gbs_"
+_DATA_PLANE: Final = re.compile(
+    r"/execute|/contexts(/[^/]+(/restart)?)?|/files|/health|/(filesystem\.Filesystem|process\.Process)/[A-Za-z]+"
+)
+_TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class State:
+    """What the wire keeps of one sandbox.
+
+    Attributes:
+        token: The sandbox's secret.
+        template: As its maker named it.
+        envs: Variables of the environment of all its programs.
+        contexts: Of programs, by id, the oldest first.
+        processes: Those that were started and live, by pid.
+        watchers: Of folders, by id.
+        running: Held while a program runs, so that an interrupt meets no other one.
+        current: The context whose program runs now, and the task that waits for it.
+        notes: Of what happened to the sandbox beside its programs, for the next one's stderr.
+        made: When, on the monotonic clock.
+        home: Its workdir as paths are told: HOME where guests have that, else its own; "" before anybody asked.
+    """
+
+    token: str = dataclasses.field(default_factory=lambda: _PREFIX + secrets.token_urlsafe(32))
+    template: str
+    envs: Mapping[str, str]
+    contexts: dict[str, Context] = dataclasses.field(default_factory=dict)
+    processes: dict[int, Running] = dataclasses.field(default_factory=dict)
+    watchers: dict[str, Watcher] = dataclasses.field(default_factory=dict)
+    running: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+    current: tuple[Context, asyncio.Future[None]] | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    home: str = ""
+    made: float = dataclasses.field(default_factory=time.monotonic)
+
+    async def aclose(self) -> None:
+        """Its sandbox is being closed."""
+        for running in list(self.processes.values()):
+            running.close()
+        self.watchers.clear()
+
+
+def state_of(held: Held) -> State:
+    """The wire's own of a sandbox that it has made.
+
+    Raises:
+        Refused: Another wire made it.
+    """
+    state = held.state.get(WIRE)
+    if not isinstance(state, State):
+        raise gone(held.id)
+    return state
+
+
+def gone(sandbox_id: str) -> Refused:
+    """There is no such sandbox for who asks, in the words by which SDKs tell that from a server that is away."""
+    return Refused(502, "not_found", f"The sandbox {sandbox_id[:64]!r} was not found")
+
+
+def admission(service: Service) -> Callable[[dict[str, Any], Mapping[str, str]], Key | None]:
+    """The guard's question for requests that bring the token of a sandbox, or an address signed with it."""
+
+    def admit(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
+        path = scope["path"]
+        if scope["type"] != "http" or not _DATA_PLANE.fullmatch(path):
+            return None
+        token = next((headers[name] for name in _TOKENS if headers.get(name, "").startswith(_PREFIX)), "")
+        query = scope.get("query_string", b"")
+        if token:
+            held = _with_token(service, token, headers.get("e2b-sandbox-id", ""))
+        elif path == "/files" and b"signature=" in query:
+            held = _signed(service, scope["method"], parse_qs(query.decode("latin-1"), keep_blank_values=True))
+        else:
+            return None
+        scope["groundbox.e2b"] = held
+        return service.keys.of_id(held.key_id)
+
+    return admit
+
+
+def _with_token(service: Service, token: str, sandbox_id: str) -> Held:
+    held = service.sandboxes.find(sandbox_id)
+    state = None if held is None else held.state.get(WIRE)
+    if held is None or not isinstance(state, State) or not hmac.compare_digest(state.token.encode(), token.encode()):
+        raise gone(sandbox_id)
+    return held
+
+
+def _signed(service: Service, method: str, query: Mapping[str, list[str]]) -> Held:
+    """The sandbox whose token has signed this address. Without a sandbox's id in it, all are tried."""
+    operation = {"GET": "read", "POST": "write"}.get(method)
+    path, user, given = (query.get(name, [""])[0] for name in ("path", "username", "signature"))
+    expires = query.get("signature_expiration", [""])[0]
+    if operation is None or (expires and not (expires.isascii() and expires.isdigit() and len(expires) < 12)):
+        raise Refused(401, "unauthorized", "the signature of this address is for another operation, or malformed")
+    for held in service.sandboxes.of_any_key():
+        state = held.state.get(WIRE)
+        if not isinstance(state, State):
+            continue
+        parts = [path, operation, user, state.token, *([expires] if expires else [])]
+        digest = hashlib.sha256(":".join(parts).encode("utf-8", "surrogatepass")).digest()
+        signature = "v1_" + base64.b64encode(digest).rstrip(b"=").decode()
+        if hmac.compare_digest(signature.encode(), given.rstrip("=").encode("utf-8", "surrogatepass")):
+            if expires and int(expires) < time.time():
+                raise Refused(401, "unauthorized", "the signature of this address has expired")
+            return held
+    raise Refused(401, "unauthorized", "the signature of this address is of no sandbox that lives")
+
+
+def asked_for(service: Service, request: Request) -> tuple[Key, Held, State]:
+    """The sandbox that a request of the data plane is for.
+
+    Raises:
+        Refused: There is none, or it is another key's.
+    """
+    key: Key = request.scope["groundbox.key"]
+    held = request.scope.get("groundbox.e2b")
+    if held is None:
+        key.require("run")
+        sandbox_id = request.headers.get("e2b-sandbox-id", "")
+        held = service.sandboxes.find(sandbox_id)
+        if held is None or held.key_id != key.id:
+            raise gone(sandbox_id)
+    if held.closed:
+        raise gone(held.id)
+    return key, held, state_of(held)
+
+
+class DataRoute(Route):
+    """A route of the data plane. Its paths are common words, so it takes only requests that name a sandbox of E2B."""
+
+    def matches(self, scope: Any) -> Any:
+        """As Starlette has it."""
+        admitted = "groundbox.e2b" in scope or any(name == b"e2b-sandbox-id" for name, _ in scope["headers"])
+        if scope["type"] == "http" and not admitted:
+            return Match.NONE, {}
+        return super().matches(scope)

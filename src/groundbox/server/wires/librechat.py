@@ -1,0 +1,585 @@
+"""LibreChat's code interpreter: `POST /exec`, `/exec/programmatic`, `/upload`, `GET /files/…` and `/download/…`.
+
+Each `/exec` has a sandbox of its own. Files live apart from sandboxes in sessions, in this process's memory: uploads
+and what programs make. LibreChat names those that a program shall find, and uploads again what it finds to be gone.
+
+`/exec/programmatic` runs Python that calls tools of LibreChat's side. Its first reply names the calls that the program
+waits for and a token; the request with that token brings their results and is answered in the same way, until the
+program has ended. In between the program stands in its sandbox, and its clock stands, too. Each token counts once.
+
+LibreChat's side closes connections on which nothing comes for five seconds, so blanks are sent before late replies. A
+failure of this server after that cuts the connection, because a reply would read as a program's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+import keyword
+import mimetypes
+import posixpath
+import re
+import secrets
+import string
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from groundbox.errors import GroundboxError, GuestFileError
+from groundbox.execution import Execution, Outcome
+from groundbox.limits import Limits, MiB
+from groundbox.server import schemas
+from groundbox.server.api import download
+from groundbox.server.keys import Key
+from groundbox.server.refusals import Refused, not_found, of_this_side
+from groundbox.server.replies import JSON, Streamed, encoded, json_reply
+from groundbox.server.sandboxes import Held
+from groundbox.server.service import Ran, Service
+from groundbox.tools import Tool, ToolFailure, ToolQuotas, Tools
+
+_WIRE: Final = "librechat"
+_LANGUAGES: Final = {"py": "python", "js": "javascript", "bash": "shell"}
+_BLANK_S: Final = 3.0
+_ID_CHARS: Final = string.ascii_letters + string.digits
+_ID_LENGTH: Final = 21  # LibreChat downloads no file whose id, or whose session's id, has another length
+_FILES_BYTES: Final = 512 * MiB
+_FILES_KEPT_S: Final = 24 * 3600.0
+_MOST_SESSION_FILES: Final = 1000
+_MOST_PARTS: Final = 100
+_PROGRAM_S: Final = 60.0
+_ANSWER_S: Final = 300.0
+"""How long a program waits for the results of its calls."""
+_SETTLED_S: Final = 0.05
+"""Calls that come within this time of each other are told in one reply."""
+_MOST_PROGRAMS_OF_KEY: Final = 16
+_MOST_TOOLS: Final = 500
+_QUOTAS: Final = ToolQuotas(calls=2000, concurrent=64, call_s=_ANSWER_S, waiting_s=3600.0, frames=20_000)
+
+
+class _FileNamed(msgspec.Struct, kw_only=True):
+    """A file of a session that a program shall find; one of the two names of its session is there."""
+
+    id: str
+    name: str = ""
+    session_id: str = ""
+    storage_session_id: str = ""
+
+
+class _Exec(msgspec.Struct, kw_only=True):
+    lang: str
+    code: str
+    args: list[str] | str | None = None
+    session_id: str | None = None
+    files: list[_FileNamed] | None = None
+
+
+class _ToolTold(msgspec.Struct, kw_only=True):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _ToolResult(msgspec.Struct, kw_only=True):
+    call_id: str
+    result: Any = None
+    is_error: bool = False
+    error_message: str | None = None
+
+
+class _Programmatic(msgspec.Struct, kw_only=True):
+    code: str | None = None
+    tools: list[_ToolTold] = []
+    session_id: str | None = None
+    timeout: float | None = None
+    files: list[_FileNamed] | None = None
+    continuation_token: str | None = None
+    tool_results: list[_ToolResult] = []
+
+
+def routes(service: Service) -> list[BaseRoute]:
+    """The paths below LibreChat's `LIBRECHAT_CODE_BASEURL`."""
+    wire = _LibreChat(service)
+    table: list[tuple[str, str, Any]] = [
+        ("POST", "/exec", wire.execute),
+        ("POST", "/exec/programmatic", wire.programmatic),
+        ("POST", "/upload", wire.upload),
+        ("GET", "/files/{session_id}", wire.files),
+        ("DELETE", "/files/{session_id}/{file_id}", wire.remove),
+        ("GET", "/download/{session_id}/{file_id}", wire.download),
+    ]
+    return [Route(path, endpoint, methods=[method]) for method, path, endpoint in table]
+
+
+# Files
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _File:
+    id: str
+    name: str
+    data: bytes
+    made: float
+
+
+@dataclasses.dataclass(slots=True)
+class _Session:
+    id: str
+    key_id: str
+    used: float
+    files: dict[str, _File] = dataclasses.field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(len(file.data) for file in self.files.values())
+
+    def add(self, name: str, data: bytes) -> _File:
+        """Keep a file; one of the same name goes."""
+        for old in [file.id for file in self.files.values() if file.name == name]:
+            del self.files[old]
+        if len(self.files) >= _MOST_SESSION_FILES:
+            raise Refused(413, "too_many_files", f"a session has at most {_MOST_SESSION_FILES} files")
+        file = _File(_new_id(), name, data, time.time())
+        self.files[file.id] = file
+        return file
+
+
+class _Files:
+    """Files by session, which only the key that made it finds. What is too much goes, of the key that has the most."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _Session] = {}
+
+    def get(self, key: Key, session_id: str | None) -> _Session:
+        """The key's session, or a new one."""
+        session = self._sessions.get(session_id or "")
+        if session is None or session.key_id != key.id:
+            session = _Session(_new_id(), key.id, time.monotonic())
+        return session
+
+    def find(self, key: Key, session_id: str, file_id: str) -> _File | None:
+        """One file."""
+        session = self._sessions.get(session_id)
+        if session is None or session.key_id != key.id:
+            return None
+        session.used = time.monotonic()
+        return session.files.get(file_id)
+
+    def keep(self, session: _Session) -> None:
+        """Keep a session that has files, and drop others until all are within their bounds."""
+        session.used = time.monotonic()
+        if session.files:
+            self._sessions[session.id] = session
+        for old in [each for each in self._sessions.values() if each.used < time.monotonic() - _FILES_KEPT_S]:
+            del self._sessions[old.id]
+        while sum(each.size for each in self._sessions.values()) > _FILES_BYTES:
+            sizes: collections.Counter[str] = collections.Counter()
+            for each in self._sessions.values():
+                sizes[each.key_id] += each.size
+            ((largest, _),) = sizes.most_common(1)
+            theirs = [each for each in self._sessions.values() if each.key_id == largest]
+            del self._sessions[min(theirs, key=lambda each: each.used).id]
+
+
+def _new_id() -> str:
+    return "".join(secrets.choice(_ID_CHARS) for _ in range(_ID_LENGTH))
+
+
+# Programs that call tools
+
+
+class _Program:
+    """One program that stands in its sandbox while LibreChat's side carries its calls out."""
+
+    def __init__(self, key: Key, session: _Session, notes: Sequence[str]) -> None:
+        """Args:
+        session: Where its files are kept.
+        notes: Told at its end, after its own stderr.
+        """
+        self.key_id, self.session, self.notes = key.id, session, notes
+        self.task: asyncio.Task[Ran] | None = None
+        self.held: Held | None = None
+        self.token = ""
+        self.timer: asyncio.TimerHandle | None = None
+        self._waiting: dict[str, tuple[str, Mapping[str, Any], asyncio.Future[Any]]] = {}
+        self._called = asyncio.Event()
+
+    def tools(self, told: Sequence[_ToolTold]) -> Tools:
+        """What the guest calls: any arguments by name, which LibreChat's side checks itself."""
+        if len(told) > _MOST_TOOLS:
+            raise Refused(400, "invalid_argument", f"tools: are {len(told)}, more than {_MOST_TOOLS}")
+        named = {_identifier(each.name): each for each in told}
+        return Tools([self._tool(name, each) for name, each in named.items()], quotas=_QUOTAS)
+
+    def _tool(self, name: str, told: _ToolTold) -> Tool:
+        async def call(**arguments: Any) -> Any:
+            call_id = f"call_{secrets.token_hex(8)}"
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._waiting[call_id] = (told.name, arguments, answer)
+            self._called.set()
+            try:
+                return await answer
+            finally:
+                self._waiting.pop(call_id, None)
+
+        properties = (told.parameters or {}).get("properties", {})
+        names = [each for each in properties if each.isidentifier()] if isinstance(properties, dict) else []
+        schema = {"type": "object", "properties": {each: {} for each in names}, "additionalProperties": True}
+        return Tool(name, call, description=told.description or "", parameters=schema)
+
+    def answer(self, results: Sequence[_ToolResult]) -> None:
+        """Give the program what its calls came to; what was never asked for, or is answered already, is left."""
+        for result in results:
+            _, _, future = self._waiting.get(result.call_id, ("", {}, None))
+            if future is None or future.done():
+                continue
+            if result.is_error:
+                future.set_exception(ToolFailure(result.error_message or "the tool failed"))
+            else:
+                future.set_result(result.result)
+
+    async def calls(self) -> list[dict[str, Any]]:
+        """Calls that wait for their results, once there are some; none when the program has ended."""
+        assert self.task is not None
+        while not self.task.done():
+            self._called.clear()
+            if any(not future.done() for _, _, future in self._waiting.values()):
+                await asyncio.wait((self.task,), timeout=_SETTLED_S)
+                if not self._called.is_set():
+                    break
+                continue
+            called = asyncio.ensure_future(self._called.wait())
+            try:
+                await asyncio.wait((self.task, called), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                called.cancel()
+        if self.task.done():
+            return []
+        return [
+            {"id": call_id, "name": name, "input": dict(arguments)}
+            for call_id, (name, arguments, future) in self._waiting.items()
+            if not future.done()
+        ]
+
+
+def _identifier(name: str) -> str:
+    """A tool's name as a name in Python, made as LibreChat's side makes it."""
+    made = re.sub(r"[^a-zA-Z0-9_]", "", re.sub(r"[-\s]", "_", name))
+    if made[:1].isdigit():
+        made = f"_{made}"
+    if keyword.iskeyword(made):
+        made = f"{made}_tool"
+    if not made:
+        raise Refused(400, "invalid_argument", f"tools: {name[:100]!r} has nothing that a name in Python can have")
+    return made
+
+
+# The wire
+
+
+class _LibreChat:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._files = _Files()
+        self._programs: dict[str, _Program] = {}
+        self._running: set[_Program] = set()
+
+    async def execute(self, request: Request) -> Response:
+        """`POST /exec`: one program in a sandbox of its own."""
+        return await self._answered(request, _Exec, self._executed)
+
+    async def programmatic(self, request: Request) -> Response:
+        """`POST /exec/programmatic`: Python that calls tools, or results of its calls."""
+        return await self._answered(request, _Programmatic, self._turn)
+
+    async def upload(self, request: Request) -> Response:
+        """`POST /upload`: files of a form, into a new session."""
+        key = _key(request)
+        session = self._files.get(key, None)
+        async with request.form(max_files=_MOST_PARTS, max_fields=_MOST_PARTS) as form:
+            for _, part in form.multi_items():
+                if isinstance(part, UploadFile):
+                    session.add(_file_name(part.filename), await part.read())
+        if not session.files:
+            return _failed(Refused(400, "invalid_argument", "file: is needed"))
+        self._files.keep(session)
+        told = [{"fileId": file.id, "filename": file.name} for file in session.files.values()]
+        return json_reply(
+            {"message": "success", "session_id": session.id, "storage_session_id": session.id, "files": told}
+        )
+
+    async def files(self, request: Request) -> Response:
+        """`GET /files/SESSION`: what is in it; of one that is gone, nothing."""
+        session = self._files.get(_key(request), request.path_params["session_id"])
+        return json_reply([_told(session, file) for file in session.files.values()])
+
+    async def download(self, request: Request) -> Response:
+        """`GET /download/SESSION/FILE`"""
+        file = self._files.find(_key(request), request.path_params["session_id"], request.path_params["file_id"])
+        return _failed(not_found("file")) if file is None else download(file.data)
+
+    async def remove(self, request: Request) -> Response:
+        """`DELETE /files/SESSION/FILE`"""
+        key, session_id, file_id = _key(request), request.path_params["session_id"], request.path_params["file_id"]
+        if self._files.find(key, session_id, file_id) is None:
+            return _failed(not_found("file"))
+        del self._files.get(key, session_id).files[file_id]
+        return json_reply({"message": "success"})
+
+    async def _answered(self, request: Request, kind: Any, work: Any) -> Response:
+        key = _key(request)
+        try:
+            asked = schemas.decoded(await request.body(), kind)
+        except Refused as refused:
+            return _failed(refused)
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            yield encoded(await work(key, asked))
+
+        return _Late(parts(), self._service)
+
+    # Programs without tools
+
+    async def _executed(self, key: Key, asked: _Exec) -> dict[str, Any]:
+        session, files, notes = self._given(key, asked.session_id, asked.files)
+        if asked.lang not in _LANGUAGES:
+            there = ", ".join(_LANGUAGES)
+            told = f"groundbox: there is no language {asked.lang[:100]!r} on this server; it has {there}\n"
+            return {"session_id": session.id, "stdout": "", "stderr": told, "files": []}
+        argv = [asked.args] if isinstance(asked.args, str) else asked.args or []
+        options = {"language": _LANGUAGES[asked.lang], "mode": "script", "argv": argv, "inspect": False}
+        ran = await self._service.run(key, asked.code, files=files, wire=_WIRE, **options)
+        execution = ran.execution
+        if execution.outcome is Outcome.CANCELLED:
+            raise Refused(503, "cancelled", "the run was called off", retry_after_s=1.0)
+        if execution.error is not None and execution.exit_code is None:
+            notes.append(f"groundbox: {execution.error.message}")
+        return await self._finished(session, [execution], notes, execution.stderr)
+
+    def _given(
+        self, key: Key, session_id: str | None, named: Sequence[_FileNamed] | None
+    ) -> tuple[_Session, dict[str, bytes], list[str]]:
+        """The session, the files that a program shall find by their path, and words on those that are gone."""
+        session = self._files.get(key, session_id)
+        if named is None:
+            return session, {file.name: file.data for file in session.files.values()}, []
+        files, notes = {}, []
+        for each in named:
+            found = self._files.find(key, each.storage_session_id or each.session_id, each.id)
+            if found is None:
+                notes.append(f"groundbox: the file {each.name[:200]!r} is not here any more; upload it again")
+            else:
+                files[_file_name(each.name or found.name)] = found.data
+        return session, files, notes
+
+    async def _finished(
+        self, session: _Session, executions: Sequence[Execution], notes: Sequence[str], stderr: str
+    ) -> dict[str, Any]:
+        """A reply on a program that has ended, whose files are kept in the session."""
+        notes, made = list(notes), []
+        for execution in executions:
+            notes += [
+                f"groundbox: {count} of {name} left out" for name, count in execution.dropped_bytes.items() if count
+            ]
+            for artifact in execution.artifacts.values():
+                try:
+                    made.append(session.add(artifact.path, await asyncio.to_thread(artifact.read)))
+                except (GroundboxError, Refused) as error:
+                    reason = error.reason if isinstance(error, GuestFileError) else str(error)
+                    notes.append(f"groundbox: the file {artifact.path[:200]!r} was not kept: {reason}")
+        self._files.keep(session)
+        lines = "".join(f"{note}\n" for note in notes)
+        apart = "" if not stderr or stderr.endswith("\n") or not lines else "\n"
+        return {
+            "session_id": session.id,
+            "stdout": "".join(each.stdout for each in executions),
+            "stderr": stderr + apart + lines,
+            "files": [
+                {"id": file.id, "name": file.name, "session_id": session.id, "storage_session_id": session.id}
+                for file in made
+            ],
+        }
+
+    # Programs with tools
+
+    async def _turn(self, key: Key, asked: _Programmatic) -> dict[str, Any]:
+        if asked.continuation_token is None:
+            program = await self._begun(key, asked)
+        else:
+            found = self._programs.get(asked.continuation_token)
+            if found is None or found.key_id != key.id:
+                raise not_found("program that waits for results; it has ended, or was given up")
+            program = found
+            self._rest(program)
+            program.answer(asked.tool_results)
+        try:
+            calls = await program.calls()
+            if calls:
+                return self._waits(program, calls)
+            return await self._ended(program)
+        except BaseException:
+            await self._give_up(program)
+            raise
+
+    async def _begun(self, key: Key, asked: _Programmatic) -> _Program:
+        if asked.code is None:
+            raise Refused(400, "invalid_argument", "code: is needed, or a continuation_token")
+        most = max(1, self._service.settings.runs_at_once // 2)  # of the others, runs without tools have their turns
+        of_key = sum(each.key_id == key.id for each in self._running)
+        if len(self._running) >= most or of_key >= _MOST_PROGRAMS_OF_KEY:
+            raise Refused(429, "busy", "too many programs wait for results of tools", retry_after_s=5.0)
+        session, files, notes = self._given(key, asked.session_id, asked.files)
+        program = _Program(key, session, notes)
+        wall_s = _PROGRAM_S if not asked.timeout else asked.timeout / 1e3
+        with self._service.errors():
+            usual = Limits()
+            limits = dataclasses.replace(usual, wall_s=wall_s, cpu_s=max(wall_s, usual.cpu_s or wall_s))
+            tools = program.tools(asked.tools)
+        self._running.add(program)
+        try:
+            held = self._service.create(key, wire=_WIRE, limits=limits, inspect=False, tools=tools)
+            program.held = held
+            with self._service.errors(), held.in_use() as box:
+                for path, data in files.items():
+                    await box.files.write(path, data)
+            program.task = asyncio.create_task(self._run(key, held, tools, asked.code))
+        except BaseException:
+            await self._give_up(program)
+            raise
+        return program
+
+    async def _run(self, key: Key, held: Held, tools: Tools, code: str) -> Ran:
+        """Names first, in a cell of their own, so that lines of the program keep their numbers."""
+        names = [each.name for each in tools]
+        made = "\n".join(["import asyncio, json", "import tools as _tools"] if names else ["import asyncio, json"])
+        made += "".join(f"\n{name} = _tools.aio.{name}" for name in names)
+        with self._service.errors(), held.in_use() as box:
+            await box.run(made)
+        return await self._service.run_in(key, held, code, mode="cell")
+
+    def _waits(self, program: _Program, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        program.token = secrets.token_urlsafe(32)
+        self._programs[program.token] = program
+        loop = asyncio.get_running_loop()
+        program.timer = loop.call_later(_ANSWER_S, lambda: loop.create_task(self._give_up(program)))
+        return {
+            "status": "tool_call_required",
+            "session_id": program.session.id,
+            "continuation_token": program.token,
+            "tool_calls": list(calls),
+        }
+
+    async def _ended(self, program: _Program) -> dict[str, Any]:
+        assert program.task is not None
+        execution = program.task.result().execution
+        if execution.outcome is Outcome.CANCELLED:
+            raise Refused(503, "cancelled", "the run was called off", retry_after_s=1.0)
+        stderr = execution.stderr
+        if execution.error is not None and execution.error.traceback:
+            stderr += f"{execution.error.traceback}\n"
+        if execution.error is not None and execution.outcome is not Outcome.ERROR:
+            stderr += f"groundbox: {execution.error.message}\n"
+        told = await self._finished(program.session, [execution], program.notes, stderr)
+        await self._give_up(program)
+        if execution.ok:
+            return {"status": "completed", **told}
+        return {"status": "error", "error": _word_for(execution), **told}
+
+    def _rest(self, program: _Program) -> None:
+        """Its token counts no more."""
+        self._programs.pop(program.token, None)
+        if program.timer is not None:
+            program.timer.cancel()
+
+    async def _give_up(self, program: _Program) -> None:
+        """End it, if it has not ended, and close its sandbox."""
+        self._rest(program)
+        self._running.discard(program)
+        if program.task is not None and not program.task.done():
+            program.task.cancel()
+            await asyncio.wait((program.task,))
+        if program.held is not None:
+            await self._service.sandboxes.close(program.held)
+
+
+class _Late(Streamed):
+    """A reply of JSON with blanks before it; a refusal after the first blank cuts the connection."""
+
+    def __init__(self, parts: AsyncGenerator[bytes, None], service: Service) -> None:
+        super().__init__(parts, media_type=JSON, heartbeat=b" ", heartbeat_s=_BLANK_S, refused=_cut)
+        self._service = service
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it, as ASGI has it; a refusal before the first blank is a reply in LibreChat's words."""
+        begun = False
+
+        async def watched(message: Any) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, watched)
+        except Refused as refused:
+            self._service.metrics.refused(refused.code)
+            if begun:
+                raise
+            await _failed(of_this_side(refused))(scope, receive, send)
+
+
+def _cut(refused: Refused) -> bytes:
+    raise refused
+
+
+def _failed(refused: Refused) -> Response:
+    """A refusal in LibreChat's words; of 429 it tells people when to ask again."""
+    told: dict[str, Any] = {"error": refused.code, "message": refused.message}
+    if refused.status == 429:
+        told = {"error": "rate_limited", "retry_after_seconds": refused.retry_after_s or 1, "message": refused.message}
+    return json_reply(told, refused.status, refused.headers)
+
+
+def _key(request: Request) -> Key:
+    key: Key = request.scope["groundbox.key"]
+    key.require("run")
+    return key
+
+
+def _file_name(name: str | None) -> str:
+    """A path in the workdir; where an upload's name leads out of it, its last part."""
+    made = posixpath.normpath((name or "file").replace("\\", "/").removeprefix("/mnt/data/"))
+    if made.startswith(("/", "..")) or "\0" in made or made == ".":
+        made = posixpath.basename(made).replace("\0", "")
+    return made if made not in ("", ".", "..") else "file"
+
+
+def _told(session: _Session, file: _File) -> dict[str, Any]:
+    """A file in a list. LibreChat's older versions take the id out of the name."""
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    made = datetime.fromtimestamp(file.made, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "id": file.id,
+        "name": f"{session.id}/{file.id}{posixpath.splitext(file.name)[1]}",
+        "session_id": session.id,
+        "storage_session_id": session.id,
+        "size": len(file.data),
+        "lastModified": made,
+        "contentType": kind,
+        "metadata": {"content-type": kind, "original-filename": file.name},
+    }
+
+
+def _word_for(execution: Execution) -> str:
+    """Words that LibreChat's side shows; it keeps all others to itself."""
+    if execution.outcome is Outcome.TIMEOUT:
+        return "Time limit exceeded"
+    if execution.outcome is Outcome.MEMORY:
+        return "Out of memory"
+    return f"Sandbox exited with code {execution.exit_code if execution.exit_code is not None else 'unknown'}"

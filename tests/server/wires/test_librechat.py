@@ -1,0 +1,345 @@
+"""LibreChat's code interpreter over HTTP, in the shapes that its npm client sends and reads."""
+
+import re
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from groundbox.errors import SandboxUnavailable
+from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server.application import application
+from groundbox.server.keys import Keys
+from groundbox.server.service import Service
+from groundbox.server.settings import Settings
+
+NANOID = re.compile(r"[A-Za-z0-9_-]{21}")
+"""Ids that LibreChat downloads by; it refuses all others itself."""
+
+
+def execute(client, code, lang="py", **body):
+    answer = client.post("/exec", json={"lang": lang, "code": code, **body}, headers={"User-Agent": "LibreChat/1.0"})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def begin(client, code, *tools, **body):
+    """The first reply to a program that calls tools."""
+    told = [{"name": name, "description": "", "parameters": {"type": "object", "properties": {}}} for name in tools]
+    answer = client.post("/exec/programmatic", json={"code": code, "tools": told, **body})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def go_on(client, reply, *results):
+    """The next reply, after the results of all calls in their order."""
+    given = [
+        {"call_id": call["id"], "is_error": False, **(result if isinstance(result, dict) else {"result": result})}
+        for call, result in zip(reply["tool_calls"], results, strict=True)
+    ]
+    return client.post(
+        "/exec/programmatic", json={"continuation_token": reply["continuation_token"], "tool_results": given}
+    )
+
+
+def inputs(reply):
+    return sorted((call["name"], *call["input"].items()) for call in reply["tool_calls"])
+
+
+# Programs
+
+
+def test_a_program_is_run_and_its_files_are_downloaded(client):
+    reply = execute(client, "import sys\nopen('a b.csv', 'w').write('1')\nprint('out', sys.argv[1:])", args=["x"])
+
+    (file,) = reply.pop("files")
+    data = client.get(f"/download/{reply['session_id']}/{file['id']}")
+    assert (reply["stdout"], reply["stderr"]) == ("out ['x']\n", "")
+    assert NANOID.fullmatch(reply["session_id"])
+    assert NANOID.fullmatch(file["id"])
+    assert (file["name"], file["storage_session_id"]) == ("a b.csv", reply["session_id"])
+    assert (data.content, data.headers["content-disposition"]) == (b"1", "attachment")
+
+
+@pytest.mark.parametrize(
+    ("lang", "code", "stderr"),
+    [
+        ("py", "1 / 0", "ZeroDivisionError: division by zero\n"),
+        ("bash", "echo no >&2; exit 3", "no\n"),
+        ("f90", "end", "groundbox: there is no language 'f90' on this server; it has py, js, bash\n"),
+        ("py", "import os; os.kill(os.getpid(), 11)", "groundbox: SIGSEGV ended the program; native code crashed\n"),
+    ],
+)
+def test_a_program_that_fails_says_why_on_stderr(client, lang, code, stderr):
+    reply = execute(client, code, lang)
+
+    assert reply["stdout"] == ""
+    assert reply["stderr"].endswith(stderr)
+
+
+def test_uploads_are_found_by_the_programs_that_name_them(client):
+    upload = client.post(
+        "/upload", files={"file": ("data.csv", b"1,2")}, data={"entity_id": "agent_1"}, headers={"User-Id": "u"}
+    ).json()
+    (file,) = upload["files"]
+    named = {"id": file["fileId"], "session_id": upload["session_id"], "name": "data.csv"}
+
+    reply = execute(client, "print(open('/mnt/data/data.csv').read())", files=[named])
+
+    assert (upload["message"], file["filename"], reply["stdout"]) == ("success", "data.csv", "1,2\n")
+
+
+def test_a_session_keeps_its_files_and_a_new_version_takes_the_place_of_the_old(client):
+    first = execute(client, "open('n', 'w').write('1')\nopen('same', 'w').write('')")
+    code = "n = int(open('n').read())\nopen('n', 'w').write(str(n + 1))\nprint(n)"
+
+    second = execute(client, code, session_id=first["session_id"])
+    third = execute(client, code, session_id=first["session_id"], files=None)
+
+    assert (second["session_id"], second["stdout"], third["stdout"]) == (first["session_id"], "1\n", "2\n")
+    assert [each["name"] for each in second["files"]] == ["n"]
+    listed = client.get(f"/files/{first['session_id']}", params={"detail": "summary"}).json()
+    assert sorted(each["metadata"]["original-filename"] for each in listed) == ["n", "same"]
+
+
+def test_files_are_listed_as_older_versions_read_them(client):
+    made = execute(client, "open('x.csv', 'w').write('123')")
+    session, file = made["session_id"], made["files"][0]["id"]
+
+    (told,) = client.get(f"/files/{session}").json()
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("lastModified"))
+    assert told == {
+        "id": file,
+        "name": f"{session}/{file}.csv",
+        "session_id": session,
+        "storage_session_id": session,
+        "size": 3,
+        "contentType": "text/csv",
+        "metadata": {"content-type": "text/csv", "original-filename": "x.csv"},
+    }
+
+
+def test_a_file_that_is_gone_is_told(client):
+    reply = execute(client, "print(1)", files=[{"id": "x" * 21, "storage_session_id": "y" * 21, "name": "data.csv"}])
+
+    told = "groundbox: the file 'data.csv' is not here any more; upload it again\n"
+    assert (reply["stdout"], reply["stderr"]) == ("1\n", told)
+
+
+def test_an_upload_has_no_name_outside_the_workdir(client):
+    upload = client.post("/upload", files={"file": ("../../etc/passwd", b"x")}).json()
+
+    assert [each["filename"] for each in upload["files"]] == ["passwd"]
+
+
+def test_a_file_is_deleted(client):
+    made = execute(client, "open('x', 'w').write('1')")
+    path = f"{made['session_id']}/{made['files'][0]['id']}"
+
+    deleted = client.delete(f"/files/{path}")
+
+    assert deleted.json() == {"message": "success"}
+    assert client.get(f"/download/{path}").status_code == 404
+    assert client.delete(f"/files/{path}").status_code == 404
+
+
+def test_late_replies_have_blanks_before_them(client):
+    answer = client.post("/exec", json={"lang": "py", "code": "import time\ntime.sleep(5)\nprint(1)"})
+
+    assert answer.text.startswith(" ")
+    assert answer.json()["stdout"] == "1\n"
+
+
+# Programs that call tools
+
+
+def test_a_program_calls_tools_and_goes_on_with_their_results(client):
+    code = "rows = await get_rows(table='t', n=2)\nprint(rows)\nprint(await import_tool(x=rows[0]))"
+
+    first = begin(client, code, "get-rows", "import")
+    second = go_on(client, first, [1, {"a": None}]).json()
+    last = go_on(client, second, "done").json()
+
+    assert (first["status"], inputs(first)) == ("tool_call_required", [("get-rows", ("table", "t"), ("n", 2))])
+    assert (second["status"], inputs(second)) == ("tool_call_required", [("import", ("x", 1))])
+    assert (last["status"], last["stdout"], last["stderr"]) == ("completed", "[1, {'a': None}]\ndone\n", "")
+
+
+def test_calls_made_at_once_are_told_in_one_reply(client):
+    first = begin(client, "print(sum(await asyncio.gather(*(f(x=x) for x in range(20)))))", "f")
+
+    last = go_on(client, first, *(call["input"]["x"] ** 2 for call in first["tool_calls"])).json()
+
+    assert len(first["tool_calls"]) == 20
+    assert (last["status"], last["stdout"]) == ("completed", f"{sum(x * x for x in range(20))}\n")
+
+
+def test_a_result_that_did_not_come_is_asked_for_again(client):
+    first = begin(client, "print(await asyncio.gather(f(x=1), f(x=2)))", "f")
+    one, other = first["tool_calls"]
+    results = [{"call_id": one["id"], "result": "a"}, {"call_id": "never asked", "result": "b"}]
+
+    second = client.post(
+        "/exec/programmatic", json={"continuation_token": first["continuation_token"], "tool_results": results}
+    ).json()
+    last = go_on(client, second, "c").json()
+
+    assert second["tool_calls"] == [other]
+    assert last["stdout"] == "['a', 'c']\n"
+
+
+def test_an_error_of_a_tool_is_an_exception_of_the_program(client):
+    first = begin(client, "try:\n    await f()\nexcept Exception as error:\n    print(error)", "f")
+
+    last = go_on(client, first, {"is_error": True, "error_message": "no such table"}).json()
+
+    assert (last["status"], last["stdout"]) == ("completed", "f: ToolFailure: no such table\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "stderr"),
+    [
+        ("print(1)\n1 / 0", "Sandbox exited with code 1", 'File "<cell 2>", line 2, in <module>'),
+        ("while True: pass", "Time limit exceeded", "the program was stopped"),
+    ],
+)
+def test_a_program_with_tools_that_fails_is_an_error(client, code, error, stderr):
+    reply = begin(client, code, "f", timeout=1500)
+
+    assert (reply["status"], reply["error"]) == ("error", error)
+    assert stderr in reply["stderr"]
+
+
+def test_the_time_of_tools_is_not_the_programs(client):
+    first = begin(client, "print(await f())", "f", timeout=1000)
+
+    time.sleep(2)
+    last = go_on(client, first, 5).json()
+
+    assert (last["status"], last["stdout"]) == ("completed", "5\n")
+
+
+def test_a_program_with_tools_has_files_and_makes_some(client):
+    made = execute(client, "open('in', 'w').write('x')")
+    first = begin(client, "open('out', 'w').write(open('in').read() + await f())", "f", session_id=made["session_id"])
+
+    last = go_on(client, first, "y").json()
+
+    (file,) = last["files"]
+    assert client.get(f"/download/{last['session_id']}/{file['id']}").content == b"xy"
+
+
+def test_a_token_counts_once_and_for_its_key_alone(client, server):
+    first = begin(client, "print(await f())", "f")
+    other = client.post("/v1/keys", json={"owner": "other"}).json()["key"]
+
+    with server.client(token=other) as stranger:
+        stolen = go_on(stranger, first, 1)
+    last = go_on(client, first, 2)
+    again = go_on(client, first, 3)
+
+    assert (stolen.status_code, last.json()["stdout"], again.status_code) == (404, "2\n", 404)
+
+
+def test_many_programs_that_wait_are_refused_with_the_time_to_ask_again(tmp_path):
+    settings = Settings(runs_at_once=4)
+    with in_process(settings) as client:
+        waiting = [begin(client, "print(await f())", "f") for _ in range(2)]
+        refused = client.post("/exec/programmatic", json={"code": "1", "tools": []})
+        go_on(client, waiting[0], 1)
+        after = begin(client, "print(2)", "f")
+
+    assert (refused.status_code, refused.json()["error"], refused.json()["retry_after_seconds"]) == (
+        429,
+        "rate_limited",
+        5,
+    )
+    assert after["stdout"] == "2\n"
+
+
+# Keys, refusals and failures of this side
+
+
+def test_files_of_another_key_are_not_there(client, server):
+    made = execute(client, "open('x', 'w').write('1')")
+    session, file = made["session_id"], made["files"][0]["id"]
+    other = client.post("/v1/keys", json={"owner": "other"}).json()["key"]
+
+    with server.client(token=other) as stranger:
+        reply = execute(stranger, "import os\nprint(os.listdir())", session_id=session)
+        seen = [stranger.get(f"/download/{session}/{file}").status_code, stranger.get(f"/files/{session}").json()]
+
+    assert seen == [404, []]
+    assert (reply["stdout"], reply["session_id"] != session) == ("[]\n", True)
+
+
+def test_a_key_in_its_own_header_is_taken_and_a_wrong_one_is_not(server):
+    with server.client(token=None) as client:
+        right = client.post("/exec", json={"lang": "py", "code": "1"}, headers={"X-API-Key": server.token})
+        wrong = client.post("/exec", json={"lang": "py", "code": "1"}, headers={"X-API-Key": "wrong"})
+
+    assert (right.status_code, wrong.status_code) == (200, 401)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/exec", {"lang": "py"}),
+        ("/exec/programmatic", {"tools": []}),
+        ("/exec/programmatic", {"code": "1", "tools": [{"name": "!"}]}),
+        ("/exec/programmatic", {"code": "1", "tools": [], "timeout": -1}),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(client, path, body):
+    answer = client.post(path, json=body)
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_argument")
+
+
+def in_process(settings):
+    service = Service(settings, Keys(token="k" * 20))
+    return TestClient(application(service), headers={"X-API-Key": "k" * 20, "Host": "localhost"})
+
+
+@pytest.mark.parametrize(("path", "body"), [("/exec", {"lang": "py"}), ("/exec/programmatic", {"tools": []})])
+def test_an_environment_that_is_not_there_is_503_and_no_result(path, body):
+    with in_process(Settings(environment="no-such-environment")) as client:
+        answer = client.post(path, json={"code": "1", **body})
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert answer.json()["error"] == "environment_failed"
+
+
+def test_a_failure_after_the_first_blank_cuts_the_reply(monkeypatch):
+    async def fail(self, source, **options):
+        import asyncio
+
+        await asyncio.sleep(2)
+        raise SandboxUnavailable(missing=["no room"])
+
+    monkeypatch.setattr(AsyncSandbox, "run_last", fail)
+
+    with in_process(Settings()) as client, pytest.raises(Exception, match="no room|already started"):
+        client.post("/exec", json={"lang": "py", "code": "1"})
+
+
+@pytest.mark.parametrize("path", ["/exec", "/exec/programmatic"])
+def test_a_client_that_goes_away_frees_its_run_and_its_sandbox(client, server, path):
+    body = {"lang": "py", "code": "import time\ntime.sleep(86424)", "tools": []}
+    assert busy(client) == []
+
+    with server.client() as leaving, leaving.stream("POST", path, json=body) as reply:
+        assert next(reply.iter_raw()) == b" "
+    deadline = time.monotonic() + 1
+    while busy(client) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert busy(client) == []
+
+
+def busy(client):
+    """What still goes on, by the metrics."""
+    lines = client.get("/metrics").text.splitlines()
+    counts = [each.split() for each in lines if each.startswith(("groundbox_runs_running ", "groundbox_sandboxes "))]
+    return [name for name, count in counts if float(count)]
