@@ -93,7 +93,7 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires $(ARGS)
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/console $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp

@@ -5,8 +5,6 @@ import shutil
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here: make clients")
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WAIT_MS = 90_000
 LIMITS = {"wall_s": 200, "cpu_s": 200}  # importing plotly takes its time on a busy machine
@@ -63,7 +61,9 @@ class Console:
 
     def ended(self, cell):
         """Wait for the end of a cell, and return its outcome."""
-        playwright.expect(cell).to_have_attribute("data-outcome", re.compile("."), timeout=WAIT_MS)
+        from playwright.sync_api import expect
+
+        expect(cell).to_have_attribute("data-outcome", re.compile("."), timeout=WAIT_MS)
         return cell.get_attribute("data-outcome")
 
     def frame(self, name):
@@ -76,11 +76,10 @@ class Console:
         return found[-1]
 
 
-playwright.expect.set_options(timeout=60_000)
-
-
 @pytest.fixture(scope="module")  # not longer: while it is there, this thread has a running event loop
 def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed here: make clients")
+    playwright.expect.set_options(timeout=60_000)
     if CHROMIUM is None:
         pytest.skip("chromium is not installed here")
     with playwright.sync_playwright() as started:
