@@ -97,7 +97,7 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/packaging/test_deploy.py $(ARGS)
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/console tests/packaging/test_deploy.py $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp

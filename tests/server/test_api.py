@@ -109,6 +109,30 @@ def test_a_sandbox_keeps_variables_and_files(client, sandbox):
     assert client.get(f"{sandbox}/files").json() == {"files": {"kept.txt": 4}}
 
 
+def test_a_sandbox_tells_what_it_holds_once_it_has_a_process(client, sandbox):
+    before = client.get(sandbox).json()["load"]
+    client.post(f"{sandbox}/run", json={"code": "x = bytearray(30_000_000)"})
+    load = client.get(sandbox).json()["load"]
+
+    assert before is None
+    if load is None:
+        pytest.skip("the kernel counts no groups of processes here")
+    assert load["memory_bytes"] > 30_000_000
+    assert load["cpu_s"] > 0
+    assert load["process_count"] >= 1
+
+
+def test_a_kept_execution_tells_its_program(client, sandbox):
+    source = "x = 1\n" + "# long\n" * 100
+    execution = client.post(f"{sandbox}/run", json={"code": source}).json()
+
+    kept = client.get(f"/v1/executions/{execution['execution_id']}").json()
+    listed = client.get("/v1/executions", params={"sandbox": kept["sandbox_id"]}).json()["executions"]
+
+    assert kept["source"] == source
+    assert [each["source_head"] for each in listed] == [source[:200]]
+
+
 def test_files_of_a_sandbox_are_written_read_and_removed(client, sandbox):
     client.put(f"{sandbox}/files/data/x.bin", content=b"\x00\xff")
     read = client.get(f"{sandbox}/files/data/x.bin").content

@@ -25,6 +25,20 @@ _MOST_REASONS: Final = 20
 GRACE_S: Final = 0.5
 
 
+class Load(NamedTuple):
+    """What a sandbox holds at one moment, as the kernel counts it.
+
+    Attributes:
+        cpu_s: Processor time of all its processes since it began, those that have ended too.
+        memory_bytes: Of its processes and its files.
+        process_count: Its processes and threads.
+    """
+
+    cpu_s: float
+    memory_bytes: int
+    process_count: int
+
+
 class Ended(NamedTuple):
     """How the worker's process ended, from its parent's `wait4(2)`.
 

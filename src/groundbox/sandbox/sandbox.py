@@ -43,7 +43,7 @@ from groundbox.sandbox.orders import finished, ordered
 from groundbox.sandbox.outcome import failure_of, judge, refused_hosts, restarted, trust_of, warnings_of, why_lost
 from groundbox.sandbox.process import AsyncProcess, Processes
 from groundbox.sandbox.program import checked, trace_options
-from groundbox.sandbox.report import Listener, Report
+from groundbox.sandbox.report import Listener, Load, Report
 from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
@@ -652,6 +652,11 @@ class Asked(NamedTuple):
     wall_s: float | None
     trace: bool | TraceOptions
     restart: options.Restart | None
+
+
+def load_of(box: AsyncSandbox) -> Load | None:
+    """What a sandbox holds now; None where the kernel does not count it, or while it has no process."""
+    return None if box._loan is None else box._loan.worker.load()
 
 
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:

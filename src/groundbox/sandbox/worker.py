@@ -24,7 +24,7 @@ from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.descriptors import GuestSocket
-from groundbox.sandbox.report import Ended, Order, Report
+from groundbox.sandbox.report import Ended, Load, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
 
@@ -257,6 +257,13 @@ class Worker:
             with contextlib.suppress(OSError):
                 return self.cgroup.peak_memory_bytes()
         return self.ended.peak_memory_bytes if self.ended else None
+
+    def load(self) -> Load | None:
+        """What the sandbox holds now, by the kernel; None without a group, or when it is gone."""
+        if self.cgroup is not None and self.ended is None:
+            with contextlib.suppress(OSError):
+                return Load(self.cgroup.cpu_s(), self.cgroup.memory_bytes(), self.cgroup.process_count())
+        return None
 
     def _listen(self) -> None:
         """Hear what is written. Between runs nobody does, so that it waits in the pipes for the next run."""

@@ -38,6 +38,7 @@ _WIRE: Final = "v1"
 _MOST_INLINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_PAGE_BYTES: Final = 16 * 1024 * 1024
 _MOST_BATCH_AT_ONCE: Final = 64
+_HEAD_CHARS: Final = 200
 
 
 class Api:
@@ -344,7 +345,9 @@ class Api:
 
     async def execution(self, request: Request) -> Response:
         """`GET /v1/executions/ID`"""
-        return await reply_of(self._record(request).execution.to_dict())
+        record = self._record(request)
+        more = {"sandbox_id": record.sandbox_id or None, "ended": record.ended, "source": record.source}
+        return await reply_of({**record.execution.to_dict(), **more})
 
     async def output(self, request: Request) -> Response:
         """`GET /v1/executions/ID/output/stdout?offset=N&size=N`: raw bytes; the header tells how many there are."""
@@ -513,6 +516,7 @@ def _line(record: Record) -> dict[str, Any]:
         "execution_id": execution.execution_id,
         "sandbox_id": record.sandbox_id or None,
         "language": execution.language,
+        "source_head": record.source[:_HEAD_CHARS],
         "outcome": execution.outcome.value,
         "ended": record.ended,
         "wall_s": execution.usage.wall_s,

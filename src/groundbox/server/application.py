@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from groundbox.server import metrics
+from groundbox.server import console, metrics
 from groundbox.server.api import Api
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
@@ -57,8 +57,9 @@ def application(
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
         *Processes(service).routes(),
+        *console.routes(service),
     ]
-    public, admissions = list(_PUBLIC), []
+    public, admissions = [*_PUBLIC, *console.PUBLIC], []
     for name in WIRES:
         wire = importlib.import_module(f"groundbox.server.wires.{name}")
         routes += wire.routes(service)

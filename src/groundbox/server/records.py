@@ -24,12 +24,14 @@ class Record:
     Attributes:
         key_id: Whose it is.
         sandbox_id: Where it ran, or "" for a sandbox of its own.
+        source: The program.
         ended: Seconds since the epoch.
         size_bytes: Memory that it takes, about.
     """
 
     key_id: str
     sandbox_id: str
+    source: str
     execution: Execution
     ended: float
     size_bytes: int
@@ -43,14 +45,15 @@ class Records:
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._bytes = 0
 
-    def add(self, key: Key, execution: Execution, sandbox_id: str) -> Record:
+    def add(self, key: Key, execution: Execution, sandbox_id: str, source: str) -> Record:
         """Keep one."""
         record = Record(
             key_id=key.id,
             sandbox_id=sandbox_id,
+            source=source,
             execution=execution,
             ended=time.time(),
-            size_bytes=_size(execution),
+            size_bytes=_size(execution) + len(source),
         )
         self._records[execution.execution_id] = record
         self._bytes += record.size_bytes

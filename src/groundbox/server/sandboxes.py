@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
-from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.sandbox.sandbox import AsyncSandbox, load_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.settings import Settings
@@ -81,6 +81,7 @@ class Held:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         limits = dataclasses.asdict(self.box.limits)
+        load = load_of(self.box)
         return {
             "sandbox_id": self.id,
             "labels": dict(self.labels),
@@ -89,6 +90,7 @@ class Held:
             "closes_in_s": round(self.left_s, 3),
             "busy": self.busy > 0,
             "runs": self.runs,
+            "load": None if load is None else load._asdict(),
             "limits": limits,
             "network": {"allow": list(self.box.network.allow), "loopback": self.box.network.loopback},
         }

@@ -335,7 +335,7 @@ class Service:
         self.runs += 1
         self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
         self.metrics.ran(execution, waited_s=waited_s)
-        self.records.add(key, execution, "" if held is None else held.id)
+        self.records.add(key, execution, "" if held is None else held.id, source)
         if self.audit is not None:
             self.audit.write("run", {**facts, **_audited(execution, waited_s)})
         return Ran(execution=execution, waited_s=waited_s)
