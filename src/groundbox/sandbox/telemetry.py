@@ -18,7 +18,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.execution import Execution, Outcome
@@ -87,13 +87,33 @@ def watched(language: str, program: Program) -> Iterator[Watched]:
 
 
 @contextlib.contextmanager
-def _span(language: str, program: Program) -> Iterator[Any]:
-    """The current span while the run goes on, or None where nobody traces."""
+def under_caller(headers: Mapping[str, str]) -> Iterator[None]:
+    """Let spans within belong to the trace that a request's headers name (W3C Trace Context), where spans are made."""
+    if not headers.keys() & {"traceparent", "b3", "x-b3-traceid"} or _loaded() is None:
+        yield
+        return
+    from opentelemetry import context, propagate
+
+    token = context.attach(propagate.extract(headers))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def _loaded() -> Any:
+    """The API of spans where the application uses it, or None."""
     api = sys.modules.get(_API)
     if api is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
         with contextlib.suppress(ImportError):
             api = importlib.import_module(_API)
-    tracer = getattr(api, "get_tracer", None)  # not there yet while another thread imports it
+    return api
+
+
+@contextlib.contextmanager
+def _span(language: str, program: Program) -> Iterator[Any]:
+    """The current span while the run goes on, or None where nobody traces."""
+    tracer = getattr(_loaded(), "get_tracer", None)  # not there yet while another thread imports it
     if tracer is None:
         yield None
         return

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from groundbox.sandbox.telemetry import under_caller
 from groundbox.server import console, metrics
 from groundbox.server.api import Api
 from groundbox.server.guard import Guard
@@ -82,7 +83,21 @@ def application(
         },
     )
     app.router.redirect_slashes = False
-    return Guard(app, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
+    traced = _InTrace(app)
+    return Guard(traced, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
+
+
+class _InTrace:
+    """Spans of what a request causes belong to the trace that its headers name, where this process makes spans."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, as ASGI has it."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope.get("headers", ())}
+        with under_caller(headers):
+            await self._app(scope, receive, send)
 
 
 async def _alive(request: Request) -> Response:
