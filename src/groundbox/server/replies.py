@@ -61,15 +61,24 @@ async def attended(request: Request, work: Awaitable[T]) -> T:
         raise ClientGone
     finally:
         gone.cancel()
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        await _called_off(task)
 
 
 async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    """Wait until nobody reads the reply: the client hung up, or sends more than it may."""
+    with contextlib.suppress(Refused):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _called_off(task: asyncio.Future[Any]) -> None:
+    """Cancel it if it goes on, and wait for its end, also when the one who waits is cancelled once more."""
+    task.cancel()
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((task,))
+    if not task.cancelled():
+        task.exception()  # looked at, because nobody asks for it any more
 
 
 class Streamed(Response):
@@ -128,12 +137,14 @@ class Streamed(Response):
                     data = part.result()
                 except StopAsyncIteration:
                     break
+                except ClientGone:
+                    return
                 except Exception as error:
-                    if not begun:
-                        raise
                     refused = error if isinstance(error, Refused) else refusal_of(error)
-                    if not isinstance(error, Refused):
+                    if refused.status == 500:
                         logger.exception("a stream failed by a fault of groundbox")
+                    if not begun:
+                        raise refused from error
                     data = self._refused(refused)
                 part = None
                 await begin()
@@ -144,10 +155,8 @@ class Streamed(Response):
             return
         finally:
             gone.cancel()
-            if part is not None and not part.done():
-                part.cancel()
-                with contextlib.suppress(BaseException):
-                    await part
+            if part is not None:
+                await _called_off(part)
             await self._parts.aclose()
 
 
