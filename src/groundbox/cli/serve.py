@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import logging
@@ -19,9 +18,10 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import BACKENDS
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
-from groundbox.unseen import visible
+from groundbox.unseen import on_one_line, visible
 
 TOKEN: Final = "GROUNDBOX_API_KEY"
+_MOST_LOG_CHARS: Final = 8192
 _WHERE: Final = {
     "host": "--host",
     "port": "--port",
@@ -118,7 +118,7 @@ def _serve(
     from groundbox.server.application import application
     from groundbox.server.audit import AuditLog
     from groundbox.server.keys import Keys, KeyStore, check_token, new_token
-    from groundbox.server.listening import bound, bound_unix, serve, url_of
+    from groundbox.server.listening import bound, bound_unix, mark_of, serve, url_of, withdraw_unix
     from groundbox.server.service import Service
 
     chosen = os.environ.pop(TOKEN, None)  # popped, so that no process of ours inherits it
@@ -132,6 +132,7 @@ def _serve(
     else:
         listening = bound(host, port, may_be_public=not no_auth, secret=TOKEN)
     with listening:
+        mark = None if unix_socket is None else mark_of(unix_socket)
         service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
         app = application(
             service, own_host=str(listening.getsockname()[0]) if not over_unix else "", over_unix=over_unix, store=store
@@ -146,9 +147,8 @@ def _serve(
                 ws="websockets-sansio",
             )
         finally:
-            if unix_socket is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    unix_socket.unlink()
+            if unix_socket is not None and mark is not None:
+                withdraw_unix(unix_socket, mark)
 
 
 def _ready(url: str, made_up: str | None) -> None:
@@ -180,8 +180,14 @@ def _log(*, as_json: bool) -> None:
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The record with nothing in it that a terminal would obey."""
-        return visible(super().format(record))
+        """The record with nothing in it that a terminal would obey; its message is one line.
+
+        Lines of a traceback are moved to the right, so that words of a guest in them begin no line of the log.
+        """
+        record = logging.makeLogRecord({**record.__dict__, "msg": on_one_line(record.getMessage(), _MOST_LOG_CHARS)})
+        record.args, record.exc_text = None, None
+        first, *others = visible(super().format(record)).split("\n")
+        return "\n    ".join([first, *others])
 
 
 class _Json(logging.Formatter):
