@@ -50,7 +50,7 @@ class Served:
             server = listening.uvicorn.Server(config)
             server.capture_signals = lambda: listening.contextlib.nullcontext()
             task = asyncio.ensure_future(server.serve(sockets=[self._listening]))
-            while not server.started:
+            while not server.started:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             self._ready.set()
             await self._stop.wait()
@@ -96,6 +96,20 @@ def all_of(peer):
     return b"".join(parts)
 
 
+def sent_until_cut(peer, data, *, every_s=0.001):
+    """Whether the server hung up on one that sends and sends."""
+    deadline = time.monotonic() + 20
+    for _ in range(1000):
+        if time.monotonic() > deadline:
+            return False
+        try:
+            peer.sendall(data)
+        except ConnectionError:
+            return True
+        time.sleep(every_s)
+    return False
+
+
 def is_open(peer):
     peer.setblocking(False)
     try:
@@ -121,11 +135,9 @@ def test_a_connection_that_brings_no_whole_head_is_closed(served, sent):
 def test_a_head_that_comes_byte_by_byte_is_given_up(served):
     peer, begun = served.connect(b"GET / HTTP/1.1\r\nHost: x\r\nX-A: "), time.monotonic()
 
-    with pytest.raises(ConnectionError):
-        while time.monotonic() - begun < 20:
-            peer.sendall(b"a")
-            time.sleep(0.1)
+    cut = sent_until_cut(peer, b"a", every_s=0.1)
 
+    assert cut
     assert time.monotonic() - begun < 15
 
 
@@ -133,10 +145,7 @@ def test_a_head_that_comes_byte_by_byte_is_given_up(served):
 def test_a_head_without_end_is_refused(served, start):
     peer = served.connect(start)
 
-    with pytest.raises(ConnectionError):
-        for _ in range(1000):
-            peer.sendall(b"a" * 16384)
-            time.sleep(0.001)
+    assert sent_until_cut(peer, b"a" * 16384)
 
 
 @pytest.mark.parametrize("tail", [b"0\r\nX-A: ", b"0\r\n", b"1;"], ids=["trailer", "many trailers", "extension"])
@@ -144,10 +153,7 @@ def test_what_follows_a_body_without_end_is_cut(served, tail):
     peer = served.connect(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + tail)
     more = b"X-A: 1\r\n" * 2048 if tail == b"0\r\n" else b"a" * 16384
 
-    with pytest.raises(ConnectionError):
-        for _ in range(1000):
-            peer.sendall(more)
-            time.sleep(0.001)
+    assert sent_until_cut(peer, more)
 
 
 def test_a_large_head_within_the_bound_is_answered(served):

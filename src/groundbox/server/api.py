@@ -32,12 +32,13 @@ from groundbox.server.replies import (
     with_blanks,
 )
 from groundbox.server.sandboxes import Held
-from groundbox.server.service import Ran, Service
+from groundbox.server.service import Ran, Service, size_of
 
 _WIRE: Final = "v1"
 _MOST_INLINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_PAGE_BYTES: Final = 16 * 1024 * 1024
 _MOST_BATCH_AT_ONCE: Final = 64
+_MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 
 
 class Api:
@@ -128,8 +129,10 @@ class Api:
         key, body = _key(request, "run"), await request.body()
         asked = schemas.decoded(body, schemas.BatchAsked)
         at_once = asyncio.Semaphore(min(_MOST_BATCH_AT_ONCE, self._service.settings.runs_at_once))
+        left_bytes = _MOST_BATCH_BYTES
 
         async def one(program: schemas.RunAsked) -> dict[str, Any]:
+            nonlocal left_bytes
             try:
                 with self._service.errors():
                     files, options = (
@@ -137,8 +140,13 @@ class Api:
                         {**program.of_run(), **schemas.of_sandbox(program)},
                     )
                 async with at_once:
+                    if left_bytes <= 0:
+                        told = f"the results of this batch are over {_MOST_BATCH_BYTES} bytes already; send fewer"
+                        raise Refused(413, "too_large", told)
                     ran = await self._service.run(key, program.code, files=files, wire=_WIRE, **options)
-                return {"execution": self._told(ran, program.artifacts)}
+                execution = self._told(ran, program.artifacts)
+                left_bytes -= size_of(execution)
+                return {"execution": execution}
             except Refused as refused:
                 return refused.to_dict()
 
@@ -165,7 +173,11 @@ class Api:
         beat = request.query_params.get("heartbeat_s")
         if beat is None:
             return await reply_of(await work)
-        heartbeat_s = _number("heartbeat_s", beat, least=1, most=3600)
+        try:
+            heartbeat_s = _number("heartbeat_s", beat, least=1, most=3600)
+        except Refused:
+            work.close()  # it has not begun
+            raise
 
         async def reply() -> Response:
             return await reply_of(await work)

@@ -41,9 +41,7 @@ _HEAD_BYTES: Final = 64 * 1024
 _LOOK_S: Final = 5.0
 _STALLED_S: Final = 60.0
 _LOCK_S: Final = 5.0
-_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-)
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 def bound(host: str, port: int, *, may_be_public: bool, secret: str) -> socket.socket:

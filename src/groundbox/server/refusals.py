@@ -51,9 +51,7 @@ class Refused(Exception):
 
     def again(self) -> Refused:
         """The same without a traceback, which grows each time that one is raised, and holds what was at hand."""
-        return Refused(
-            self.status, self.code, self.message, retry_after_s=self.retry_after_s, details=self.details
-        )
+        return Refused(self.status, self.code, self.message, retry_after_s=self.retry_after_s, details=self.details)
 
     @property
     def headers(self) -> dict[str, str]:

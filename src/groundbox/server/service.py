@@ -420,7 +420,7 @@ class Replies:
         if told is None or (isinstance(told, Refused) and (told.status >= 500 or told.status == 429)):
             del self._replies[name]
             return
-        reply.size_bytes = _size(told)
+        reply.size_bytes = size_of(told)
         self._bytes += reply.size_bytes
         self._drop_old()
 
@@ -444,14 +444,14 @@ async def _waited(work: Awaitable[Any]) -> Any:
         return refused.again()
 
 
-def _size(value: Any) -> int:
-    """Memory of plain data, about."""
+def size_of(value: Any) -> int:
+    """Memory of plain data, about, in bytes."""
     if isinstance(value, str | bytes):
         return 64 + len(value)
     if isinstance(value, Mapping):
-        return 64 + sum(_size(name) + _size(each) for name, each in value.items())
+        return 64 + sum(size_of(name) + size_of(each) for name, each in value.items())
     if isinstance(value, list | tuple):
-        return 64 + sum(map(_size, value))
+        return 64 + sum(map(size_of, value))
     return 32
 
 
