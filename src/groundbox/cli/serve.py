@@ -31,6 +31,8 @@ _WHERE: Final = {
     "sandboxes": "--sandboxes",
     "idle_s": "--idle-s",
     "body_bytes": "--body-mib",
+    "body_s": "--body-s",
+    "header_s": "--header-s",
 }
 
 
@@ -51,6 +53,8 @@ _WHERE: Final = {
 @click.option("--sandboxes", type=click.IntRange(min=1), metavar="N", help="Sandboxes that may live; by default 1000.")
 @click.option("--idle-s", type=float, metavar="S", help="A sandbox that nobody asks is closed then; by default 900.")
 @click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
+@click.option("--body-s", type=float, hidden=True, help="Seconds in which all of a body has come; for tests.")
+@click.option("--header-s", type=float, hidden=True, help="Seconds of a connection without a request; for tests.")
 @click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
 @ends_tidily
 def serve(
@@ -67,6 +71,8 @@ def serve(
     sandboxes: int | None,
     idle_s: float | None,
     body_mib: int | None,
+    body_s: float | None,
+    header_s: float | None,
     *,
     no_auth: bool,
     log_json: bool,
@@ -84,6 +90,8 @@ def serve(
         "sandboxes": sandboxes,
         "idle_s": idle_s,
         "body_bytes": body_mib and body_mib * 1024 * 1024,
+        "body_s": body_s,
+        "header_s": header_s,
     }
     _log(as_json=log_json)
     try:
