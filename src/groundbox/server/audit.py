@@ -53,7 +53,7 @@ class AuditLog:
 
     def write(self, event: str, facts: Mapping[str, Any]) -> None:
         """Append a line; in it, texts are cut, made visible and without secrets of well-known forms."""
-        told = {"time": _now(), "event": event, **{name: _told(value) for name, value in facts.items()}}
+        told = {"time": _now(), "event": event, **_told(facts)}
         line = json.dumps(told, default=lambda value: type(value).__name__).encode("ascii") + b"\n"
         try:
             if self._descriptor is None or (self._size and self._size + len(line) > self._most_bytes):

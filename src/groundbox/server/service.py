@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import hashlib
 import logging
+import resource
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -62,7 +63,9 @@ class Service:
         self.metrics = Metrics()
         self.sandboxes = Sandboxes(settings, keys)
         self.turns = Turns(at_once=settings.runs_at_once, queue_length=settings.queue_length, queue_s=settings.queue_s)
-        self.records = Records(most=settings.kept_executions, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
+        # One that is kept may hold two descriptors, of output that lies on the disk.
+        most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
+        self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
         self.problem = "the server is starting"
         self.begun = time.time()
