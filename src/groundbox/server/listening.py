@@ -256,6 +256,13 @@ class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
             else:
                 self.transport.abort()
 
+    def handle_websocket_upgrade(self, *event: Any) -> None:
+        """Hand over to the WebSocket, which leaves a head that it cannot read, as one with a long line, for ever."""
+        super().handle_websocket_upgrade(*event)
+        if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
     def on_headers_complete(self) -> None:
         """A head is whole."""
         self._loose_bytes = 0
