@@ -155,8 +155,9 @@ class Api:
             results = await asyncio.gather(*map(one, asked.programs))
             return {"results": results, "wall_s": round(time.monotonic() - begun, 6)}
 
+        heartbeat_s = _heartbeat_s(request)
         replies = self._service.replies.once(key, request.headers.get("idempotency-key"), body, work)
-        return await self._answered(request, attended(request, replies))
+        return await self._answered(attended(request, replies), heartbeat_s)
 
     async def _reply(self, request: Request, key: Key, body: bytes, work: Any, artifacts: str) -> Response:
         """One execution, once for each `Idempotency-Key`."""
@@ -164,20 +165,15 @@ class Api:
         async def told() -> dict[str, Any]:
             return self._told(await work(), artifacts)
 
+        heartbeat_s = _heartbeat_s(request)
         identity = request.url.path.encode() + b"\0" + body
         replies = self._service.replies.once(key, request.headers.get("idempotency-key"), identity, told)
-        return await self._answered(request, attended(request, replies))
+        return await self._answered(attended(request, replies), heartbeat_s)
 
-    async def _answered(self, request: Request, work: Any) -> Response:
+    async def _answered(self, work: Any, heartbeat_s: float | None) -> Response:
         """The reply, with blanks before it where the client asked for them by `?heartbeat_s=N`."""
-        beat = request.query_params.get("heartbeat_s")
-        if beat is None:
+        if heartbeat_s is None:
             return await reply_of(await work)
-        try:
-            heartbeat_s = _number("heartbeat_s", beat, least=1, most=3600)
-        except Refused:
-            work.close()  # it has not begun
-            raise
 
         async def reply() -> Response:
             return await reply_of(await work)
@@ -545,6 +541,12 @@ def _inline(told: dict[str, Any], execution: Execution) -> None:
             each["base64"] = base64.b64encode(artifact.read()).decode("ascii")
         except GuestFileError as error:
             each["not_inline"] = error.reason
+
+
+def _heartbeat_s(request: Request) -> float | None:
+    """Looked at before there is work, which would have to be called off where this is wrong."""
+    given = request.query_params.get("heartbeat_s")
+    return None if given is None else _number("heartbeat_s", given, least=1, most=3600)
 
 
 def _number(name: str, text: str, *, least: float, most: float) -> float:
