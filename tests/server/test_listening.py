@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import stat
+import tempfile
 import threading
 import time
 
@@ -11,9 +13,12 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
-from groundbox.errors import InvalidArgument
+from groundbox.errors import EngineUnavailable, InvalidArgument
+from groundbox.remote import engine
 from groundbox.server import listening
 from groundbox.server.listening import bound, bound_unix, mark_of, withdraw_unix
+
+from .conftest import serving
 
 
 async def app(scope, receive, send):
@@ -272,3 +277,65 @@ def test_the_own_name_is_removed(tmp_path):
     withdraw_unix(tmp_path / "s", mark)
 
     assert not (tmp_path / "s").exists()
+
+
+def first_line_as(user, path):
+    """The first line that a process of another user is answered with, or the error that it gets."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setresuid(user, user, user)
+            with socket.socket(socket.AF_UNIX) as peer:
+                peer.settimeout(20)
+                peer.connect(path)
+                peer.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                os.write(writing, all_of(peer).split(b"\r\n")[0])
+        except OSError as error:
+            os.write(writing, type(error).__name__.encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as told:
+        line = told.read().decode()
+    os.waitpid(child, 0)
+    return line
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_another_user_is_not_heard_even_where_the_socket_is_open_to_all():
+    folder = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(folder, 0o755)
+    try:
+        with serving(f"{folder}/log", "--unix-socket", f"{folder}/s"):
+            closed = first_line_as(65534, f"{folder}/s")
+            os.chmod(f"{folder}/s", 0o666)
+            opened, own = first_line_as(65534, f"{folder}/s"), first_line_as(0, f"{folder}/s")
+    finally:
+        shutil.rmtree(folder)
+
+    assert (closed, own) == ("PermissionError", "HTTP/1.1 200 OK")
+    assert opened in ("", "BrokenPipeError", "ConnectionResetError")
+
+
+def test_a_folder_of_somebody_else_is_not_used_for_the_engine(tmp_path, monkeypatch):
+    user = 54321
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # left over of who called `su`
+
+    with pytest.raises(EngineUnavailable, match=f"/tmp/groundbox-{user}") as caught:
+        engine.folder()
+    os.rmdir(f"/tmp/groundbox-{user}")
+
+    assert "is not this user's alone" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root's folder is the machine's")
+def test_a_link_in_place_of_the_engines_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "groundbox").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+    with pytest.raises(EngineUnavailable, match="is not this user's alone"):
+        engine.folder()
