@@ -3,7 +3,9 @@
 import base64
 import json
 import threading
+import time
 
+import httpx
 import pytest
 
 websockets = pytest.importorskip("websockets.sync.client", reason="the extra `server` is not installed here")
@@ -92,3 +94,29 @@ def test_a_terminal_that_floods_waits_for_its_reader(client, server, sandbox):
             after = next(line for line in status if line.startswith("VmRSS"))
 
     assert int(after.split()[1]) - int(before.split()[1]) < 20_000
+
+
+@pytest.mark.parametrize("what", ["stdin", "end"])
+def test_who_waits_for_a_process_and_goes_away_leaves_its_sandbox_idle(client, server, sandbox, what):
+    pid = started(client, sandbox, command="sleep 600")
+    process = f"{sandbox}/processes/{pid}"
+
+    method, path, content = {
+        "stdin": ("POST", f"{process}/stdin", b"x" * 2_000_000),
+        "end": ("GET", f"{process}?wait_s=600", None),
+    }[what]
+
+    with server.client() as leaving, pytest.raises(httpx.TimeoutException):
+        leaving.request(method, path, content=content, timeout=1)
+    deadline = time.monotonic() + 3
+    while (busy := client.get(sandbox).json()["busy"]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert not busy
+
+
+@pytest.mark.parametrize("wait_s", ["nan", "-1", "inf", "x"])
+def test_a_time_to_wait_is_a_number(client, sandbox, wait_s):
+    pid = started(client, sandbox, command="sleep 600")
+
+    assert client.get(f"{sandbox}/processes/{pid}?wait_s={wait_s}").status_code == 400

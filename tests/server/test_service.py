@@ -3,15 +3,20 @@
 import asyncio
 import re
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
+import groundbox
 from groundbox.errors import SandboxUnavailable
+from groundbox.server import api
 from groundbox.server import sandboxes as module
+from groundbox.server.application import application
+from groundbox.server.guard import Guard
 from groundbox.server.keys import Key, Keys, Quotas
 from groundbox.server.refusals import Refused
-from groundbox.server.service import Service
+from groundbox.server.service import Ran, Service
 from groundbox.server.settings import Settings
 
 ADA, BOB = Key(id="a", owner="ada"), Key(id="b", owner="bob")
@@ -204,3 +209,52 @@ def test_ids_of_sandboxes_are_long_random_and_each_there_once(monkeypatch):
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
     counts = [sum(int(each, 16) >> bit & 1 for each in made) for bit in range(128)]
     assert all(350 < count < 650 for count in counts)  # nine standard deviations
+
+
+async def test_a_batch_stops_where_its_results_are_too_large(monkeypatch):
+    service, ran = Service(Settings(runs_at_once=1), Keys(token=None)), []
+    execution = await asyncio.to_thread(groundbox.run, "print('x' * 1000)")
+
+    async def run(key, code, **_):
+        ran.append(code)
+        return Ran(execution=execution, waited_s=0.0)
+
+    monkeypatch.setattr(service, "run", run)
+    monkeypatch.setattr(api, "_MOST_BATCH_BYTES", 1500)
+    programs = [{"code": str(number)} for number in range(10)]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(application(service))) as client:
+        results = (await client.post("http://127.0.0.1/v1/batch", json={"programs": programs})).json()["results"]
+
+    refused = [each["error"]["code"] for each in results if "error" in each]
+    assert len(ran) < 3
+    assert refused == ["too_large"] * (10 - len(ran))
+
+
+async def test_bytes_of_a_websocket_count_to_the_quota_of_its_key(monkeypatch):
+    service = Service(Settings(), Keys(token="a-token-of-some-length"))
+    key = Key(id="a", owner="ada", quotas=Quotas(bytes_a_day=300))
+
+    async def find(token):
+        return key
+
+    async def app(scope, receive, send):
+        await send({"type": "websocket.accept"})
+        await receive()
+        await send({"type": "websocket.send", "bytes": b"x" * 100})
+
+    async def receive():
+        return {"type": "websocket.receive", "bytes": b"x" * 200}
+
+    async def send(message):
+        sent.append(message["type"])
+
+    monkeypatch.setattr(service.keys, "find", find)
+    guard = Guard(app, service, own_host="127.0.0.1", over_unix=False, public=())
+    scope = {"type": "websocket", "path": "/", "headers": [(b"host", b"127.0.0.1")]}
+    sent = []
+    await guard(dict(scope), receive, send)
+    first, sent = sent, []
+    await guard({**scope, "extensions": {"websocket.http.response": {}}}, receive, send)
+
+    assert first == ["websocket.accept", "websocket.send"]
+    assert sent == ["websocket.http.response.start", "websocket.http.response.body"]
