@@ -1,6 +1,8 @@
 """Servers to ask: real processes of `groundbox serve`, on a free port of loopback or a unix socket."""
 
+import asyncio
 import contextlib
+import inspect
 import os
 import signal
 import subprocess
@@ -95,3 +97,12 @@ def sandbox(client):
     path = f"/v1/sandboxes/{made.json()['sandbox_id']}"
     yield path
     client.delete(path)
+
+
+def pytest_pyfunc_call(pyfuncitem):
+    """Run tests that are coroutines in a loop of their own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**given), 60))
+    return True

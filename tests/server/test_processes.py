@@ -3,7 +3,9 @@
 import base64
 import json
 import threading
+import time
 
+import httpx
 import pytest
 
 websockets = pytest.importorskip("websockets.sync.client", reason="the extra `server` is not installed here")
@@ -63,8 +65,10 @@ def test_a_terminal_takes_keys_and_sizes_and_tells_the_end(client, server, sandb
     assert ended == {"code": 4, "signal": None}
 
 
-@pytest.mark.parametrize("change", ["no key", "a wrong key", "another origin", "another process"])
-def test_a_terminal_is_closed_to_others(client, server, sandbox, change):
+@pytest.mark.parametrize(
+    ("change", "status"), [("no key", 401), ("a wrong key", 401), ("another origin", 403), ("another process", 404)]
+)
+def test_a_terminal_is_closed_to_others(client, server, sandbox, change, status):
     pid = started(client, sandbox, command="cat", pty=[24, 80])
     if change == "another process":
         pid += 1000
@@ -72,7 +76,7 @@ def test_a_terminal_is_closed_to_others(client, server, sandbox, change):
     url = f"{server.url.replace('http', 'ws')}{sandbox}/processes/{pid}/terminal{token}"
     origin = "http://evil.example" if change == "another origin" else None
 
-    with pytest.raises(Exception, match="HTTP 40[34]"), websockets.connect(url, origin=origin):
+    with pytest.raises(Exception, match=f"HTTP {status}"), websockets.connect(url, origin=origin):
         pass
 
 
@@ -104,3 +108,29 @@ def test_a_terminal_of_a_revoked_key_is_closed(client, server):
         terminal.send(b"still here?\n")
         with pytest.raises(Exception, match="1008"):
             list(terminal)
+
+
+@pytest.mark.parametrize("what", ["stdin", "end"])
+def test_who_waits_for_a_process_and_goes_away_leaves_its_sandbox_idle(client, server, sandbox, what):
+    pid = started(client, sandbox, command="sleep 600")
+    process = f"{sandbox}/processes/{pid}"
+
+    method, path, content = {
+        "stdin": ("POST", f"{process}/stdin", b"x" * 2_000_000),
+        "end": ("GET", f"{process}?wait_s=600", None),
+    }[what]
+
+    with server.client() as leaving, pytest.raises(httpx.TimeoutException):
+        leaving.request(method, path, content=content, timeout=1)
+    deadline = time.monotonic() + 3
+    while (busy := client.get(sandbox).json()["busy"]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert not busy
+
+
+@pytest.mark.parametrize("wait_s", ["nan", "-1", "inf", "x"])
+def test_a_time_to_wait_is_a_number(client, sandbox, wait_s):
+    pid = started(client, sandbox, command="sleep 600")
+
+    assert client.get(f"{sandbox}/processes/{pid}?wait_s={wait_s}").status_code == 400

@@ -89,7 +89,7 @@ def serve(idle_s: float) -> int:
     from groundbox.server.application import application
     from groundbox.server.keys import Keys
     from groundbox.server.lifetime import Lifetime
-    from groundbox.server.listening import bound_unix
+    from groundbox.server.listening import bound_unix, mark_of, withdraw_unix
     from groundbox.server.listening import serve as answer
     from groundbox.server.service import Service
     from groundbox.server.settings import Settings
@@ -106,12 +106,10 @@ def serve(idle_s: float) -> int:
     )
     service = Service(Settings(most=unlimited, idle_s=60.0), Keys(token=None))
     with bound_unix(path) as listening:
-        own = os.stat(path).st_ino
+        mark = mark_of(path)
 
         def withdraw() -> None:
-            with contextlib.suppress(OSError):
-                if os.stat(path).st_ino == own:
-                    path.unlink()
+            withdraw_unix(path, mark)
 
         app = Lifetime(application(service, over_unix=True), service, idle_s=idle_s, withdraw=withdraw)
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import logging
@@ -19,9 +18,10 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import BACKENDS
 from groundbox.errors import InvalidArgument
 from groundbox.jail import NAMESPACES
-from groundbox.unseen import visible
+from groundbox.unseen import on_one_line, visible
 
 TOKEN: Final = "GROUNDBOX_API_KEY"
+_MOST_LOG_CHARS: Final = 8192
 _WHERE: Final = {
     "host": "--host",
     "port": "--port",
@@ -31,6 +31,8 @@ _WHERE: Final = {
     "sandboxes": "--sandboxes",
     "idle_s": "--idle-s",
     "body_bytes": "--body-mib",
+    "body_s": "--body-s",
+    "header_s": "--header-s",
 }
 
 
@@ -51,6 +53,8 @@ _WHERE: Final = {
 @click.option("--sandboxes", type=click.IntRange(min=1), metavar="N", help="Sandboxes that may live; by default 1000.")
 @click.option("--idle-s", type=float, metavar="S", help="A sandbox that nobody asks is closed then; by default 900.")
 @click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
+@click.option("--body-s", type=float, hidden=True, help="Seconds in which all of a body has come; for tests.")
+@click.option("--header-s", type=float, hidden=True, help="Seconds of a connection without a request; for tests.")
 @click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
 @ends_tidily
 def serve(
@@ -67,6 +71,8 @@ def serve(
     sandboxes: int | None,
     idle_s: float | None,
     body_mib: int | None,
+    body_s: float | None,
+    header_s: float | None,
     *,
     no_auth: bool,
     log_json: bool,
@@ -84,6 +90,8 @@ def serve(
         "sandboxes": sandboxes,
         "idle_s": idle_s,
         "body_bytes": body_mib and body_mib * 1024 * 1024,
+        "body_s": body_s,
+        "header_s": header_s,
     }
     _log(as_json=log_json)
     try:
@@ -118,7 +126,7 @@ def _serve(
     from groundbox.server.application import application
     from groundbox.server.audit import AuditLog
     from groundbox.server.keys import Keys, KeyStore, check_token, new_token
-    from groundbox.server.listening import bound, bound_unix, serve, url_of
+    from groundbox.server.listening import bound, bound_unix, mark_of, serve, url_of, withdraw_unix
     from groundbox.server.notify import Manager
     from groundbox.server.service import Service
 
@@ -134,6 +142,7 @@ def _serve(
     else:
         listening = bound(host, port, may_be_public=not no_auth, secret=TOKEN)
     with listening:
+        mark = None if unix_socket is None else mark_of(unix_socket)
         service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
         app = application(
             service, own_host=str(listening.getsockname()[0]) if not over_unix else "", over_unix=over_unix, store=store
@@ -157,9 +166,8 @@ def _serve(
                 ws="websockets-sansio",
             )
         finally:
-            if unix_socket is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    unix_socket.unlink()
+            if unix_socket is not None and mark is not None:
+                withdraw_unix(unix_socket, mark)
 
 
 def _ready(url: str, made_up: str | None) -> None:
@@ -191,8 +199,14 @@ def _log(*, as_json: bool) -> None:
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The record with nothing in it that a terminal would obey."""
-        return visible(super().format(record))
+        """The record with nothing in it that a terminal would obey; its message is one line.
+
+        Lines of a traceback are moved to the right, so that words of a guest in them begin no line of the log.
+        """
+        record = logging.makeLogRecord({**record.__dict__, "msg": on_one_line(record.getMessage(), _MOST_LOG_CHARS)})
+        record.args, record.exc_text = None, None
+        first, *others = visible(super().format(record)).split("\n")
+        return "\n    ".join([first, *others])
 
 
 class _Json(logging.Formatter):

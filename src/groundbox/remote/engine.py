@@ -54,7 +54,8 @@ def folder() -> str:
         path = "/run/groundbox/engine"
     else:
         above = os.environ.get("XDG_RUNTIME_DIR", "")
-        path = f"{above}/groundbox/engine" if os.path.isdir(above) else f"/tmp/groundbox-{os.geteuid()}/engine"
+        own = os.path.isdir(above) and os.stat(above).st_uid == os.geteuid()  # not that of who called `su`
+        path = f"{above}/groundbox/engine" if own else f"/tmp/groundbox-{os.geteuid()}/engine"
     try:
         for each in (os.path.dirname(path), path):
             with contextlib.suppress(FileExistsError):
@@ -101,7 +102,8 @@ def ensure_running() -> str:
         return path
     import fcntl
 
-    with open(f"{path}.lock", "wb") as lock:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(f"{path}.lock", flags, 0o600), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if is_running(path):
             return path

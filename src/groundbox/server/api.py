@@ -32,13 +32,14 @@ from groundbox.server.replies import (
     with_blanks,
 )
 from groundbox.server.sandboxes import Held
-from groundbox.server.service import Ran, Service
+from groundbox.server.service import Ran, Service, size_of
 
 _WIRE: Final = "v1"
 _MOST_INLINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_PAGE_BYTES: Final = 16 * 1024 * 1024
 _MOST_BATCH_AT_ONCE: Final = 64
 _HEAD_CHARS: Final = 200
+_MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 
 
 class Api:
@@ -129,8 +130,10 @@ class Api:
         key, body = _key(request, "run"), await request.body()
         asked = schemas.decoded(body, schemas.BatchAsked)
         at_once = asyncio.Semaphore(min(_MOST_BATCH_AT_ONCE, self._service.settings.runs_at_once))
+        left_bytes = _MOST_BATCH_BYTES
 
         async def one(program: schemas.RunAsked) -> dict[str, Any]:
+            nonlocal left_bytes
             try:
                 with self._service.errors():
                     files, options = (
@@ -138,8 +141,13 @@ class Api:
                         {**program.of_run(), **schemas.of_sandbox(program)},
                     )
                 async with at_once:
+                    if left_bytes <= 0:
+                        told = f"the results of this batch are over {_MOST_BATCH_BYTES} bytes already; send fewer"
+                        raise Refused(413, "too_large", told)
                     ran = await self._service.run(key, program.code, files=files, wire=_WIRE, **options)
-                return {"execution": self._told(ran, program.artifacts)}
+                execution = self._told(ran, program.artifacts)
+                left_bytes -= size_of(execution)
+                return {"execution": execution}
             except Refused as refused:
                 return refused.to_dict()
 
@@ -148,8 +156,9 @@ class Api:
             results = await asyncio.gather(*map(one, asked.programs))
             return {"results": results, "wall_s": round(time.monotonic() - begun, 6)}
 
+        heartbeat_s = _heartbeat_s(request)
         replies = self._service.replies.once(key, request.headers.get("idempotency-key"), body, work)
-        return await self._answered(request, attended(request, replies))
+        return await self._answered(attended(request, replies), heartbeat_s)
 
     async def _reply(self, request: Request, key: Key, body: bytes, work: Any, artifacts: str) -> Response:
         """One execution, once for each `Idempotency-Key`."""
@@ -157,16 +166,15 @@ class Api:
         async def told() -> dict[str, Any]:
             return self._told(await work(), artifacts)
 
+        heartbeat_s = _heartbeat_s(request)
         identity = request.url.path.encode() + b"\0" + body
         replies = self._service.replies.once(key, request.headers.get("idempotency-key"), identity, told)
-        return await self._answered(request, attended(request, replies))
+        return await self._answered(attended(request, replies), heartbeat_s)
 
-    async def _answered(self, request: Request, work: Any) -> Response:
+    async def _answered(self, work: Any, heartbeat_s: float | None) -> Response:
         """The reply, with blanks before it where the client asked for them by `?heartbeat_s=N`."""
-        beat = request.query_params.get("heartbeat_s")
-        if beat is None:
+        if heartbeat_s is None:
             return await reply_of(await work)
-        heartbeat_s = _number("heartbeat_s", beat, least=1, most=3600)
 
         async def reply() -> Response:
             return await reply_of(await work)
@@ -537,6 +545,12 @@ def _inline(told: dict[str, Any], execution: Execution) -> None:
             each["base64"] = base64.b64encode(artifact.read()).decode("ascii")
         except GuestFileError as error:
             each["not_inline"] = error.reason
+
+
+def _heartbeat_s(request: Request) -> float | None:
+    """Looked at before there is work, which would have to be called off where this is wrong."""
+    given = request.query_params.get("heartbeat_s")
+    return None if given is None else _number("heartbeat_s", given, least=1, most=3600)
 
 
 def _number(name: str, text: str, *, least: float, most: float) -> float:

@@ -20,7 +20,7 @@ from groundbox.server.api import Api
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
 from groundbox.server.processes import Processes
-from groundbox.server.refusals import Refused
+from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.service import Service
 
@@ -80,6 +80,7 @@ def application(
             Refused: _refused(service),
             ClientGone: _gone,
             HTTPException: _http_refused,
+            Exception: _failed,
         },
     )
     app.router.redirect_slashes = False
@@ -132,6 +133,12 @@ def _refused(service: Service) -> Any:
         return json_reply(error.to_dict(), error.status, error.headers)
 
     return handle
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A fault of groundbox itself; the guard writes it into the log."""
+    refused = refusal_of(error)
+    return json_reply(refused.to_dict(), refused.status, refused.headers)
 
 
 async def _gone(request: Request, error: Exception) -> Response:

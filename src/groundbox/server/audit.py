@@ -7,6 +7,9 @@ over their age are removed.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import glob
 import json
 import logging
 import os
@@ -14,7 +17,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from groundbox.errors import GroundboxError
 from groundbox.unseen import on_one_line
@@ -40,7 +43,8 @@ class AuditLog:
             GroundboxError: It cannot be written.
         """
         self._path, self._most_bytes, self._kept_s = path, most_bytes, kept_days * 86400
-        self._file: IO[str] | None = None
+        self._descriptor: int | None = None
+        self._size, self._is_torn = 0, False
         self.lost_lines = 0
         try:
             self._open()
@@ -49,18 +53,18 @@ class AuditLog:
 
     def write(self, event: str, facts: Mapping[str, Any]) -> None:
         """Append a line; in it, texts are cut, made visible and without secrets of well-known forms."""
-        line = json.dumps({"time": _now(), "event": event, **{name: _told(value) for name, value in facts.items()}})
+        told = {"time": _now(), "event": event, **_told(facts)}
+        line = json.dumps(told, default=lambda value: type(value).__name__).encode("ascii") + b"\n"
         try:
-            if self._file is None or self._file.tell() + len(line) > self._most_bytes:
+            if self._descriptor is None or (self._size and self._size + len(line) > self._most_bytes):
                 self._rotate()
-            assert self._file is not None
-            self._file.write(line + "\n")
-            self._file.flush()
+            assert self._descriptor is not None
+            self._append(self._descriptor, line)
         except OSError as error:
             self.lost_lines += 1
             if self.lost_lines == 1:
                 logger.error("the audit log cannot be written: %s; lines are lost until it can", error.strerror)
-            self._file = None
+            self.close()
         else:
             if self.lost_lines:
                 logger.warning("the audit log is written again; %d lines were lost", self.lost_lines)
@@ -68,26 +72,38 @@ class AuditLog:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def _append(self, descriptor: int, line: bytes) -> None:
+        """Write a whole line, or none; half of one, as a full disk takes it, is ended by the next."""
+        if self._is_torn:
+            os.write(descriptor, b"\n")
+            self._is_torn, self._size = False, self._size + 1
+        written = os.write(descriptor, line)
+        self._size += written
+        if written < len(line):
+            self._is_torn = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        self._file = os.fdopen(descriptor, "a", encoding="utf-8")
-        self._file.seek(0, os.SEEK_END)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._descriptor = os.open(self._path, flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+        self._is_torn = self._size > 0 and os.pread(self._descriptor, 1, self._size - 1) != b"\n"
 
     def _rotate(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._descriptor is not None:
+            self.close()
             name = f"{self._path.stem}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}"
             number, to = 0, self._path.with_name(f"{name}{self._path.suffix}")
             while to.exists():
                 number, to = number + 1, self._path.with_name(f"{name}-{number + 1}{self._path.suffix}")
             self._path.rename(to)
         self._open()
-        for each in self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"):
+        for each in self._path.parent.glob(f"{glob.escape(self._path.stem)}-*{glob.escape(self._path.suffix)}"):
             rotated = _ROTATED.fullmatch(each.name[len(self._path.stem) : -len(self._path.suffix) or None])
             if rotated and time.time() - each.stat().st_mtime > self._kept_s:
                 each.unlink(missing_ok=True)

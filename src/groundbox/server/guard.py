@@ -25,10 +25,9 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
-from starlette.responses import JSONResponse
-
 from groundbox.server.keys import OWNER, Key
 from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.replies import json_reply
 from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 
@@ -45,7 +44,7 @@ COOKIE: Final = "groundbox_key"
 XSRF_COOKIE: Final = "_xsrf"
 _KEY_HEADERS: Final = ("x-api-key", "x-access-token", "x-auth-token", "open-sandbox-api-key")
 _MOST_PATH_CHARS: Final = 4096
-_WITH_KEY: Final = re.compile(r"/with-key/([^/]{1,600})(/.*)")
+_WITH_KEY: Final = re.compile(rb"/with-key/([^/]{1,1800})(?=/)")  # before it is unquoted: a key may hold a slash
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
 _LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
 _HEADERS: Final = (
@@ -77,7 +76,7 @@ class Guard:
         """
         self._app, self._service, self._over_unix, self._admissions = app, service, over_unix, admissions
         self._public = frozenset(public)
-        self._hosts = frozenset({*_LOCAL, own_host.lower(), *(each.lower() for each in service.settings.hosts)})
+        self._hosts = frozenset({*_LOCAL, *map(_as_named, (own_host, *service.settings.hosts))})
         self._any_host = "*" in service.settings.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,17 +84,20 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        begun = False
+        begun = ended = False
 
         async def watched(message: dict[str, Any]) -> None:
-            nonlocal begun
+            nonlocal begun, ended
             if message["type"] == "http.response.start":
                 begun = True
                 given = {name.lower() for name, _ in message.get("headers", ())}
                 more = [each for each in _HEADERS if each[0] not in given]
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
-            elif message["type"] == "http.response.body" and key is not None and key is not OWNER:
-                self._service.keys.usage(key.id).charge(size=len(message.get("body", b"")))
+            elif message["type"] == "websocket.accept":
+                begun = True
+            elif message["type"] == "http.response.body":
+                ended = not message.get("more_body", False)
+                self._charge(key, len(message.get("body", b"")))
             elif message["type"] == "websocket.send":
                 self._charge(key, _size(message))
             await send(message)
@@ -109,22 +111,22 @@ class Guard:
         key: Key | None = None
         try:
             key = await self._entered(scope)
-            body = _Body(self._service.settings, receive, lambda size: self._charge(key, size))
-            await self._app(scope, counted if scope["type"] == "websocket" else body.receive, watched)
+            if scope["type"] == "http":
+                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size))
+                await self._app(scope, body.receive, watched)
+            else:
+                await self._app(scope, counted, watched)
         except Exception as error:
             refused = error if isinstance(error, Refused) else refusal_of(error)
-            if not isinstance(error, Refused):
+            if refused.status == 500:
                 logger.exception("a request failed by a fault of groundbox")
+            if not isinstance(error, Refused) and ended:
+                return  # the application has told of it itself
             self._service.metrics.refused(refused.code)
-            if scope["type"] == "websocket":
-                with contextlib.suppress(Exception):  # an open one is closed, a new one refused with 403
-                    await send(
-                        {
-                            "type": "websocket.close",
-                            "code": 1008,
-                            "reason": refused.message.encode()[:120].decode(errors="ignore"),
-                        }
-                    )
+            if scope["type"] == "websocket" and begun:
+                reason = refused.message.encode()[:120].decode(errors="ignore")
+                with contextlib.suppress(Exception):
+                    await send({"type": "websocket.close", "code": 1008, "reason": reason})
             elif not begun:
                 await self._refuse(refused, scope, receive, watched)
             else:
@@ -186,7 +188,8 @@ class Guard:
             headers["WWW-Authenticate"] = 'Bearer realm="groundbox"'
         if refused.status in (408, 413):
             headers["Connection"] = "close"  # what is left of the body is not read
-        await JSONResponse(refused.to_dict(), status_code=refused.status, headers=headers)(scope, receive, send)  # type: ignore[arg-type]
+        # To a WebSocket that is not open yet, too, whose client sees it as the status of its handshake.
+        await json_reply(refused.to_dict(), refused.status, headers)(scope, receive, send)  # type: ignore[arg-type]
 
 
 class _Body:
@@ -242,11 +245,11 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | None:
     """The secret that a request brings, from wherever its client puts it."""
-    found = _WITH_KEY.fullmatch(scope["path"])
+    found = _WITH_KEY.match(scope.get("raw_path") or b"")
     if found is not None:  # the rest of the path is what wires see
-        scope["path"] = found[2]
-        scope["raw_path"] = found[2].encode("utf-8", "surrogateescape")
-        return unquote(found[1])
+        scope["raw_path"] = scope["raw_path"][found.end(1) :]
+        scope["path"] = unquote(scope["raw_path"].decode("latin-1"))
+        return unquote(found[1].decode("latin-1"))
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if given and scheme.lower() in ("bearer", "token"):
         return given.strip()
@@ -267,3 +270,9 @@ def _token(scope: Scope, headers: dict[str, str], *, own_page: bool) -> str | No
             if own_page or (kept and hmac.compare_digest(sent.encode(), kept.encode())):
                 return cookies.get(COOKIE)
     return None
+
+
+def _as_named(host: str) -> str:
+    """A name or an address as the header `Host` has it: IPv6 in brackets, and without a zone."""
+    host = host.lower()
+    return f"[{host.partition('%')[0]}]" if ":" in host and not host.startswith("[") else host

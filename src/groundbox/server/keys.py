@@ -22,7 +22,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ _PREFIX: Final = "gb_"
 _REFRESH_S: Final = 2.0
 _UNKNOWN_S: Final = 0.2
 _STALE_S: Final = 30.0
+_ANSWER_S: Final = 5.0
 _MOST_KEYS: Final = 100_000
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,512}")
 _TABLES: Final = (
@@ -131,10 +132,13 @@ class Keys:
         self._problem = ""
         self._usage: dict[str, _Usage] = {}
         self._reading = asyncio.Lock()
+        self._asking: set[asyncio.Task[None]] = set()
 
     @property
     def problem(self) -> str:
         """Why keys could not be read the last time, or ""."""
+        if self._store is not None and time.monotonic() - self._read_at > _STALE_S:
+            return self._problem or "the database of keys does not answer"
         return self._problem
 
     async def find(self, token: str | None) -> Key:
@@ -152,7 +156,9 @@ class Keys:
             key = self._known.get(digest)
             if key is None and self._store is not None and time.monotonic() - self._asked_at > _UNKNOWN_S:
                 self._asked_at = time.monotonic()
-                await self.refresh()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_ANSWER_S):
+                        await asyncio.shield(self._in_background(self.refresh()))
                 key = self._known.get(digest)
             self._check_fresh()
             if key is not None and key.revoked is None:
@@ -174,8 +180,14 @@ class Keys:
         return key
 
     def _check_fresh(self) -> None:
-        if self._store is not None and self._problem and time.monotonic() - self._read_at > _STALE_S:
-            raise Refused(503, "keys_unavailable", f"keys cannot be looked up: {self._problem}", retry_after_s=5)
+        """Refuse where keys were read too long ago.
+
+        By the clock alone: a database that does not answer at all tells of no problem, and keys that were revoked there
+        would hold for ever.
+        """
+        if self._store is not None and time.monotonic() - self._read_at > _STALE_S:
+            told = f"keys cannot be looked up: {self._problem or 'their database does not answer'}"
+            raise Refused(503, "keys_unavailable", told, retry_after_s=5)
 
     def current(self, key: Key) -> Key:
         """A key that was found before, as it is known now; for connections that stay open.
@@ -195,12 +207,13 @@ class Keys:
             spent = {usage.key_id: usage.take() for usage in self._usage.values() if usage.unsaved}
             try:
                 keys, used = await asyncio.to_thread(self._store.exchange, spent, _today())
-            except KeyStoreUnavailable as error:
+            except Exception as error:  # whatever a driver raises: reading has to go on, or nobody is revoked any more
                 for key_id, (cpu_s, size) in spent.items():
                     self._usage[key_id].give_back(cpu_s, size)
+                problem = str(error) if isinstance(error, GroundboxError) else f"{type(error).__name__}: {error}"
                 if not self._problem:
-                    logger.warning("keys cannot be read: %s", error)
-                self._problem = str(error)
+                    logger.warning("keys cannot be read: %s", problem)
+                self._problem = problem
                 return
             self._problem, self._read_at = "", time.monotonic()
             self._known, self._by_id = keys, {key.id: key for key in keys.values()}
@@ -212,6 +225,13 @@ class Keys:
         while True:
             await self.refresh()
             await asyncio.sleep(_REFRESH_S)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Go on with it, also when the one who asked for it waits no longer."""
+        task = asyncio.create_task(work)
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+        return task
 
     def usage(self, key_id: str) -> _Usage:
         """The counts of one key."""

@@ -3,6 +3,9 @@
 Where an address may be reached from elsewhere is decided on the numbers that a name stands for, and those numbers are
 bound: what was looked at is what is served. Over a unix socket only processes of the same user, and of root, are heard.
 
+Connections are looked at before anybody has shown a key, so what one may hold is bounded here: the bytes of a request's
+head, the time in which it comes, and the time in which nothing of a reply is taken. uvicorn bounds none of these.
+
 A signal ends it: no connection is taken any more, what goes on is called off, which its askers are told, and then
 connections are closed. A second signal waits for none of them.
 """
@@ -11,12 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import ipaddress
 import os
+import resource
 import signal
 import socket
 import stat
 import struct
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -31,6 +37,11 @@ _CLOSING_S: Final = 5
 _BACKLOG: Final = 2048
 _CREDENTIALS: Final = struct.Struct("3i")  # ucred of unix(7): process, user, group
 _WS_BYTES: Final = 16 * 1024 * 1024
+_HEAD_BYTES: Final = 64 * 1024
+_LOOK_S: Final = 5.0
+_STALLED_S: Final = 60.0
+_LOCK_S: Final = 5.0
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 def bound(host: str, port: int, *, may_be_public: bool, secret: str) -> socket.socket:
@@ -75,28 +86,75 @@ def bound_unix(path: Path) -> socket.socket:
         InvalidArgument: Somebody listens there, something else lies there, or it cannot be made.
     """
     try:
-        if stat.S_ISSOCK(os.lstat(path).st_mode):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
-                try:
-                    asked.connect(os.fspath(path))
-                except ConnectionRefusedError:
-                    path.unlink(missing_ok=True)
-                else:
-                    raise InvalidArgument("unix_socket", f"'{path}' is listened on by another process already")
-    except FileNotFoundError:
-        pass
+        with _alone(path.parent):
+            _remove_deserted(path)
+            listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                os.fchmod(listening.fileno(), 0o600)  # bind gives its file this mode, so that nobody else ever connects
+                listening.bind(os.fspath(path))
+                listening.listen(_BACKLOG)
+            except OSError:
+                listening.close()
+                raise
     except OSError as error:
-        raise InvalidArgument("unix_socket", f"'{path}' cannot be looked at: {_why(error)}") from None
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(listening.fileno(), 0o600)  # before the name is there, so that nobody else ever may connect
-        listening.bind(os.fspath(path))
-        os.chmod(path, 0o600)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
         raise InvalidArgument("unix_socket", f"'{path}' cannot be listened on: {_why(error)}") from None
     return listening
+
+
+def mark_of(path: Path) -> tuple[int, int, int]:
+    """What tells a socket from one that another process put in its place; to be asked while it is listened on."""
+    found = os.lstat(path)
+    return found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+def withdraw_unix(path: Path, mark: tuple[int, int, int]) -> None:
+    """Remove the name of a socket, unless it is another one's by now."""
+    with contextlib.suppress(OSError, InvalidArgument), _alone(path.parent):
+        if mark_of(path) == mark:
+            path.unlink()
+
+
+def _remove_deserted(path: Path) -> None:
+    """Remove a socket that nobody listens on.
+
+    Raises:
+        InvalidArgument: Somebody does.
+        OSError: It cannot be told, or not be removed.
+    """
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return  # bind refuses
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
+        asked.settimeout(1.0)  # one that is stopped, with a full queue, would be waited for without end
+        try:
+            asked.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+        except BlockingIOError:
+            raise InvalidArgument("unix_socket", f"'{path}' is listened on by a process that does not answer") from None
+        else:
+            raise InvalidArgument("unix_socket", f"'{path}' is listened on by another process already")
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Be the only one who replaces sockets in a folder: of two that start at once, one finds the other."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        deadline = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:  # whoever can read the folder can hold its lock
+                    raise InvalidArgument("unix_socket", f"'{folder}' is locked by another process") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_loopback(address: str) -> bool:
@@ -142,7 +200,7 @@ def serve(
     over_unix = listening.family == socket.AF_UNIX
     config = uvicorn.Config(
         app,
-        http=_SameUser if over_unix else AutoHTTPProtocol,
+        http=_SameUser if over_unix else _Bounded,
         loop="asyncio",
         ws=ws,
         ws_max_size=_WS_BYTES,
@@ -158,7 +216,90 @@ def serve(
     asyncio.run(_Server(config, ready, ending, stop).serve(sockets=[listening]))
 
 
-class _SameUser(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+class _Bounded(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+    """HTTP of one connection, which is cut when it holds something for too long, or sends a head without end.
+
+    A request's head has to be there as soon as a connection without requests is closed anyway. A reply is stalled when
+    in `stalled_s` nothing of it was taken; a slow reader takes some, which shows by less in the buffer, or by the calls
+    that tell the writer to go on.
+    """
+
+    stalled_s = _STALLED_S
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to look at it; one more than half of what this process may open is hung up on."""
+        super().connection_made(transport)
+        self._loose_bytes = 0
+        self._size = 0
+        self._free_since = self._taken_at = self.loop.time()
+        self._look_s = min(_LOOK_S, self.timeout_keep_alive / 2, self.stalled_s / 2)
+        self._looking = self.loop.call_later(self._look_s, self._look)
+        if len(self.connections) > _most_connections():
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        self._looking.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what is neither a whole head nor of a body: heads, trailers and extensions of chunks come without end.
+
+        h11, which tells of no body, has a bound of its own.
+        """
+        self._loose_bytes += len(data)
+        super().data_received(data)
+        if self._loose_bytes > _HEAD_BYTES and hasattr(AutoHTTPProtocol, "on_body"):
+            if self._is_free():
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+            else:
+                self.transport.abort()
+
+    def handle_websocket_upgrade(self, *event: Any) -> None:
+        """Hand over to the WebSocket, which leaves a head that it cannot read, as one with a long line, for ever."""
+        super().handle_websocket_upgrade(*event)
+        if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """A head is whole."""
+        self._loose_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Some of a body has come, which the application bounds."""
+        self._loose_bytes = 0
+        super().on_body(body)
+
+    def resume_writing(self) -> None:
+        """Some of a reply was taken."""
+        self._taken_at = self.loop.time()
+        super().resume_writing()
+
+    def _is_free(self) -> bool:
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def _look(self) -> None:
+        if self.transport.get_protocol() is not self:  # it is a WebSocket by now
+            return
+        now = self.loop.time()
+        size = self.transport.get_write_buffer_size()
+        if size == 0 or size < self._size:
+            self._taken_at = now
+        self._size = size
+        if not self._is_free() or size:
+            self._free_since = now
+        is_stalled = now - self._taken_at > self.stalled_s
+        is_idle = now - self._free_since > self.timeout_keep_alive + self._look_s
+        if is_stalled or is_idle:
+            self.transport.abort()
+        else:
+            self._looking = self.loop.call_later(self._look_s, self._look)
+
+
+class _SameUser(_Bounded):
     """HTTP over a unix socket, for processes of the user who serves, and of root."""
 
     def connection_made(self, transport: Any) -> None:
@@ -169,6 +310,11 @@ class _SameUser(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         super().connection_made(transport)
         if user not in (0, os.geteuid()):
             transport.abort()
+
+
+def _most_connections() -> int:
+    """Half of the descriptors that this process may have; sandboxes need the others."""
+    return max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 class _Server(uvicorn.Server):

@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from groundbox.sandbox.process import AsyncProcess, Exit
 from groundbox.server import schemas
 from groundbox.server.refusals import Refused, not_found
-from groundbox.server.replies import SSE, Streamed, event, json_reply
+from groundbox.server.replies import SSE, Streamed, attended, event, json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Service
 
@@ -97,10 +97,10 @@ class Processes:
     async def show(self, request: Request) -> Response:
         """`GET /v1/sandboxes/ID/processes/PID`; `?wait_s=N` waits so long for its end."""
         process = self._process(request)
-        wait_s = request.query_params.get("wait_s")
-        if wait_s is not None:
-            with contextlib.suppress(TimeoutError, ValueError), self._held(request).in_use():
-                await process.wait(timeout_s=min(max(float(wait_s), 0.0), 3600.0))
+        wait_s = _seconds(request.query_params.get("wait_s", "0"))
+        if wait_s:
+            with contextlib.suppress(TimeoutError), self._held(request).in_use():
+                await attended(request, process.wait(timeout_s=wait_s))
         return json_reply(_told(process))
 
     async def output(self, request: Request) -> Response:
@@ -119,7 +119,7 @@ class Processes:
         held, process, data = self._held(request), self._process(request), await request.body()
         with self._service.errors(), held.in_use():
             if data:
-                await process.write(data)
+                await attended(request, process.write(data))  # waits for as long as the program reads nothing
             if request.query_params.get("close"):
                 await process.close_stdin()
         return Response(status_code=204)
@@ -244,6 +244,16 @@ async def _heed(socket: WebSocket, process: AsyncProcess, check: Callable[[], ob
         if len(data) > _MOST_STDIN_BYTES:
             raise Refused(413, "too_large", f"a message has at most {_MOST_STDIN_BYTES} bytes")
         await process.write(data)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise Refused(400, "invalid_argument", "wait_s: must be a number from 0 to 3600")
+    return seconds
 
 
 def _told(process: AsyncProcess) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import asyncio
 import dataclasses
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from groundbox.execution import Execution
 from groundbox.server.keys import Key
@@ -15,6 +15,7 @@ from groundbox.server.refusals import not_found
 
 _PAGE: Final = 1 << 20
 _RECORD_BYTES: Final = 8 * 1024
+_TRACE_RECORD_BYTES: Final = 512
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,12 +38,20 @@ class Record:
     size_bytes: int
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class _OfKey:
+    records: OrderedDict[str, Record] = dataclasses.field(default_factory=OrderedDict)
+    size_bytes: int = 0
+
+
 class Records:
-    """Bounded by number, by memory and by age; the oldest go first."""
+    """Bounded by number, by memory and by age. The oldest go first, of the key that has the most of what there is too
+    much of, so that a key's flood drives out none of another key's."""
 
     def __init__(self, *, most: int, most_bytes: int, kept_s: float) -> None:
         self._most, self._most_bytes, self._kept_s = most, most_bytes, kept_s
-        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._records: dict[str, Record] = {}
+        self._of_keys: dict[str, _OfKey] = {}
         self._bytes = 0
 
     def add(self, key: Key, execution: Execution, sandbox_id: str, source: str) -> Record:
@@ -56,9 +65,15 @@ class Records:
             size_bytes=_size(execution) + len(source),
         )
         self._records[execution.execution_id] = record
+        of_key = self._of_keys.setdefault(key.id, _OfKey())
+        of_key.records[execution.execution_id] = record
+        of_key.size_bytes += record.size_bytes
         self._bytes += record.size_bytes
-        while self._records and (len(self._records) > self._most or self._bytes > self._most_bytes):
-            self._drop_oldest()
+        self._drop_old()
+        while len(self._records) > self._most:
+            self._drop_oldest(max(self._of_keys, key=lambda each: len(self._of_keys[each].records)))
+        while self._records and self._bytes > self._most_bytes:
+            self._drop_oldest(max(self._of_keys, key=lambda each: self._of_keys[each].size_bytes))
         return record
 
     def get(self, key: Key, execution_id: str) -> Record:
@@ -76,19 +91,23 @@ class Records:
     def list(self, key: Key, sandbox_id: str | None = None) -> list[Record]:
         """Those of a key, or of one of its sandboxes, the newest first."""
         self._drop_old()
-        return [
-            each
-            for each in reversed(self._records.values())
-            if each.key_id == key.id and sandbox_id in (None, each.sandbox_id)
-        ]
+        of_key = self._of_keys.get(key.id)
+        if of_key is None:
+            return []
+        return [each for each in reversed(of_key.records.values()) if sandbox_id in (None, each.sandbox_id)]
 
     def _drop_old(self) -> None:
         before = time.time() - self._kept_s
-        while self._records and next(iter(self._records.values())).ended < before:
-            self._drop_oldest()
+        while self._records and (record := next(iter(self._records.values()))).ended < before:
+            self._drop_oldest(record.key_id)
 
-    def _drop_oldest(self) -> None:
-        _, record = self._records.popitem(last=False)
+    def _drop_oldest(self, key_id: str) -> None:
+        of_key = self._of_keys[key_id]
+        execution_id, record = of_key.records.popitem(last=False)
+        of_key.size_bytes -= record.size_bytes
+        if not of_key.records:
+            del self._of_keys[key_id]
+        del self._records[execution_id]
         self._bytes -= record.size_bytes
 
 
@@ -128,8 +147,13 @@ def _matches(execution: Execution, stream: str, text: bytes, most: int, line_cha
 
 
 def _size(execution: Execution) -> int:
-    """Memory of an execution, about: texts, displays, and the bytes of its files, which are kept with it."""
+    """Memory of an execution, about: texts, displays, its whole output, its trace, and the bytes of its files."""
     size = _RECORD_BYTES + len(execution.stdout) + len(execution.stderr)
     for bundle in [*(each.data for each in execution.displays), execution.value or {}]:
         size += sum(len(bundle[kind]) if isinstance(bundle[kind], str) else 4096 for kind in bundle)
+    outputs: Mapping[str, Any] = execution.outputs
+    for handle in outputs.values():
+        size += handle.total_bytes - handle.lost_bytes
+    if execution.trace is not None:
+        size += _TRACE_RECORD_BYTES * len(execution.trace.records)
     return size + sum(each.size_bytes + len(each.preview or b"") for each in execution.artifacts.values())

@@ -49,6 +49,10 @@ class Refused(Exception):
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
         self.details = dict(details or {})
 
+    def again(self) -> Refused:
+        """The same without a traceback, which grows each time that one is raised, and holds what was at hand."""
+        return Refused(self.status, self.code, self.message, retry_after_s=self.retry_after_s, details=self.details)
+
     @property
     def headers(self) -> dict[str, str]:
         """`Retry-After` in whole seconds (RFC 9110, 10.2.3), where there is a time."""

@@ -61,15 +61,24 @@ async def attended(request: Request, work: Awaitable[T]) -> T:
         raise ClientGone
     finally:
         gone.cancel()
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        await _called_off(task)
 
 
 async def _gone(receive: Callable[[], Awaitable[Any]]) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    """Wait until nobody reads the reply: the client hung up, or sends more than it may."""
+    with contextlib.suppress(Refused):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _called_off(task: asyncio.Future[Any]) -> None:
+    """Cancel it if it goes on, and wait for its end, also when the one who waits is cancelled once more."""
+    task.cancel()
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((task,))
+    if not task.cancelled():
+        task.exception()  # looked at, because nobody asks for it any more
 
 
 class Streamed(Response):
@@ -129,12 +138,14 @@ class Streamed(Response):
                     data = part.result()
                 except StopAsyncIteration:
                     break
+                except ClientGone:
+                    return
                 except Exception as error:
-                    if not begun:
-                        raise
                     refused = error if isinstance(error, Refused) else refusal_of(error)
-                    if not isinstance(error, Refused):
+                    if refused.status == 500:
                         logger.exception("a stream failed by a fault of groundbox")
+                    if not begun:
+                        raise refused from error
                     told = self._refused(refused)
                     if told is None:
                         return
@@ -151,9 +162,7 @@ class Streamed(Response):
             if part is not None and part.done():  # it came in the moment in which the client went
                 part.cancelled() or part.exception()
             elif part is not None:
-                part.cancel()
-                with contextlib.suppress(BaseException):
-                    await part
+                await _called_off(part)
             await self._parts.aclose()
 
 

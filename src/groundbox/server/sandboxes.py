@@ -219,9 +219,9 @@ class Sandboxes:
         held.closed = True
         self._held.pop(held.id, None)
         self._keys.usage(held.key_id).sandboxes -= 1
-        for call in held.on_close:
-            call()
         try:
+            for call in held.on_close:
+                call()
             for each in list(held.state.values()):
                 if hasattr(each, "aclose"):
                     await each.aclose()
@@ -235,14 +235,20 @@ class Sandboxes:
 
     async def keep_sweeping(self) -> None:
         """Close what is idle or too old, for as long as the server runs."""
+        closing: set[asyncio.Task[None]] = set()
         while True:
             await asyncio.sleep(_SWEEP_S)
-            for held in [held for held in self._held.values() if held.left_s <= 0]:
+            for held in [held for held in self._held.values() if held.left_s <= 0 and not held.closed]:
                 logger.info("sandbox %s is closed: idle or too old", held.id)
-                try:
-                    await self.close(held)
-                except Exception:
-                    logger.exception("sandbox %s could not be closed in good order", held.id)
+                task = asyncio.create_task(self._swept(held))  # beside the others: one may take long to end
+                closing.add(task)
+                task.add_done_callback(closing.discard)
+
+    async def _swept(self, held: Held) -> None:
+        try:
+            await self.close(held)
+        except Exception:
+            logger.exception("sandbox %s could not be closed in good order", held.id)
 
 
 def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -6,17 +6,23 @@ import base64
 import binascii
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
 from groundbox.errors import InvalidArgument
 from groundbox.limits import Limits
 from groundbox.network import Network
-from groundbox.sandbox import languages
+from groundbox.sandbox import languages, options
 from groundbox.server.refusals import Refused
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+
+# Arguments that have a place of their own in a request, or none, because they are the server's.
+_NOT_OPTIONS: Final = (options.SandboxOptions.__annotations__.keys() | options.OneRunOptions.__annotations__.keys()) - (
+    options.LanguageOptions.__annotations__.keys()
+) | {"key", "held", "source", "wire", "last", "self"}
 
 
 class _Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -90,7 +96,9 @@ class ProgramAsked(_Request, kw_only=True):
 
     def of_run(self) -> dict[str, Any]:
         """Arguments of AsyncSandbox.run; only what was given."""
-        given: dict[str, Any] = {"language": languages.named(self.language), **self.options}
+        if known := self.options.keys() & _NOT_OPTIONS:
+            raise InvalidArgument("options", f"{min(known)!r} is no option of a language")
+        given: dict[str, Any] = {**self.options, "language": languages.named(self.language)}
         if self.argv:
             given["argv"] = self.argv
         if self.stdin is not None:

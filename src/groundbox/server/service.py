@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import logging
+import resource
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -63,7 +65,9 @@ class Service:
         self.metrics = Metrics()
         self.sandboxes = Sandboxes(settings, keys)
         self.turns = Turns(at_once=settings.runs_at_once, queue_length=settings.queue_length, queue_s=settings.queue_s)
-        self.records = Records(most=settings.kept_executions, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
+        # One that is kept may hold two descriptors, of output that lies on the disk.
+        most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
+        self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
         self.problem = "the server is starting"
         self.begun = time.time()
@@ -112,7 +116,7 @@ class Service:
             Refused: It was not run, or nobody knows how it ended.
         """
         of_box, of_run = _divided(options)
-        async with self._room(key), self._turn(key) as waited_s:
+        async with self._turn(key, makes_one=True) as waited_s:
             if files and "profile" not in of_box:
                 of_box["profile"] = "science"
             box = self._made(key, of_box, of_run)
@@ -130,7 +134,7 @@ class Service:
     ) -> AsyncGenerator[Event | Ran, None]:
         """`run`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
         of_box, of_run = _divided(options)
-        async with self._room(key), self._turn(key) as waited_s:
+        async with self._turn(key, makes_one=True) as waited_s:
             if files and "profile" not in of_box:
                 of_box["profile"] = "science"
             box = self._made(key, of_box, of_run)
@@ -229,7 +233,7 @@ class Service:
             "wire": held.wire,
             "sandbox": held.id,
             "source_sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-            "source_bytes": len(text),
+            "source_bytes": len(text.encode("utf-8", "surrogatepass")),
         }
         with held.in_use() as box:
             async with self._turn(key):
@@ -256,15 +260,21 @@ class Service:
             raise self._refusal(error) from error
 
     @contextlib.asynccontextmanager
-    async def _turn(self, key: Key) -> AsyncIterator[float]:
-        self.keys.usage(key.id).begin_run(key.quotas)
-        async with self.turns.turn(key.id) as waited_s:
-            yield waited_s
+    async def _turn(self, key: Key, *, makes_one: bool = False) -> AsyncIterator[float]:
+        """Wait for a turn and hold it; with `makes_one`, also the room for a sandbox that lives as long.
 
-    @contextlib.asynccontextmanager
-    async def _room(self, key: Key) -> AsyncIterator[None]:
-        async with self.sandboxes.room(key):
-            yield
+        Room is taken when the turn has come: what waits has no sandbox, and must not use up the room of other keys.
+        """
+        usage = self.keys.usage(key.id)
+        if makes_one:
+            usage.check_sandboxes(key.quotas)
+        usage.begin_run(key.quotas)
+        async with self.turns.turn(key.id) as waited_s:
+            if makes_one:
+                async with self.sandboxes.room(key):
+                    yield waited_s
+            else:
+                yield waited_s
 
     def _made(self, key: Key, options: Mapping[str, Any], of_run: Mapping[str, Any]) -> AsyncSandbox:
         """A sandbox with settings of this server and what a request chose."""
@@ -322,11 +332,14 @@ class Service:
             "sandbox": "" if held is None else held.id,
             "language": options.get("language", "python"),
             "source_sha256": hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
-            "source_bytes": len(source),
+            "source_bytes": len(source.encode("utf-8", "surrogatepass")),
         }
+        begun = time.monotonic()
         try:
             execution = await work
         except BaseException as error:
+            # How much it used is not known; who leaves before the end does not compute for nothing.
+            self.keys.usage(key.id).charge(cpu_s=time.monotonic() - begun)
             if self.audit is not None:
                 cancelled = isinstance(error, asyncio.CancelledError)
                 outcome = "abandoned" if cancelled else refusal_of(error).code if isinstance(error, Exception) else "?"
@@ -385,16 +398,32 @@ class Service:
         metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class _Reply:
+    """A request that is or was carried out under a name.
+
+    Attributes:
+        waiting: Callers that wait for it; when the last one goes away, it is called off.
+    """
+
+    begun: float
+    digest: str
+    task: asyncio.Task[Any]
+    waiting: int = 0
+    size_bytes: int = 0
+
+
 class Replies:
     """Replies by `Idempotency-Key`, so that a repeated request gets the same one and runs nothing again.
 
-    A repetition that comes while the first is carried out waits for it. A refusal by 429 or 5xx is not kept: nothing
-    ran, and the next attempt may.
+    A repetition that comes while the first is carried out waits for it with the first caller, and goes on waiting when
+    that one goes away. A refusal by 429 or 5xx is not kept: nothing ran, and the next attempt may.
     """
 
-    def __init__(self, kept_s: float, most: int = 10_000) -> None:
-        self._kept_s, self._most = kept_s, most
-        self._replies: dict[tuple[str, str], tuple[float, str, asyncio.Future[Any]]] = {}
+    def __init__(self, kept_s: float, *, most: int = 10_000, most_bytes: int = 256 * 1024 * 1024) -> None:
+        self._kept_s, self._most, self._most_bytes = kept_s, most, most_bytes
+        self._replies: dict[tuple[str, str], _Reply] = {}
+        self._bytes = 0
 
     async def once(self, key: Key, name: str | None, request: bytes, work: Callable[[], Awaitable[Any]]) -> Any:
         """The reply to this request of this name, made by `work` if there is none yet.
@@ -408,32 +437,68 @@ class Replies:
             raise Refused(400, "invalid_argument", "Idempotency-Key: has more than 255 characters")
         self._drop_old()
         digest = hashlib.sha256(request).hexdigest()
-        known = self._replies.get((key.id, name))
-        if known is not None:
-            if known[1] != digest:
-                raise Refused(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
-            return await asyncio.shield(known[2])
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._replies[key.id, name] = (time.monotonic(), digest, future)
+        reply = self._replies.get((key.id, name))
+        if reply is None:
+            task = asyncio.ensure_future(_waited(work()))
+            reply = self._replies[key.id, name] = _Reply(time.monotonic(), digest, task)
+            task.add_done_callback(functools.partial(self._ended, (key.id, name), reply))
+        elif reply.digest != digest:
+            raise Refused(422, "idempotency_key_reused", "this Idempotency-Key was used for another request")
+        reply.waiting += 1
         try:
-            reply = await work()
-        except BaseException as error:
-            kept = isinstance(error, Refused) and error.status < 500 and error.status != 429
-            if not kept:
-                self._replies.pop((key.id, name), None)
-            future.set_exception(error if isinstance(error, Exception) else Refused(503, "abandoned", "given up"))
-            future.exception()  # looked at, because perhaps nobody else asks
-            raise
-        future.set_result(reply)
-        return reply
+            await asyncio.wait((reply.task,))
+        finally:
+            reply.waiting -= 1
+            if not reply.waiting and not reply.task.done():
+                if self._replies.get((key.id, name)) is reply:
+                    del self._replies[key.id, name]
+                reply.task.cancel()
+                await asyncio.wait((reply.task,))
+        told = reply.task.result()
+        if isinstance(told, Refused):
+            raise told.again()
+        return told
+
+    def _ended(self, name: tuple[str, str], reply: _Reply, task: asyncio.Task[Any]) -> None:
+        if self._replies.get(name) is not reply:
+            return
+        told = None if task.cancelled() or task.exception() is not None else task.result()
+        if told is None or (isinstance(told, Refused) and (told.status >= 500 or told.status == 429)):
+            del self._replies[name]
+            return
+        reply.size_bytes = size_of(told)
+        self._bytes += reply.size_bytes
+        self._drop_old()
 
     def _drop_old(self) -> None:
+        """Forget what is too old, and the oldest of what is too much; what still goes on stays."""
         before = time.monotonic() - self._kept_s
-        while self._replies:
-            name, (begun, _, future) = next(iter(self._replies.items()))
-            if not future.done() or (begun >= before and len(self._replies) <= self._most):
+        for name, reply in list(self._replies.items()):
+            is_much = len(self._replies) > self._most or self._bytes > self._most_bytes
+            if reply.begun >= before and not is_much:
                 return
-            del self._replies[name]
+            if reply.task.done():
+                del self._replies[name]
+                self._bytes -= reply.size_bytes
+
+
+async def _waited(work: Awaitable[Any]) -> Any:
+    """What it gives; a refusal is given, too, so that everyone who waits can raise one of their own."""
+    try:
+        return await work
+    except Refused as refused:
+        return refused.again()
+
+
+def size_of(value: Any) -> int:
+    """Memory of plain data, about, in bytes."""
+    if isinstance(value, str | bytes):
+        return 64 + len(value)
+    if isinstance(value, Mapping):
+        return 64 + sum(size_of(name) + size_of(each) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return 64 + sum(map(size_of, value))
+    return 32
 
 
 async def _done(execution: Execution) -> Execution:

@@ -2,7 +2,9 @@
 
 A queue stands before the engine, because a machine that runs a thousand programs at once runs each of them into its
 limit. Runs get their turns in the order in which they came, but no key holds more than its share of the turns while
-another one waits: of those that wait, the first of the key with the fewest runs goes next.
+another one waits: of those that wait, the first of the key with the fewest runs goes next, and of several such keys the
+one that has had none for the longest. Where the queue is full, the last of the key with the most in it has to leave for
+one of a key with fewer.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class Turns:
         """
         self._at_once, self._queue_length, self._queue_s = at_once, queue_length, queue_s
         self._running: collections.Counter[str] = collections.Counter()
-        self._waiting: dict[str, collections.deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, collections.deque[asyncio.Future[bool]]] = {}
         self._lasted_s = 0.1
 
     @property
@@ -63,24 +65,37 @@ class Turns:
             self._end(key_id)
 
     async def _wait(self, key_id: str) -> None:
-        if self.waiting >= self._queue_length:
+        if self.waiting >= self._queue_length and not self._made_room(key_id):
             raise self._busy(f"{self._queue_length} runs wait already")
-        turn = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         queue = self._waiting.setdefault(key_id, collections.deque())
         queue.append(turn)
         try:
             async with asyncio.timeout(self._queue_s):
-                await turn
+                begins = await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it was this one's turn in the very moment
-                self._end(key_id)
-            else:
+            if turn.done() and not turn.cancelled():
+                if turn.result():  # it was this one's turn in the very moment
+                    self._end(key_id)
+            elif turn in queue:  # else the one that ended has passed over it already
                 queue.remove(turn)
-                if not queue:
-                    self._waiting.pop(key_id, None)
+                if not queue and self._waiting.get(key_id) is queue:
+                    del self._waiting[key_id]
             if isinstance(error, TimeoutError):
                 raise self._busy(f"no run could begin within {self._queue_s:g} s") from None
             raise
+        if not begins:
+            raise self._busy(f"{self._queue_length} runs wait already, and many of them are yours")
+
+    def _made_room(self, key_id: str) -> bool:
+        """Put out the last of those that wait of the key with the most of them, where it is not this one's."""
+        longest = max(self._waiting.values(), key=len)
+        if len(longest) <= len(self._waiting.get(key_id, ())) + 1:
+            return False
+        put_out = longest.pop()
+        if not put_out.done():
+            put_out.set_result(False)
+        return True
 
     def _end(self, key_id: str) -> None:
         """Give the turn of one that has ended to the next."""
@@ -89,13 +104,13 @@ class Turns:
             del self._running[key_id]
         while self._waiting and self.running < self._at_once:
             key = min(self._waiting, key=lambda each: self._running[each])
-            queue = self._waiting[key]
+            queue = self._waiting.pop(key)
             turn = queue.popleft()
-            if not queue:
-                del self._waiting[key]
+            if queue:
+                self._waiting[key] = queue  # behind the others, so that of keys with as many runs each has its turn
             if not turn.done():
                 self._running[key] += 1
-                turn.set_result(None)
+                turn.set_result(True)
 
     def _busy(self, why: str) -> Refused:
         wait_s = min(60.0, max(1.0, self.waiting * self._lasted_s / self._at_once / 2))

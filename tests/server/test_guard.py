@@ -1,0 +1,919 @@
+"""What no request may do, asked of a real server: keys, names, origins, ids, bodies, connections, and what is left.
+
+Where a check has a switch, the same request is made with the check off, so that what is refused is refused by it.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from groundbox.server.application import application
+from groundbox.server.keys import Keys, KeyStore, Quotas
+from groundbox.server.service import Service
+from groundbox.server.settings import Settings
+
+from .conftest import TOKEN, serving
+
+PUBLIC = {"/livez", "/readyz"}
+HOSTILE = {
+    "dots": "../../../../etc/passwd",
+    "quoted dots": "%2e%2e%2f%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    "quoted twice": "%252e%252e%252f%252e%252e%252fetc%252fpasswd",
+    "backslashes": "..%5c..%5c..%5cetc%5cpasswd",
+    "nul": "a%00b",
+    "long": "a" * 4096,
+    "one dot leaders": "%E2%80%A4%E2%80%A4%2F%E2%80%A4%E2%80%A4%2Fetc%2Fpasswd",
+    "full-width dots": "%EF%BC%8E%EF%BC%8E%2Fetc%2Fpasswd",
+    "no utf-8": "%ff%fe%c0%ae%c0%ae",
+    "surrogate": "%ed%a0%80",
+    "absolute": "%2Fetc%2Fpasswd",
+    "line break": "a%0d%0aX-Injected:%201",
+    "digits": "9" * 4000,
+    "blank": "%20",
+}
+
+
+def routes():
+    """Method, path with placeholders, and whether it is a WebSocket, of every route of the application."""
+    guard = application(Service(Settings(), Keys(token=None)))
+    for route in guard._app.routes:
+        for method in sorted(getattr(route, "methods", None) or {"WS"}):
+            yield method, route.path
+
+
+ROUTES = list(routes())
+
+
+def filled(path, value="1"):
+    return re.sub(r"\{[^}]*\}", lambda _: value, path)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A server of its own with small bounds."""
+    folder = tmp_path_factory.mktemp("guarded")
+    options = ("--keys", folder / "keys.db", "--audit", folder / "audit.jsonl", "--body-mib", 1, "--body-s", 3)
+    with serving(folder / "log", *options, "--log-json") as started:
+        started.folder = folder
+        wait_for(lambda: asked(started, "GET", "/readyz")[0] == 200)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def store(guarded):
+    return KeyStore(guarded.folder / "keys.db")
+
+
+def port_of(server):
+    return int(server.url.rpartition(":")[2])
+
+
+def asked(server, method, path, *, token=TOKEN, headers=None, body=None, host=None):
+    """Status, headers and body of one request whose target is sent as it is; `WS` is the handshake of a WebSocket."""
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(server), timeout=60)
+    connection._validate_path = lambda path: None
+    try:
+        connection.putrequest("GET" if method == "WS" else method, path, skip_host=True, skip_accept_encoding=True)
+        sent = {"Host": host or f"127.0.0.1:{port_of(server)}", **(headers or {})}
+        if token:
+            sent["Authorization"] = f"Bearer {token}"
+        if method == "WS":
+            sent |= {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+            sent["Sec-WebSocket-Key"] = "AAAAAAAAAAAAAAAAAAAAAA=="
+        elif body is not None or method in ("POST", "PUT"):
+            sent["Content-Length"] = str(len(body or b""))
+        for name, value in sent.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+def raw(server, *parts, pause_s=0.0, timeout_s=20.0):
+    """All that is answered to bytes, until the server hangs up or says nothing for so long."""
+    with socket.create_connection(("127.0.0.1", port_of(server)), timeout=timeout_s) as peer:
+        told = b""
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            for part in parts:
+                peer.sendall(part)
+                time.sleep(pause_s)
+            while part := peer.recv(65536):
+                told += part
+    return told
+
+
+def statuses(told):
+    return [int(each) for each in re.findall(rb"HTTP/1\.1 (\d+)", told)]
+
+
+def key_of(server, **asked_for):
+    with server.client() as client:
+        answer = client.post("/v1/keys", json={"owner": "test", **asked_for})
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+# Keys
+
+
+@pytest.mark.parametrize("token", [None, "a-key-of-some-length-that-is-wrong", "", "gb_", TOKEN[:-1], TOKEN + "x"])
+def test_every_route_but_the_public_ones_asks_for_a_key(guarded, token):
+    told = {(method, path): asked(guarded, method, filled(path), token=token)[0] for method, path in ROUTES}
+
+    assert len(told) > 40
+    assert {route: status for route, status in told.items() if route[1] not in PUBLIC and status != 401} == {}
+    assert {status for route, status in told.items() if route[1] in PUBLIC} == {200}
+
+
+def test_a_path_that_there_is_not_is_not_told_without_a_key(guarded):
+    assert asked(guarded, "GET", "/no-such", token=None)[0] == 401
+    assert asked(guarded, "GET", "/no-such")[0] == 404
+
+
+def test_a_refusal_for_want_of_a_key_says_how_to_send_one(guarded):
+    _, headers, body = asked(guarded, "POST", "/v1/run", token=None, body=b'{"code": "1"}')
+
+    assert headers["www-authenticate"] == 'Bearer realm="groundbox"'
+    assert json.loads(body)["error"]["code"] == "unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/v1/languages", {"Authorization": f"Bearer {TOKEN}"}),
+        ("/v1/languages", {"Authorization": f"token {TOKEN}"}),
+        ("/v1/languages", {"X-API-Key": TOKEN}),
+        ("/v1/languages", {"X-Access-Token": TOKEN}),
+        (f"/v1/languages?token={TOKEN}", {}),
+        (f"/with-key/{TOKEN}/v1/languages", {}),
+        (f"/with-key/{TOKEN.replace('-', '%2D')}/v1/languages", {}),
+        ("/v1/languages", {"Cookie": f"groundbox_key={TOKEN}", "Sec-Fetch-Site": "same-origin"}),
+    ],
+)
+def test_a_key_is_taken_where_clients_put_it(guarded, path, headers):
+    assert asked(guarded, "GET", path, token=None, headers=headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/languages", {"Cookie": f"groundbox_key={TOKEN}"}, 401),  # perhaps from a page of somebody else
+        ("/v1/languages", {"Authorization": f"Basic {TOKEN}"}, 401),
+        (f"/with-key/{TOKEN.replace('-', '%252D')}/v1/languages", {}, 401),  # unquoted once, and not again
+        (f"/with-key/{TOKEN}%2Fv1%2Flanguages", {}, 401),
+        (f"/with-key/{TOKEN}", {}, 401),
+        (f"/with-key//{TOKEN}/v1/languages", {}, 401),
+        ("/with-key/wrong-key-of-some-length/livez", {}, 401),
+        (f"/with-key/{TOKEN}/with-key/{TOKEN}/v1/languages", {}, 404),
+        (f"/with-key/{TOKEN}//v1/languages", {}, 404),
+    ],
+)
+def test_a_key_elsewhere_or_otherwise_is_none(guarded, path, headers, status):
+    assert asked(guarded, "GET", path, token=None, headers=headers)[0] == status
+
+
+def test_a_key_with_a_slash_and_a_percent_sign_can_stand_in_a_path(tmp_path):
+    token = "a/key%41of?some=length&more"
+    with serving(tmp_path / "log", token=token) as server:
+        quoted = "/with-key/a%2Fkey%2541of%3Fsome%3Dlength%26more/v1/languages"
+
+        assert asked(server, "GET", quoted, token=None)[0] == 200
+        assert asked(server, "GET", quoted.replace("%2541", "%41"), token=None)[0] == 401
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "X-API-Key"])
+def test_a_header_that_says_who_asks_is_sent_once(guarded, name):
+    value = {"Host": "127.0.0.1", "Origin": "http://127.0.0.1", "Authorization": f"Bearer {TOKEN}"}.get(name, TOKEN)
+    head = f"GET /v1/languages HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    twice = f"{name}: {value}\r\n" * 2
+
+    assert statuses(raw(guarded, (head + twice + "\r\n").encode())) == [400]
+
+
+def test_a_key_is_in_no_log(guarded):
+    for path in (f"/v1/languages?token={TOKEN}", f"/with-key/{TOKEN}/no-such", f"/no-such?token={TOKEN}"):
+        asked(guarded, "GET", path, token=None)
+    for path in (
+        f"/v1/x?token={TOKEN}",
+        f"/with-key/{TOKEN}/v1/sandboxes/1/processes/1/terminal",
+        f"/{'x' * 9000}{TOKEN}",
+    ):
+        asked(guarded, "WS", path, token=None)
+    raw(guarded, f"GET /{TOKEN} HTTP/9.9\r\nX-API-Key: {TOKEN}\r\n\r\n".encode())
+    guarded.run(f"print({TOKEN!r})")
+
+    written = guarded.stderr() + (guarded.folder / "audit.jsonl").read_text()
+
+    assert TOKEN not in written
+
+
+def test_keys_are_compared_by_a_digest_in_constant_time():
+    import inspect
+
+    assert "hmac.compare_digest" in inspect.getsource(Keys.find)
+
+
+def test_a_key_that_was_revoked_is_refused_within_three_seconds(guarded, store):
+    secret, key = store.create("soon revoked", ["run"], Quotas())  # by another process than the server's
+    first = asked(guarded, "GET", "/v1/languages", token=secret)[0]
+
+    store.revoke(key.id)
+    deadline = time.monotonic() + 3
+    while (status := asked(guarded, "GET", "/v1/languages", token=secret)[0]) == 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert (first, status) == (200, 401)
+
+
+def test_a_database_of_keys_goes_away_and_comes_back(guarded, store):
+    secret, _ = store.create("stays", ["run"], Quotas())
+    asked(guarded, "GET", "/v1/languages", token=secret)
+    database = guarded.folder / "keys.db"
+
+    database.rename(guarded.folder / "away")
+    database.mkdir()
+    try:
+        wait_for(lambda: asked(guarded, "GET", "/readyz")[0] == 503)
+        known = asked(guarded, "GET", "/v1/languages", token=secret)[0]
+        owner = asked(guarded, "GET", "/v1/languages")[0]
+        unknown = asked(guarded, "GET", "/v1/languages", token="some-key-that-is-unknown")[0]
+        made = asked(guarded, "POST", "/v1/keys", body=b'{"owner": "x"}')[0]
+    finally:
+        database.rmdir()
+        (guarded.folder / "away").rename(database)
+    wait_for(lambda: asked(guarded, "GET", "/readyz")[0] == 200)
+
+    assert (known, owner, unknown, made) == (200, 200, 401, 503)
+    assert asked(guarded, "GET", "/v1/languages", token=secret)[0] == 200
+
+
+def wait_for(happened, *, within_s=15):
+    deadline = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+# Scopes and quotas
+
+
+def test_a_key_without_a_scope_is_refused_what_needs_it(guarded):
+    plain = key_of(guarded)["key"]
+    network = {"code": "1", "network": {"allow": ["example.org"]}}
+
+    told = {
+        "keys": asked(guarded, "GET", "/v1/keys", token=plain)[0],
+        "make": asked(guarded, "POST", "/v1/keys", token=plain, body=b'{"owner": "x", "scopes": ["admin"]}')[0],
+        "metrics": asked(guarded, "GET", "/metrics", token=plain)[0],
+        "engine": asked(guarded, "GET", "/v1/engine", token=plain)[0],
+        "network": asked(guarded, "POST", "/v1/run", token=plain, body=json.dumps(network).encode())[0],
+        "sandbox": asked(guarded, "POST", "/v1/sandboxes", token=plain, body=json.dumps(network).encode())[0],
+        "runs": asked(guarded, "POST", "/v1/run", token=plain, body=b'{"code": "1"}')[0],
+    }
+
+    assert told == {
+        **dict.fromkeys(("keys", "make", "metrics", "engine", "network"), 403),
+        "sandbox": 400,
+        "runs": 200,
+    }
+
+
+@pytest.mark.parametrize(
+    ("quota", "amount", "method", "path", "body"),
+    [
+        ("sandboxes", 1, "POST", "/v1/sandboxes", {}),
+        ("runs_a_minute", 1, "POST", "/v1/run", {"code": "1"}),
+        ("cpu_s_a_day", 0.000001, "POST", "/v1/run", {"code": "sum(range(10**6))"}),
+        ("bytes_a_day", 100, "POST", "/v1/run", {"code": "1"}),
+    ],
+)
+def test_a_quota_that_is_used_up_is_named_with_429_and_a_time(guarded, quota, amount, method, path, body):
+    secret = key_of(guarded, quotas={quota: amount})["key"]
+    encoded = json.dumps(body).encode()
+
+    first = asked(guarded, method, path, token=secret, body=encoded)[0]
+    status, headers, told = asked(guarded, method, path, token=secret, body=encoded)
+
+    assert first < 300
+    assert (status, json.loads(told)["error"]["code"]) == (429, f"quota.{quota}")
+    assert quota in json.loads(told)["error"]["message"]
+    assert int(headers["retry-after"]) >= 1
+
+
+def test_who_hangs_up_before_the_end_pays_for_the_time(guarded):
+    secret = key_of(guarded, quotas={"cpu_s_a_day": 0.5})["key"]
+    with guarded.client(secret) as leaving, pytest.raises(httpx.TimeoutException):
+        leaving.post("/v1/run", json={"code": "while True: pass"}, timeout=1.5)
+    time.sleep(0.5)
+
+    status, _, told = asked(guarded, "POST", "/v1/run", token=secret, body=b'{"code": "1"}')
+
+    assert (status, json.loads(told)["error"]["code"]) == (429, "quota.cpu_s_a_day")
+
+
+# Names, origins, and pages of others
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.", "localhost.evil.example"),
+        *("[::1%25lo]", "[::1]evil", "127.1", "0x7f.1", "2130706433", "127.0.0.1:80:80", "127.0.0.1@evil.example"),
+        *("evil.example/127.0.0.1", " ", "localhost:x", "localhost,evil.example"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/languages", "/livez", "/metrics"])
+def test_a_request_for_another_name_is_refused_as_after_dns_rebinding(guarded, host, path):
+    assert asked(guarded, "GET", path, host=host)[0] == 403
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "LOCALHOST:1", "localhost", "[::1]:8000", "[::1]"])
+def test_own_names_are_answered_to(guarded, host):
+    assert asked(guarded, "GET", "/v1/languages", host=host)[0] == 200
+
+
+def test_a_request_without_a_host_is_refused(guarded):
+    told = raw(guarded, f"GET /v1/languages HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+
+    assert b" 403 " in told.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-Host", "X-Host", "Forwarded", "X-Original-URL", "X-Rewrite-URL"])
+def test_what_a_proxy_would_say_counts_for_nothing(guarded, name):
+    with_evil_host = asked(guarded, "GET", "/v1/languages", host="evil.example", headers={name: "localhost"})[0]
+    with_evil_name = asked(guarded, "GET", "/v1/languages", headers={name: "/metrics"})
+
+    assert with_evil_host == 403
+    assert b"languages" in with_evil_name[2]
+
+
+def test_a_whole_url_as_target_changes_nothing(guarded):
+    head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
+
+    told = [
+        statuses(raw(guarded, f"GET {target} HTTP/1.1\r\n{head}".encode()))
+        for target in ("http://evil.example/v1/languages", "//evil.example/v1/languages", "*", "http://x:y@z/v1/keys")
+    ]
+
+    assert [status for each in told for status in each if status >= 500] == []
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "http://127.0.0.1.evil", ""])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/v1/run"), ("GET", "/v1/languages"), ("WS", "/v1/x")])
+def test_a_page_of_another_origin_is_refused(guarded, origin, method, path):
+    status, headers, _ = asked(guarded, method, path, headers={"Origin": origin}, body=b'{"code": "1"}')
+
+    assert status == 403
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_page_of_this_server_may_ask(guarded):
+    origin = {"Origin": f"http://127.0.0.1:{port_of(guarded)}", "Sec-Fetch-Site": "same-origin"}
+
+    assert asked(guarded, "POST", "/v1/run", headers=origin, body=b'{"code": "1"}')[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_what_a_browser_says_of_a_request_counts(guarded, headers, status):
+    assert asked(guarded, "GET", "/v1/languages", headers=headers)[0] == status
+
+
+def test_a_link_from_elsewhere_brings_no_cookie_in(guarded):
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+
+    assert (
+        asked(guarded, "GET", "/v1/languages", token=None, headers={**link, "Cookie": f"groundbox_key={TOKEN}"})[0]
+        == 401
+    )
+
+
+def test_there_is_no_cors_on_any_route(guarded):
+    preflight = {
+        "Origin": f"http://127.0.0.1:{port_of(guarded)}",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+
+    told = [
+        asked(guarded, "OPTIONS", filled(path), headers=preflight, token=token)
+        for _, path in ROUTES
+        for token in (None, TOKEN)
+    ]
+
+    assert [name for _, headers, _ in told for name in headers if name.startswith("access-control-")] == []
+    assert {status for status, _, _ in told} <= {200, 401, 404, 405}
+
+
+def app_of(*, over_unix=False, own_host="127.0.0.1", **settings):
+    service = Service(Settings(**settings), Keys(token=TOKEN))
+    app = application(service, over_unix=over_unix, own_host=own_host)
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({}, 403), ({"hosts": ["evil.example"]}, 200), ({"hosts": ["*"]}, 200), ({"over_unix": True}, 200)],
+)
+async def test_it_is_the_list_of_names_that_refuses_another_one(options, status):
+    async with app_of(**options) as client:
+        answer = await client.get("http://evil.example/v1/languages")
+
+    assert answer.status_code == status
+
+
+async def test_it_is_the_guard_that_refuses_another_origin():
+    page = {"Origin": "http://evil.example"}
+    async with app_of() as guarded, app_of(over_unix=True) as open_:
+        refused = await guarded.get("http://127.0.0.1/v1/languages", headers=page)
+        answered = await open_.get("http://127.0.0.1/v1/languages", headers=page)
+
+    assert (refused.status_code, answered.status_code) == (403, 200)
+
+
+@pytest.mark.parametrize("own_host", ["2001:db8::1", "fe80::1%eth0", "2001:DB8::1"])
+async def test_a_server_on_ipv6_knows_its_own_address(own_host):
+    address = own_host.partition("%")[0].lower()
+    async with app_of(own_host=own_host) as client:
+        answer = await client.get(f"http://[{address}]:8000/v1/languages")
+
+    assert answer.status_code == 200
+
+
+async def test_it_is_the_guard_that_asks_for_a_key():
+    service = Service(Settings(), Keys(token=None))
+    app = application(service)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app)) as client:
+        answer = await client.get("http://127.0.0.1/v1/languages")
+
+    assert answer.status_code == 200
+
+
+async def test_a_fault_is_told_in_json_with_nothing_of_it(caplog, monkeypatch):
+    def broken():
+        raise ZeroDivisionError("a secret of the host")
+
+    monkeypatch.setattr("groundbox.server.openapi.document", broken)
+    async with app_of() as client:
+        answer = await client.get("http://127.0.0.1/v1/openapi.json")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
+    assert "secret" not in answer.text
+    assert [record.message for record in caplog.records] == ["a request failed by a fault of groundbox"]
+
+
+# Ids and paths
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_id_is_an_id_that_there_is_not(guarded, name):
+    told = {}
+    for method, path in ROUTES:
+        if "{" in path:
+            answer = asked(
+                guarded, method, filled(path, HOSTILE[name]), body=b"{}" if method in ("POST", "PUT") else None
+            )
+            told[method, path] = answer
+
+    assert len(told) > 25
+    # So the framework answers to the path of a WebSocket that it does not know, and the server to a long line.
+    there_is_not = {
+        **dict.fromkeys(["GET", "HEAD", "POST", "PUT", "DELETE"], (400, 404, 405)),
+        "WS": (400, 403, 404, 431),
+    }
+    assert {route: answer for route, answer in told.items() if answer[0] not in there_is_not[route[0]]} == {}
+    assert [route for route, answer in told.items() if b"root:" in answer[2] or "x-injected" in answer[1]] == []
+
+
+@pytest.mark.parametrize("name", set(HOSTILE) - {"blank", "digits", "long"})
+def test_a_hostile_path_in_a_live_sandbox_leads_nowhere(guarded, name):
+    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", body=b"{}")[2])
+    box = f"/v1/sandboxes/{made['sandbox_id']}"
+    run = json.loads(asked(guarded, "POST", f"{box}/run", body=b"{\"code\": \"open('x', 'w').write('1')\"}")[2])
+    execution = f"/v1/executions/{run['execution_id']}"
+
+    told = [
+        asked(guarded, "GET", f"{box}/files/{HOSTILE[name]}"),
+        asked(guarded, "DELETE", f"{box}/files/{HOSTILE[name]}"),
+        asked(guarded, "GET", f"{execution}/artifacts/{HOSTILE[name]}"),
+        asked(guarded, "GET", f"{execution}/output/{HOSTILE[name]}"),
+    ]
+    written = [
+        asked(guarded, "PUT", f"{box}/files/{HOSTILE[name]}", body=b"x")[0],
+        asked(guarded, "PUT", f"{box}/folders/{HOSTILE[name]}2")[0],
+    ]
+    asked(guarded, "DELETE", box)
+
+    assert [answer for answer in told if answer[0] not in (400, 404)] == []
+    assert [answer for answer in told if b"root:" in answer[2]] == []
+    assert set(written) <= {204, 400, 404}
+
+
+ODD = [
+    None,
+    True,
+    -1,
+    2**31,
+    2**64,
+    1.5,
+    1e308,
+    "",
+    "\0",
+    "\n",
+    "\ud7ff",
+    "x" * 10_000,
+    [],
+    [[]],
+    ["\0"],
+    {},
+    {"a": 1},
+    {"": ""},
+]
+
+
+def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
+    """The OpenAPI document does not describe processes, so that no generator of requests tries them."""
+    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", body=b"{}")[2])
+    box = f"/v1/sandboxes/{made['sandbox_id']}"
+    asked(guarded, "POST", f"{box}/run", body=b'{"code": "1"}')
+    started = json.loads(asked(guarded, "POST", f"{box}/processes", body=b'{"command": "cat", "pty": [24, 80]}')[2])
+    process = f"{box}/processes/{started['pid']}"
+    right = {
+        f"{box}/processes": {"command": "true", "cwd": ".", "env": {}, "pty": [1, 1], "tag": "", "shell": True},
+        f"{process}/signal": {"signal": 0},
+        f"{process}/resize": {"rows": 1, "columns": 1},
+        f"{box}/timeout": {"total_s": 60},
+        f"{box}/guest-files": {"op": "write", "path": "x", "data": "x", "mode": 0o644},
+        f"{box}/run": {
+            "code": "1",
+            "language": "shell",
+            "mode": "script",
+            "argv": [],
+            "stdin": "",
+            "filename": "x",
+            "wall_s": 5,
+            "cwd": ".",
+            "env": {},
+            "call": None,
+            "kwargs": None,
+            "max_tokens": 1,
+            "trace": False,
+        },
+        "/v1/sandboxes": {"labels": {}, "idle_s": 1, "limits": {}, "network": {}, "hash_seed": 1, "profile": "bare"},
+    }
+
+    failed = []
+    for path, body in right.items():
+        for name in body:
+            for value in ODD:
+                status, _, told = asked(guarded, "POST", path, body=json.dumps({**body, name: value}).encode())
+                if status >= 500:
+                    failed.append((path, name, value, told))
+    for path in (process, f"{box}/files", "/v1/executions", f"{box}/files/x", "/v1/sandboxes"):
+        for query in ("wait_s", "limit", "mode", "label", "sandbox", "offset", "close"):
+            for value in ("nan", "-1", "inf", "1e400", "%00", "%ff", "=", "9" * 5000):
+                status, _, told = asked(guarded, "GET", f"{path}?{query}={value}")
+                if status >= 500:
+                    failed.append((path, query, value, told))
+    asked(guarded, "DELETE", box)
+
+    assert failed == []
+
+
+def test_what_is_of_one_key_is_not_there_for_another(guarded):
+    ours, theirs = key_of(guarded)["key"], key_of(guarded)["key"]
+    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", token=ours, body=b"{}")[2])
+    box = f"/v1/sandboxes/{made['sandbox_id']}"
+    started = json.loads(asked(guarded, "POST", f"{box}/processes", token=ours, body=b'{"command": "sleep 600"}')[2])
+    run = json.loads(
+        asked(guarded, "POST", f"{box}/run", token=ours, body=b"{\"code\": \"open('x', 'w').write('1')\"}")[2]
+    )
+    values = {
+        "sandbox_id": made["sandbox_id"],
+        "execution_id": run["execution_id"],
+        "pid:int": str(started["pid"]),
+        "stream": "stdout",
+        "path:path": "x",
+    }
+
+    told = {}
+    for method, path in ROUTES:
+        if "{sandbox_id}" in path or "{execution_id}" in path:
+            there = re.sub(r"\{([^}]*)\}", lambda found: values[found[1]], path)
+            told[method, path] = asked(
+                guarded, method, there, token=theirs, body=b"{}" if method in ("POST", "PUT") else None
+            )
+    listed = [asked(guarded, "GET", path, token=theirs)[2] for path in ("/v1/sandboxes", "/v1/executions")]
+    of_owner = asked(guarded, "GET", box)[0]
+    still_there = asked(guarded, "GET", box, token=ours)[0]
+    asked(guarded, "DELETE", box, token=ours)
+
+    assert len(told) > 25
+    assert {route: answer for route, answer in told.items() if answer[0] != 404} == {}
+    assert [json.loads(each) for each in listed] == [{"sandboxes": []}, {"executions": []}]
+    assert (of_owner, still_there) == (404, 200)
+
+
+# Bodies and connections
+
+
+def head_of(*lines, token=TOKEN):
+    start = ("POST /v1/run HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}")
+    return "\r\n".join([*start, *lines, "", ""]).encode()
+
+
+def test_a_chunked_body_over_the_limit_is_refused_as_it_comes(guarded):
+    chunk = b"10000\r\n" + b"a" * 65536 + b"\r\n"
+    head = head_of("Transfer-Encoding: chunked")
+
+    told = raw(guarded, head, *[chunk] * 17)
+
+    assert statuses(told) == [413]
+    assert b"too_large" in told
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"code": "1", "args": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"code": "1", "kwargs": ' + b'{"a":' * 50_000,
+        json.dumps({"code": "1", **{f"k{n}": n for n in range(50_000)}}).encode(),
+        json.dumps({"code": "1", "options": {f"k{n}": n for n in range(50_000)}}).encode(),
+        b'{"code": "1", "hash_seed": ' + b"9" * 100_000 + b"}",
+        b'{"code": "1", "wall_s": 1e999999}',
+        b'{"code": "\\ud800"}',
+    ],
+    ids=["list", "closed list", "objects", "fields", "options", "digits", "number", "surrogate"],
+)
+def test_a_body_that_is_hard_to_read_is_refused_soon(guarded, body):
+    begun = time.monotonic()
+
+    status, _, _ = asked(guarded, "POST", "/v1/run", body=body)
+
+    assert status == 400
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "name", ["key", "wire", "files", "limits", "network", "backend", "waive", "tools", "source", "self"]
+)
+def test_an_option_of_a_language_is_no_argument_of_the_server(guarded, name):
+    body = json.dumps({"code": "1", "options": {name: {"a": 1}}}).encode()
+
+    status, _, told = asked(guarded, "POST", "/v1/run", body=body)
+
+    assert (status, json.loads(told)["error"]["code"]) == (400, "invalid_argument")
+
+
+def test_a_body_that_comes_byte_by_byte_is_given_up(guarded):
+    told = raw(guarded, head_of("Content-Length: 100"), *[b"{"] * 6, pause_s=1.0)
+
+    assert statuses(told) == [408]
+
+
+def test_who_is_told_to_go_on_and_does_not_is_given_up(guarded):
+    head = head_of("Content-Length: 9", "Expect: 100-continue")
+
+    assert statuses(raw(guarded, head)) == [100, 408]
+
+
+def test_who_has_no_key_is_not_told_to_go_on(guarded):
+    head = head_of("Content-Length: 9", "Expect: 100-continue", "Connection: close", token="no-key-of-anybody")
+
+    assert statuses(raw(guarded, head)) == [401]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length: 13\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 13\r\n",
+        "Content-Length: 13\r\nContent-Length: 0\r\n",
+        "Content-Length: 13\r\nContent-Length: 13\r\n",
+        "Content-Length: +13\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 13, 13\r\n",
+        "Content-Length: 0x0d\r\n",
+        "Content-Length : 13\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: identity, chunked, identity\r\n",
+        "X: 1\n\nGET /livez HTTP/1.1\r\n",
+    ],
+)
+def test_a_request_that_could_be_taken_for_two_is_refused(guarded, lines):
+    head = f"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n{lines}\r\n"
+    smuggled = "GET /v1/keys HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    told = raw(guarded, (head + '{"code": "1"}' + smuggled).encode(), timeout_s=5)
+
+    assert statuses(told) == [400]
+    assert b'"keys"' not in told
+
+
+def test_half_a_thousand_idle_connections_hinder_nobody(guarded):
+    idle = []
+    try:
+        for number in range(500):
+            peer = socket.create_connection(("127.0.0.1", port_of(guarded)), timeout=20)
+            if number % 2:
+                peer.sendall(b"GET /livez HTT")
+            idle.append(peer)
+
+        answers = [guarded.run("1")["outcome"] for _ in range(3)]
+    finally:
+        for peer in idle:
+            peer.close()
+
+    assert answers == ["ok"] * 3
+
+
+# What comes out
+
+
+def test_bytes_of_a_guest_are_never_a_page(guarded):
+    page = b"<script>alert(1)</script>"
+    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", body=b"{}")[2])
+    box = f"/v1/sandboxes/{made['sandbox_id']}"
+    program = f"print({page.decode()!r})\nopen('x.html', 'wb').write({page!r})"
+    run = json.loads(
+        asked(guarded, "POST", f"{box}/run", body=json.dumps({"code": program, "trace": True}).encode())[2]
+    )
+    execution = f"/v1/executions/{run['execution_id']}"
+
+    told = [
+        asked(guarded, "GET", f"{box}/files/x.html"),
+        asked(guarded, "POST", f"{box}/guest-files", body=b'{"op": "read", "path": "x.html"}'),
+        asked(guarded, "GET", f"{execution}/artifacts/x.html"),
+        asked(guarded, "GET", f"{execution}/output/stdout"),
+        asked(guarded, "GET", f"{execution}/trace"),
+    ]
+    asked(guarded, "DELETE", box)
+
+    assert [status for status, _, _ in told] == [200] * 5
+    for _, headers, body in told:
+        assert page in body or b"script" in body
+        assert headers["content-type"] == "application/octet-stream"
+        assert headers["content-disposition"] == "attachment"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"] == "sandbox; default-src 'none'"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_every_reply_says_that_it_is_what_it_says(guarded):
+    for path in ("/livez", "/v1/languages", "/no-such", "/metrics"):
+        headers = asked(guarded, "GET", path)[1]
+
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def test_words_of_a_guest_begin_no_line_of_a_log(guarded):
+    hostile = 'x\n{"level": "forged"}\r\x1b[31m\u202e\u2028'
+    body = {
+        "code": f"open({hostile!r}, 'w').write('1')\nprint({hostile!r})\nraise Exception({hostile!r})",
+        "filename": "m.py",
+    }
+    run = json.loads(asked(guarded, "POST", "/v1/run", body=json.dumps(body).encode())[2])
+    made = json.loads(
+        asked(guarded, "POST", "/v1/sandboxes", body=json.dumps({"labels": {hostile: hostile}}).encode())[2]
+    )
+    asked(guarded, "PUT", f"/v1/sandboxes/{made['sandbox_id']}/files/{'x%0a%1b%5b31m'}", body=b"1")
+    asked(guarded, "DELETE", f"/v1/sandboxes/{made['sandbox_id']}")
+
+    log, audit = guarded.stderr(), (guarded.folder / "audit.jsonl").read_text()
+
+    assert run["outcome"] == "error"
+    told = [json.loads(each) for each in (log + audit).splitlines()]
+    assert "forged" not in {each.get("level") for each in told}
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]", log + audit)
+
+
+def test_a_full_disk_costs_lines_of_the_audit_log_and_no_run(tmp_path):
+    with serving(tmp_path / "log", "--audit", "/dev/full") as server:
+        outcomes = [server.run("1")["outcome"] for _ in range(3)]
+
+        assert outcomes == ["ok"] * 3
+        assert server.stderr().count("the audit log cannot be written") == 1
+
+
+# What stays behind
+
+
+def test_many_runs_at_once_leave_no_descriptor_and_no_zombie(guarded):
+    def batch():
+        programs = [{"code": f"print({number})"} for number in range(100)]
+        with guarded.client() as client:
+            results = client.post("/v1/batch", json={"programs": programs}, timeout=300).json()["results"]
+        return [each["execution"]["stdout"] for each in results]
+
+    def open_now():
+        """Descriptors but those of control groups, which serve the next sandboxes."""
+        time.sleep(1.0)
+        found = []
+        for each in Path(f"/proc/{guarded.process.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(each))
+        return len([each for each in found if not each.startswith("/sys/fs/cgroup")])
+
+    batch()
+    first, before = batch(), open_now()
+    second, after = batch(), open_now()
+
+    assert first == second == [f"{number}\n" for number in range(100)]
+    assert after <= before + 10
+    assert zombies_of(guarded.process.pid) == []
+
+
+def zombies_of(pid):
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            state, parent = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent) == pid:
+                found.append(each)
+    return found
+
+
+def processes_with(mark):
+    found = []
+    for each in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if mark.encode() in Path(f"/proc/{each}/cmdline").read_bytes():
+                found.append(int(each))
+    return found
+
+
+def children_of(pid):
+    told = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(pid_): int(parent) for pid_, parent in (line.split() for line in told.splitlines())}
+    found, new = set(), {pid}
+    while new:
+        found |= new
+        new = {each for each, parent in parents.items() if parent in found} - found
+    return found - {pid}
+
+
+def groups_of_groundbox():
+    told = subprocess.run(
+        ["find", "/sys/fs/cgroup", "-type", "d", "-name", "*groundbox*"], capture_output=True, text=True, check=False
+    )
+    return set(told.stdout.split())
+
+
+def test_a_server_that_is_killed_leaves_nothing_after_the_next_start(tmp_path):
+    mark = f"{os.getpid()}98.125"
+    groups, mounts = groups_of_groundbox(), Path("/proc/self/mountinfo").read_text()
+    with serving(tmp_path / "log") as server:
+        with server.client() as client:
+            box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+            client.put(f"/v1/sandboxes/{box}/files/x", content=b"1")
+            client.post(f"/v1/sandboxes/{box}/processes", json={"command": f"sleep {mark}"})
+            running = threading.Thread(target=asked_and_lost, args=(server, f"/v1/sandboxes/{box}/run"))
+            running.start()
+            alone = threading.Thread(target=asked_and_lost, args=(server, "/v1/run"))
+            alone.start()
+            wait_for(lambda: client.get("/v1/engine").json()["runs_running"] == 2)
+        there = processes_with(mark)
+        family = children_of(server.process.pid)
+
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        running.join()
+        alone.join()
+    with serving(tmp_path / "log2") as server:
+        outcome = server.run("1")["outcome"]
+    wait_for(lambda: not processes_with(mark) and not any(os.path.exists(f"/proc/{each}") for each in family))
+
+    assert (bool(there), outcome) == (True, "ok")
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+    wait_for(lambda: groups_of_groundbox() - groups == set())
+
+
+def asked_and_lost(server, path):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        asked(server, "POST", path, body=b'{"code": "import time; time.sleep(600)", "wall_s": 900}')

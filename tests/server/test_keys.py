@@ -1,0 +1,270 @@
+"""Keys and quotas: who is known, for how long without a database, and how much each may use."""
+
+import asyncio
+import sqlite3
+import stat
+import time
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed here")
+
+from groundbox.errors import InvalidArgument
+from groundbox.server import keys as module
+from groundbox.server.keys import OWNER, Keys, KeyStore, KeyStoreUnavailable, Quotas, check_token, digest_of, new_token
+from groundbox.server.refusals import Refused
+
+TOKEN = "the-owners-token-of-some-length"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return KeyStore(tmp_path / "keys.db")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+
+    class Clock:
+        now = 1_000_000.0
+
+        def monotonic(self):
+            return self.now
+
+        def __getattr__(self, name):
+            return getattr(time, name)
+
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+class Away:
+    """A database that raises, or does not answer."""
+
+    def __init__(self, store):
+        self.store, self.error, self.hangs, self.asked = store, None, None, 0
+
+    def exchange(self, spent, day):
+        self.asked += 1
+        if self.hangs is not None:
+            self.hangs.wait(10)
+        if self.error is not None:
+            raise self.error
+        return self.store.exchange(spent, day)
+
+
+async def refusal_of(keys, token):
+    with pytest.raises(Refused) as caught:
+        await keys.find(token)
+    return caught.value.status
+
+
+async def test_a_secret_leads_to_its_key_and_any_other_to_none(store):
+    secret, key = store.create("ada", ["run"], Quotas(sandboxes=3))
+    keys = Keys(token=TOKEN, store=store)
+    await keys.refresh()
+
+    assert await keys.find(secret) == key
+    assert await keys.find(TOKEN) == OWNER
+    for token in (None, "", "x", key.id, digest_of(secret), secret[:-1], secret + " ", "\ud800", "é" * 20):
+        assert await refusal_of(keys, token) == 401
+
+
+async def test_a_new_key_is_known_at_once(store):
+    keys = Keys(token=TOKEN, store=store)
+    await keys.refresh()
+
+    secret, key = store.create("ada", ["run"], Quotas())
+    await asyncio.sleep(0.3)
+
+    assert await keys.find(secret) == key
+
+
+async def test_guesses_make_few_questions_to_the_database(store):
+    away = Away(store)
+    keys = Keys(token=TOKEN, store=away)
+    await keys.refresh()
+
+    for number in range(500):
+        await refusal_of(keys, f"guess {number}")
+
+    assert away.asked <= 25  # one in 0.2 s, also where each guess takes 10 ms
+    assert len(keys._usage) == 0
+
+
+async def test_a_secret_is_kept_nowhere(store, tmp_path):
+    secret, _ = store.create("ada", ["run"], Quotas())
+
+    kept = (tmp_path / "keys.db").read_bytes()
+
+    assert secret.encode() not in kept
+    assert digest_of(secret).encode() in kept
+    assert not stat.S_IMODE((tmp_path / "keys.db").stat().st_mode) & 0o022
+
+
+@pytest.mark.parametrize(
+    "error", [KeyStoreUnavailable("away"), OSError(5, "broken"), ValueError("odd"), RuntimeError()]
+)
+async def test_keys_go_on_for_half_a_minute_without_a_database_and_no_longer(store, clock, error):
+    secret, key = store.create("ada", ["run"], Quotas())
+    away = Away(store)
+    keys = Keys(token=TOKEN, store=away)
+    await keys.refresh()
+
+    away.error = error
+    await keys.refresh()
+    clock.now += 29
+    known = await keys.find(secret)
+    clock.now += 2
+    later = await refusal_of(keys, secret)
+    problem, owner = keys.problem, await keys.find(TOKEN)
+    away.error = None
+    await keys.refresh()
+
+    assert (known, later, owner) == (key, 503, OWNER)
+    assert problem
+    assert (await keys.find(secret), keys.problem) == (key, "")
+
+
+async def test_a_database_that_does_not_answer_at_all_is_as_one_that_is_away(store, clock, monkeypatch):
+    import threading
+
+    monkeypatch.setattr(module, "_ANSWER_S", 0.1)
+    secret, _ = store.create("ada", ["run"], Quotas())
+    away = Away(store)
+    keys = Keys(token=TOKEN, store=away)
+    await keys.refresh()
+
+    away.hangs = threading.Event()
+    reading = asyncio.ensure_future(keys.refresh())
+    await asyncio.sleep(0.05)
+    clock.now += 31
+    begun = time.monotonic()
+    statuses = [await refusal_of(keys, secret), await refusal_of(keys, "unknown")]
+    lasted_s = time.monotonic() - begun
+    away.hangs.set()
+    await reading
+
+    assert statuses == [503, 503]
+    assert lasted_s < 5
+
+
+async def test_reading_goes_on_after_any_failure(store, monkeypatch):
+    monkeypatch.setattr(module, "_REFRESH_S", 0.01)
+    away = Away(store)
+    away.error = RuntimeError("of a driver")
+    keys = Keys(token=TOKEN, store=away)
+    reading = asyncio.ensure_future(keys.keep_reading())
+    await asyncio.sleep(0.2)
+
+    away.error = None
+    await asyncio.sleep(0.3)
+    problem, ended = keys.problem, reading.done()
+    reading.cancel()
+
+    assert (problem, ended) == ("", False)
+
+
+async def test_what_was_used_survives_a_database_that_is_away(store):
+    away = Away(store)
+    keys = Keys(token=TOKEN, store=away)
+    keys.usage("k").charge(cpu_s=3.0, size=100)
+
+    away.error = OSError(5, "broken")
+    await keys.refresh()
+    away.error = None
+    await keys.refresh()
+    again = Keys(token=TOKEN, store=store)
+    await again.refresh()
+
+    for each in (keys, again):
+        with pytest.raises(Refused, match="cpu_s_a_day=3"):
+            each.usage("k").begin_run(Quotas(cpu_s_a_day=3))
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path):
+    (tmp_path / "keys.db").write_bytes(b"no database" * 1000)
+
+    with pytest.raises(KeyStoreUnavailable, match="cannot be used"):
+        KeyStore(tmp_path / "keys.db").all()
+
+
+def test_rows_that_are_no_keys_are_told_and_not_taken(store, tmp_path):
+    store.create("ada", ["run"], Quotas())
+    with sqlite3.connect(tmp_path / "keys.db") as connection:
+        connection.execute("UPDATE groundbox_keys SET quotas = '{\"sandboxes\": -1}'")
+
+    with pytest.raises(KeyStoreUnavailable, match="is no key"):
+        store.all()
+
+
+@pytest.mark.parametrize("owner", ["", " ", "a\nb", "a\x1b[31m", "x" * 201, "\u202e"])
+def test_an_owner_has_a_name_that_can_be_shown(store, owner):
+    with pytest.raises(InvalidArgument, match="owner"):
+        store.create(owner, ["run"], Quotas())
+
+
+def test_there_are_no_other_scopes(store):
+    with pytest.raises(InvalidArgument, match="no scope 'root'"):
+        store.create("ada", ["root"], Quotas())
+
+
+def test_a_key_ends_once(store):
+    _, key = store.create("ada", ["run"], Quotas())
+
+    assert [store.revoke(key.id), store.revoke(key.id), store.revoke("no-such")] == [True, False, False]
+
+
+@pytest.mark.parametrize("field", ["sandboxes", "runs_a_minute", "cpu_s_a_day", "bytes_a_day"])
+@pytest.mark.parametrize("value", [0, -1, True, "1"])
+def test_a_quota_is_a_number_above_0(field, value):
+    with pytest.raises(InvalidArgument, match=field):
+        Quotas(**{field: value})
+
+
+def test_runs_a_minute_come_back_with_time(clock):
+    usage = Keys(token=None).usage("k")
+    quotas = Quotas(runs_a_minute=60)
+
+    for _ in range(60):
+        usage.begin_run(quotas)
+    with pytest.raises(Refused) as caught:
+        usage.begin_run(quotas)
+    clock.now += 1.001
+    usage.begin_run(quotas)
+
+    assert (caught.value.code, caught.value.retry_after_s) == ("quota.runs_a_minute", pytest.approx(1.0))
+
+
+def test_a_day_ends(monkeypatch):
+    usage = Keys(token=None).usage("k")
+    quotas = Quotas(cpu_s_a_day=1, bytes_a_day=10)
+    usage.charge(cpu_s=1, size=10)
+
+    with pytest.raises(Refused, match="cpu_s_a_day"):
+        usage.begin_run(quotas)
+    with pytest.raises(Refused, match="bytes_a_day"):
+        usage.check_bytes(quotas)
+    monkeypatch.setattr(module, "_today", lambda: "2999-01-01")
+
+    usage.begin_run(quotas)
+    usage.check_bytes(quotas)
+
+
+def test_secrets_are_long_and_each_another():
+    made = {new_token() for _ in range(1000)}
+
+    assert len(made) == 1000
+    assert {len(each) for each in made} == {46}
+
+
+@pytest.mark.parametrize(
+    "token", ["short", "x" * 513, "has a blank in it somewhere", "has\na line break in it", "é" * 20]
+)
+def test_a_secret_that_cannot_be_sent_or_is_soon_guessed_is_refused_without_being_told(token):
+    with pytest.raises(InvalidArgument) as caught:
+        check_token(token)
+
+    assert token not in str(caught.value)
