@@ -168,7 +168,7 @@ RUN_SLIPS = [
         (
             {"env": {}},
             "env: is no argument of run() for python (it belongs to shell), "
-            "and python takes call_cpu_s, call_wall_s, checks",
+            "and python takes call_cpu_s, call_wall_s, checks, namespace",
         ),
         (
             {"mode": "script", "args": ["a"]},

@@ -156,7 +156,7 @@ CASES = {
         f"{FRAME}df.to_csv('out/table.csv')", ("There is no folder `out`", "os.makedirs")
     ),
     "a file is written into somebody's home": Case(
-        "open('/home/user/table.csv', 'w')", ("There is no folder `/home/user` in this sandbox",), ("is empty",)
+        "open('/home/ada/table.csv', 'w')", ("There is no folder `/home/ada` in this sandbox",), ("is empty",)
     ),
     "data is given as a path": Case(
         f"{FRAME}pd.read_html('<table><tr><td>1</td></tr></table>')", ("io.StringIO",), ("is empty",)

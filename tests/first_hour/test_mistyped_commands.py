@@ -43,7 +43,7 @@ MISTYPED = {
     "shell": "No such command: shell; did you mean `groundbox repl`?",
     "pyhton x.py": "No such command: pyhton; did you mean `groundbox run`?",
     "doctr": "No such command: doctr; did you mean `groundbox doctor`?",
-    "serve": "No such command: serve; did you mean `groundbox mcp` or `groundbox a2a`?",
+    "server": "No such command: server; did you mean `groundbox serve`?",
     "report.py": "No such command: report.py; did you mean `groundbox run report.py`?",
     "help": "No such command: help; write `groundbox --help`",
     "dataset make": "No such command: make; did you mean `groundbox dataset build`?",
@@ -54,8 +54,9 @@ MISTYPED = {
     "verify demo": "No such command: verify; did you mean `groundbox dataset verify`?",
     "rnu x.py": "No such command: rnu; did you mean `groundbox run`?",
     "version": "No such command: version; write `groundbox --version`",
-    "stop": "No such command: stop; there is: run, repl, ask, trace, prove, dataset, train, eval, mcp, a2a, languages, "
-    "environment, doctor, bench",
+    "stop": "No such command: stop; did you mean `groundbox engine stop`?",
+    "finish": "No such command: finish; there is: run, repl, ask, trace, prove, dataset, train, eval, serve, engine, "
+    "mcp, a2a, languages, environment, doctor, bench",
     "environment new plots": "No such command: new; did you mean `groundbox environment create`?",
 }
 
