@@ -35,7 +35,7 @@ def ids(records, key, sandbox_id=None):
 def test_each_key_sees_its_own_the_newest_first(ran):
     records = records_of()
     for number, key in enumerate([ADA, BOB, ADA]):
-        records.add(key, execution(ran, number), f"box {number}")
+        records.add(key, execution(ran, number), f"box {number}", "")
 
     with pytest.raises(Refused) as caught:
         records.get(BOB, f"{0:032x}")
@@ -49,7 +49,7 @@ def test_the_number_is_bounded_and_the_oldest_go(ran):
     records = records_of(most=3)
 
     for number in range(10):
-        records.add(ADA, execution(ran, number), "")
+        records.add(ADA, execution(ran, number), "", "")
 
     assert ids(records, ADA) == [9, 8, 7]
 
@@ -59,7 +59,7 @@ def test_the_memory_is_bounded_with_whole_output_and_files(ran):
     records = records_of(most_bytes=int(2.5 * size))
 
     for number in range(10):
-        records.add(ADA, execution(ran, number), "")
+        records.add(ADA, execution(ran, number), "", "")
 
     assert size > ran.outputs["stdout"].total_bytes + 1000
     assert len(ran.stdout) < ran.outputs["stdout"].total_bytes  # what is over it lies elsewhere, and counts
@@ -69,7 +69,7 @@ def test_the_memory_is_bounded_with_whole_output_and_files(ran):
 def test_one_that_is_too_large_by_itself_is_not_kept(ran):
     records = records_of(most_bytes=1000)
 
-    records.add(ADA, execution(ran, 1), "")
+    records.add(ADA, execution(ran, 1), "", "")
 
     assert ids(records, ADA) == []
     assert records._bytes == 0
@@ -80,10 +80,10 @@ def test_a_flood_of_one_key_drives_out_none_of_another(ran, bound):
     size = module._size(ran)
     records = records_of(most=10) if bound == "number" else records_of(most_bytes=10 * size)
     for number in range(3):
-        records.add(BOB, execution(ran, number), "")
+        records.add(BOB, execution(ran, number), "", "")
 
     for number in range(100, 150):
-        records.add(ADA, execution(ran, number), "")
+        records.add(ADA, execution(ran, number), "", "")
 
     assert ids(records, BOB) == [2, 1, 0]
     assert ids(records, ADA) == [149, 148, 147, 146, 145, 144, 143]
@@ -92,11 +92,11 @@ def test_a_flood_of_one_key_drives_out_none_of_another(ran, bound):
 
 def test_the_old_go_also_when_nobody_asks(ran, monkeypatch):
     records = records_of(kept_s=100)
-    records.add(ADA, execution(ran, 1), "")
+    records.add(ADA, execution(ran, 1), "", "")
     now = module.time.time()
     monkeypatch.setattr(module.time, "time", lambda: now + 101)
 
-    records.add(BOB, execution(ran, 2), "")
+    records.add(BOB, execution(ran, 2), "", "")
 
     assert len(records._records) == 1
     assert ids(records, ADA) == []

@@ -83,11 +83,9 @@ class Processes:
         """`POST /v1/sandboxes/ID/processes`"""
         held = self._held(request)
         asked = schemas.decoded(await request.body(), StartAsked)
-        with self._service.errors(), held.in_use() as box:
-            process = await box.start(**{name: getattr(asked, name) for name in asked.__struct_fields__})
-        if self._service.audit is not None:
-            told = asked.command if isinstance(asked.command, str) else " ".join(asked.command)
-            self._service.audit.write("start", {"key": held.key_id, "sandbox": held.id, "command_chars": len(told)})
+        options = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "command"}
+        key = request.scope["groundbox.key"]
+        process = await self._service.start_in(key, held, asked.command, **options)
         return json_reply(_told(process), 201)
 
     async def listed(self, request: Request) -> Response:

@@ -207,7 +207,7 @@ def test_no_room_is_an_error_and_no_observation(server, client):
 
 
 def test_a_wrong_key_gets_no_connection(server):
-    with pytest.raises(InvalidStatus, match="403"):
+    with pytest.raises(InvalidStatus, match="401"):
         Episode(server, "wrong")
 
 
