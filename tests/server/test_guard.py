@@ -512,7 +512,7 @@ def test_a_hostile_id_is_an_id_that_there_is_not(guarded, name):
     assert [route for route, answer in told.items() if b"root:" in answer[2] or "x-injected" in answer[1]] == []
 
 
-@pytest.mark.parametrize("name", set(HOSTILE) - {"blank", "digits", "long"})
+@pytest.mark.parametrize("name", sorted(set(HOSTILE) - {"blank", "digits", "long"}))
 def test_a_hostile_path_in_a_live_sandbox_leads_nowhere(guarded, name):
     made = json.loads(asked(guarded, "POST", "/v1/sandboxes", body=b"{}")[2])
     box = f"/v1/sandboxes/{made['sandbox_id']}"
