@@ -193,6 +193,7 @@ def request_of(receive):
 async def test_work_ends_with_who_waits_for_it_and_leaves_no_task():
     work = Work()
     gone = asyncio.Event()
+    before = asyncio.all_tasks()
 
     async def receive():
         await gone.wait()
@@ -206,7 +207,7 @@ async def test_work_ends_with_who_waits_for_it_and_leaves_no_task():
         await task
     await settled()
     assert work.cancelled == 1
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_connection_that_fails_is_one_that_has_gone_and_nothing_is_logged(caplog):
