@@ -288,7 +288,7 @@ def test_an_address_that_is_taken_is_told(tmp_path):
     with bound("127.0.0.1", 0, may_be_public=False, secret="A") as taken:
         port = taken.getsockname()[1]
         with pytest.raises(InvalidArgument, match=f"127.0.0.1:{port} cannot be listened on: Address already in use"):
-            bound("127.0.0.1", port, may_be_public=False)
+            bound("127.0.0.1", port, may_be_public=False, secret="A")
 
 
 @pytest.mark.parametrize(
