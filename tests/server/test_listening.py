@@ -339,3 +339,12 @@ def test_a_link_in_place_of_the_engines_folder_is_refused(tmp_path, monkeypatch)
 
     with pytest.raises(EngineUnavailable, match="is not this user's alone"):
         engine.folder()
+
+
+def test_no_part_of_a_reply_waits_for_the_acknowledgement_of_another():
+    with bound("127.0.0.1", 0, may_be_public=True, secret="A") as listening:
+        asking = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+
+        with asking, accepted:
+            assert accepted.proto == socket.IPPROTO_TCP  # by which asyncio sets TCP_NODELAY

@@ -258,3 +258,15 @@ async def test_bytes_of_a_websocket_count_to_the_quota_of_its_key(monkeypatch):
 
     assert first == ["websocket.accept", "websocket.send"]
     assert sent == ["websocket.http.response.start", "websocket.http.response.body"]
+
+
+async def test_a_program_alone_runs_in_the_smallest_worker_that_suits_it():
+    service = Service(Settings(), Keys(token=None))
+    made = []
+    making = service._made
+    service._made = lambda key, options, of_run: made.append(dict(options)) or making(key, options, of_run)
+
+    await service.run(ADA, "print(1)", wire="v1")
+    await service.run(ADA, "print(1)", files={"x": "1"}, wire="v1")
+
+    assert [each["profile"] for each in made] == [None, "science"]

@@ -26,6 +26,7 @@ from groundbox.jail import NAMESPACES
 from groundbox.remote import engine as engines
 from groundbox.remote.execution import execution_of
 from groundbox.remote.refusals import refusal_of
+from groundbox.sandbox import languages
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -55,7 +56,12 @@ def run(
     if isinstance(told.get("stdin"), bytes):
         told["stdin"] = {"base64": base64.b64encode(told["stdin"]).decode("ascii")}
     path = engines.ensure_running()
-    box = {"limits": dataclasses.asdict(asked.limits), "environment": asked.environment, "idle_s": 10.0}
+    box = {
+        "limits": dataclasses.asdict(asked.limits),
+        "environment": asked.environment,
+        "profile": languages.profile_for(told["language"], source, told.get("mode")),
+        "idle_s": 10.0,
+    }
     if not asked.network.off:
         box["network"] = {"allow": list(asked.network.allow), "loopback": asked.network.loopback}
     with engines.Link(path) as link:

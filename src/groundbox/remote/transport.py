@@ -230,10 +230,11 @@ class _Connection:
         """
         h11 = self._h11
         try:
-            self._writer.write(self._state.send(head))
+            sent = [self._state.send(head)]
             if body:
-                self._writer.write(self._state.send(h11.Data(data=body)))
-            self._writer.write(self._state.send(h11.EndOfMessage()))
+                sent.append(self._state.send(h11.Data(data=body)))
+            sent.append(self._state.send(h11.EndOfMessage()))
+            self._writer.writelines(sent)
             try:
                 await self._writer.drain()
             except ConnectionError:

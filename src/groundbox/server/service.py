@@ -117,8 +117,7 @@ class Service:
         """
         of_box, of_run = _divided(options)
         async with self._turn(key, makes_one=True) as waited_s:
-            if files and "profile" not in of_box:
-                of_box["profile"] = "science"
+            of_box.setdefault("profile", "science" if files else None)  # as `groundbox.run` chooses
             box = self._made(key, of_box, of_run)
             try:
                 for path, data in (files or {}).items():
@@ -135,8 +134,7 @@ class Service:
         """`run`, with its events as they come; the last item is the Ran. Leaving early ends the run."""
         of_box, of_run = _divided(options)
         async with self._turn(key, makes_one=True) as waited_s:
-            if files and "profile" not in of_box:
-                of_box["profile"] = "science"
+            of_box.setdefault("profile", "science" if files else None)  # as `groundbox.run` chooses
             box = self._made(key, of_box, of_run)
             try:
                 for path, data in (files or {}).items():
