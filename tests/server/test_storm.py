@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import groundbox as gb
+from groundbox.sandbox.pool import LARGEST
 from tests.server.conftest import TOKEN, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -21,7 +22,21 @@ def busy(tmp_path_factory):
             deadline = time.monotonic() + 120
             while client.get("/readyz").status_code != 200 and time.monotonic() < deadline:
                 time.sleep(0.1)
+        asyncio.run(requests(started, 64))
         yield started
+
+
+async def requests(server, count):
+    """Run so many programs, 16 at a time, so that the pool is as large as it gets."""
+    async with gb.connect(server.url, TOKEN) as there:
+        left = iter(range(count))
+
+        async def go_on():
+            for each in left:
+                execution = await there.run_async(f"print({each})", mode="script")
+                assert execution.stdout == f"{each}\n"
+
+        await asyncio.gather(*(go_on() for _ in range(16)))
 
 
 def held(server):
@@ -57,8 +72,8 @@ def descendants(pid):
 
 
 def settled(server, before):
-    """What a server holds once it is as before, or after a minute: pools grow with use, and shrink when idle."""
-    deadline = time.monotonic() + 100
+    """More than before, once that is little or a minute has gone: workers end, and their groups, a moment later."""
+    deadline = time.monotonic() + 60
     while True:
         now = held(server)
         more = {name: now[name] - before[name] for name in now}
@@ -96,7 +111,7 @@ def test_five_hundred_sessions_live_beside_each_other(busy):
     assert told == [str(number) for number in range(500)]
     more = settled(busy, before)
     assert more["mounts"] == 0
-    assert more["groups"] <= 24
+    assert more["groups"] <= LARGEST * 6  # kept for the next workers, in each of the hierarchies of version 1
     assert more["descriptors"] <= 20
     assert more["memory_mib"] <= 64
 
@@ -119,21 +134,9 @@ def test_a_burst_of_a_thousand_creates_ends_without_an_error_that_waiting_does_n
 
 @pytest.mark.parametrize("count", [1000, pytest.param(50_000, marks=pytest.mark.soak)])
 def test_after_many_requests_it_holds_what_it_held(busy, count):
-    async def work(number):
-        async with gb.connect(busy.url, TOKEN) as there:
-            left = iter(range(number))
-
-            async def go_on():
-                for each in left:
-                    execution = await there.run_async(f"print({each})", mode="script")
-                    assert execution.stdout == f"{each}\n"
-
-            await asyncio.gather(*(go_on() for _ in range(16)))
-
-    asyncio.run(work(2100))  # as many executions are kept as ever will be
-    settled(busy, dict.fromkeys(held(busy), 0))
+    asyncio.run(requests(busy, 2100))  # as many executions are kept as ever will be
     before = held(busy)
-    asyncio.run(work(count))
+    asyncio.run(requests(busy, count))
 
     more = settled(busy, before)
     assert more["mounts"] == 0
