@@ -176,6 +176,19 @@ def test_a_run_is_called_off_and_the_sandbox_goes_on_after_a_restart(client, ser
     assert after["value"] == {"text/plain": "'1'"}
 
 
+def test_a_stream_is_called_off_too(client, server, sandbox):
+    def cancel():
+        time.sleep(0.5)
+        with server.client() as other:
+            assert other.post(f"{sandbox}/cancel").json() == {"cancelled": 1}
+
+    threading.Thread(target=cancel).start()
+    events = events_of(client, f"{sandbox}/run", code="print(1, flush=True)\nwhile True: pass")
+
+    assert [kind for kind, _ in events] == ["stdout", "failed"]
+    assert events[1][1]["error"]["code"] == "cancelled"
+
+
 def test_a_client_that_goes_away_frees_its_run_within_a_second(client, server):
     mark = "import time\ntime.sleep(86421)"
     with server.client() as leaving, pytest.raises(Exception, match="timed out"):

@@ -158,3 +158,33 @@ def test_descriptors_do_not_grow_while_the_disk_is_full(path, monkeypatch):
             log.write("run", {})
 
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_run_that_never_ended_is_told_as_lost_by_the_next_server(path):
+    log = AuditLog(path)
+    log.begin("a", {"key": "k"})
+    log.begin("b", {"key": "k"})
+    log.end("b", {"key": "k", "outcome": "ok"})
+    path.write_bytes(path.read_bytes() + b'{"time": "2026')  # the server was killed in the middle of a line
+
+    AuditLog(path)
+    AuditLog(path)  # told once, and not at each start
+
+    whole = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+    assert [(told["event"], told["run"], told.get("outcome")) for told in whole] == [
+        ("begin", "a", None),
+        ("begin", "b", None),
+        ("run", "b", "ok"),
+        ("run", "a", "lost"),
+    ]
+
+
+def test_a_run_that_goes_on_while_the_log_moves_is_known_in_the_next_file(path):
+    log = AuditLog(path, most_bytes=600)
+    log.begin("a", {"key": "k"})
+    for number in range(20):
+        log.write("run", {"number": number})
+
+    AuditLog(path, most_bytes=600)
+
+    assert [told["outcome"] for told in lines(path) if told.get("run") == "a" and "outcome" in told] == ["lost"]

@@ -892,7 +892,8 @@ def groups_of_groundbox():
 def test_a_server_that_is_killed_leaves_nothing_after_the_next_start(tmp_path):
     mark = f"{os.getpid()}98.125"
     groups, mounts = groups_of_groundbox(), Path("/proc/self/mountinfo").read_text()
-    with serving(tmp_path / "log") as server:
+    audit = tmp_path / "audit.jsonl"
+    with serving(tmp_path / "log", "--audit", audit) as server:
         with server.client() as client:
             box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
             client.put(f"/v1/sandboxes/{box}/files/x", content=b"1")
@@ -909,11 +910,13 @@ def test_a_server_that_is_killed_leaves_nothing_after_the_next_start(tmp_path):
         server.process.wait()
         running.join()
         alone.join()
-    with serving(tmp_path / "log2") as server:
+    with serving(tmp_path / "log2", "--audit", audit) as server:
         outcome = server.run("1")["outcome"]
     wait_for(lambda: not processes_with(mark) and not any(os.path.exists(f"/proc/{each}") for each in family))
 
+    told = [json.loads(line) for line in audit.read_text().splitlines()]
     assert (bool(there), outcome) == (True, "ok")
+    assert sorted(each["outcome"] for each in told if each["event"] == "run") == ["lost", "lost", "ok"]
     assert Path("/proc/self/mountinfo").read_text() == mounts
     wait_for(lambda: groups_of_groundbox() - groups == set())
 

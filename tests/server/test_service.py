@@ -270,3 +270,85 @@ async def test_a_program_alone_runs_in_the_smallest_worker_that_suits_it():
     await service.run(ADA, "print(1)", files={"x": "1"}, wire="v1")
 
     assert [each["profile"] for each in made] == [None, "science"]
+
+
+class Notes:
+    """An audit log that keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin(self, name, facts):
+        self.told.append(("begin", name))
+
+    def end(self, name, facts):
+        self.told.append((facts["outcome"], name))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_who_leaves_a_stream_early_is_charged_and_audited(kept):
+    service = Service(Settings(), Keys(token=None), audit=Notes())
+    program = "print('begun', flush=True)\nwhile True: pass"
+    if kept:
+        events = service.stream_in(ADA, service.create(ADA, wire="v1"), program)
+    else:
+        events = service.stream(ADA, program, wire="v1")
+
+    await anext(events)
+    await asyncio.sleep(0.2)
+    await events.aclose()
+    await service.sandboxes.close_all()
+
+    (begun, name), (outcome, same) = service.audit.told
+    assert (begun, outcome, name) == ("begin", "abandoned", same)
+    assert service.keys.usage("a")._new_cpu_s > 0.1
+
+
+async def test_who_leaves_after_the_result_is_audited_once():
+    service = Service(Settings(), Keys(token=None), audit=Notes())
+    events = service.stream(ADA, "1", wire="v1")
+
+    async for item in events:
+        if isinstance(item, Ran):
+            break
+    await events.aclose()
+
+    assert [outcome for outcome, _ in service.audit.told] == ["begin", "ok"]
+
+
+async def test_runs_that_wait_for_their_sandbox_hold_no_turn():
+    service = Service(Settings(runs_at_once=2), Keys(token=None))
+    held = service.create(ADA, wire="v1")
+    busy = [asyncio.ensure_future(service.run_in(ADA, held, "import time; time.sleep(1)")) for _ in range(5)]
+    await asyncio.sleep(0.3)
+
+    running = service.turns.running
+    other = await asyncio.wait_for(service.run(ADA, "print(1)", wire="v1"), 30)
+    done_meanwhile = sum(each.done() for each in busy)
+    for each in busy:
+        each.cancel()
+    await asyncio.wait(busy)
+    await service.sandboxes.close_all()
+
+    assert running == 1
+    assert other.execution.stdout == "1\n"
+    assert done_meanwhile < 5
+    assert (held.waiting, held.turn.locked()) == (0, False)
+
+
+async def test_too_many_runs_for_one_sandbox_are_refused_and_so_is_one_that_waits_too_long(monkeypatch):
+    service = Service(Settings(queue_s=0.2), Keys(token=None))
+    held = service.create(ADA, wire="v1")
+    monkeypatch.setattr(module, "_MOST_WAITING", 1)
+
+    async with held.order(1):
+        waiting = asyncio.ensure_future(service.run_in(ADA, held, "1"))
+        await settled()
+        with pytest.raises(Refused) as many:
+            await service.run_in(ADA, held, "1")
+        with pytest.raises(Refused) as late:
+            await waiting
+
+    assert "1 runs wait for this sandbox already" in many.value.message
+    assert "this sandbox was busy for 0.2 s" in late.value.message
+    assert (many.value.status, late.value.status) == (429, 429)

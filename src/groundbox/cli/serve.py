@@ -45,7 +45,7 @@ _WHERE: Final = {
 @click.option("--no-auth", is_flag=True, help="Ask for no key; on loopback or a unix socket only.")
 @click.option("--allow-name", multiple=True, metavar="NAME", help="A name that it may be asked by; repeatable.")
 @click.option("--keys", metavar="FILE|URL", help="Where others' keys lie: a file of SQLite, or postgresql://…")
-@click.option("--audit", type=Path, metavar="FILE", help="Append a line of JSON for every execution.")
+@click.option("--audit", type=Path, metavar="FILE", help="Append lines of JSON for every execution.")
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
 @click.option("--waive", multiple=True, metavar="LAYER", help="A layer to do without; repeatable.")

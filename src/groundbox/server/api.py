@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import dataclasses
+import functools
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -26,6 +28,7 @@ from groundbox.server.replies import (
     SSE,
     Streamed,
     attended,
+    encoded_beside,
     event,
     json_reply,
     reply_of,
@@ -33,6 +36,8 @@ from groundbox.server.replies import (
 )
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service, size_of
+
+T = TypeVar("T")
 
 _WIRE: Final = "v1"
 _MOST_INLINE_BYTES: Final = 64 * 1024 * 1024
@@ -114,9 +119,8 @@ class Api:
         if asked.restart is not None:
             options["restart"] = asked.restart
         if asked.stream:
-            return self._streamed(
-                self._service.stream_in(key, held, asked.code, last=asked.last, **options), asked.artifacts
-            )
+            events = self._service.stream_in(key, held, asked.code, last=asked.last, **options)
+            return self._streamed(self._cancellable_events(held, events), asked.artifacts)
         if asked.last:
             raise Refused(400, "invalid_argument", "last: is for streams; close the sandbox after the run instead")
 
@@ -145,7 +149,7 @@ class Api:
                         told = f"the results of this batch are over {_MOST_BATCH_BYTES} bytes already; send fewer"
                         raise Refused(413, "too_large", told)
                     ran = await self._service.run(key, program.code, files=files, wire=_WIRE, **options)
-                execution = self._told(ran, program.artifacts)
+                execution = await self._told(ran, program.artifacts)
                 left_bytes -= size_of(execution)
                 return {"execution": execution}
             except Refused as refused:
@@ -164,7 +168,7 @@ class Api:
         """One execution, once for each `Idempotency-Key`."""
 
         async def told() -> dict[str, Any]:
-            return self._told(await work(), artifacts)
+            return await self._told(await work(), artifacts)
 
         heartbeat_s = _heartbeat_s(request)
         identity = request.url.path.encode() + b"\0" + body
@@ -186,7 +190,8 @@ class Api:
             try:
                 async for item in events:
                     if isinstance(item, Ran):
-                        yield event("end", {"execution": self._told(item, artifacts)})
+                        told = await self._told(item, artifacts)
+                        yield await encoded_beside(functools.partial(event, "end", {"execution": told}), told)
                     elif item.display is not None:
                         yield event("display", {"display": dict(item.display.data)})
                     else:
@@ -202,16 +207,25 @@ class Api:
             refused=lambda refused: event("failed", refused.to_dict()),
         )
 
-    def _told(self, ran: Ran, artifacts: str) -> dict[str, Any]:
+    async def _told(self, ran: Ran, artifacts: str) -> dict[str, Any]:
         told = ran.to_dict()
-        if artifacts == "bytes":
-            _inline(told, ran.execution)
+        if artifacts == "bytes" and told["artifacts"]:
+            await asyncio.to_thread(_inline, told, ran.execution)
         return told
 
-    async def _cancellable(self, held: Held, work: Any) -> Ran:
-        """The run, which `POST …/cancel` ends."""
-        task: asyncio.Future[Ran] = asyncio.ensure_future(work)
-        running: set[asyncio.Future[Ran]] = held.state.setdefault("v1.running", set())
+    async def _cancellable_events(
+        self, held: Held, events: AsyncGenerator[Event | Ran, None]
+    ) -> AsyncGenerator[Event | Ran, None]:
+        """Events of a run, which `POST …/cancel` ends."""
+        async with contextlib.aclosing(events):
+            with contextlib.suppress(StopAsyncIteration):
+                while True:
+                    yield await self._cancellable(held, anext(events))
+
+    async def _cancellable(self, held: Held, work: Awaitable[T]) -> T:
+        """The run, or what it gives next, which `POST …/cancel` ends."""
+        task: asyncio.Future[T] = asyncio.ensure_future(work)
+        running: set[asyncio.Future[Any]] = held.state.setdefault("v1.running", set())
         running.add(task)
         try:
             return await task

@@ -1,8 +1,11 @@
-"""The audit log: a line of JSON for every execution, appended and never changed.
+"""The audit log: lines of JSON for every execution, appended and never changed.
 
 A line tells who ran what by its digest, in which sandbox, and how it ended; never source, output or arguments. Words
 of a guest in it are made visible and cut. The log moves to a file with its time in the name when it is large, and files
 over their age are removed.
+
+A run has a line when it begins and one when it ends. One that never ended, because the server was killed, is told as
+`lost` when the next server opens the log; what goes on while the log moves to another file is begun there again.
 """
 
 from __future__ import annotations
@@ -45,16 +48,29 @@ class AuditLog:
         self._path, self._most_bytes, self._kept_s = path, most_bytes, kept_days * 86400
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
+        self._going_on: dict[str, Mapping[str, Any]] = {}
         self.lost_lines = 0
         try:
             self._open()
+            lost = _unended(path)
         except OSError as error:
             raise GroundboxError(f"the audit log '{path}' cannot be written: {error.strerror}") from None
+        for name, facts in lost.items():
+            self.write("run", {**facts, "run": name, "outcome": "lost"})
+
+    def begin(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Append that a run begins; `name` is unlike that of any other."""
+        self._going_on[name] = facts
+        self.write("begin", {**facts, "run": name})
+
+    def end(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Append how that run ended."""
+        self._going_on.pop(name, None)
+        self.write("run", {**facts, "run": name})
 
     def write(self, event: str, facts: Mapping[str, Any]) -> None:
         """Append a line; in it, texts are cut, made visible and without secrets of well-known forms."""
-        told = {"time": _now(), "event": event, **_told(facts)}
-        line = json.dumps(told, default=lambda value: type(value).__name__).encode("ascii") + b"\n"
+        line = _line(event, facts)
         try:
             if self._descriptor is None or (self._size and self._size + len(line) > self._most_bytes):
                 self._rotate()
@@ -103,10 +119,37 @@ class AuditLog:
                 number, to = number + 1, self._path.with_name(f"{name}-{number + 1}{self._path.suffix}")
             self._path.rename(to)
         self._open()
+        assert self._descriptor is not None
+        for run, facts in self._going_on.items():
+            self._append(self._descriptor, _line("begin", {**facts, "run": run}))
         for each in self._path.parent.glob(f"{glob.escape(self._path.stem)}-*{glob.escape(self._path.suffix)}"):
             rotated = _ROTATED.fullmatch(each.name[len(self._path.stem) : -len(self._path.suffix) or None])
             if rotated and time.time() - each.stat().st_mtime > self._kept_s:
                 each.unlink(missing_ok=True)
+
+
+def _line(event: str, facts: Mapping[str, Any]) -> bytes:
+    told = {"time": _now(), "event": event, **_told(facts)}
+    return json.dumps(told, default=lambda value: type(value).__name__).encode("ascii") + b"\n"
+
+
+def _unended(path: Path) -> dict[str, dict[str, Any]]:
+    """Facts of runs by name that a log tells the beginning of, and no end. Torn lines are passed over."""
+    begun: dict[str, dict[str, Any]] = {}
+    if not path.is_file():  # a device or a pipe has no past, and reading it might never end
+        return begun
+    with path.open("rb") as log:
+        for line in log:
+            try:
+                told = json.loads(line)
+                event, name = told.pop("event"), told.pop("run")
+            except (ValueError, KeyError, AttributeError):
+                continue
+            if event == "begin":
+                begun[str(name)] = {key: value for key, value in told.items() if key != "time"}
+            else:
+                begun.pop(str(name), None)
+    return begun
 
 
 def redacted(text: str) -> str:

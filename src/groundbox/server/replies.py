@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -177,11 +178,17 @@ def line(data: Any) -> bytes:
 
 
 async def reply_of(value: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """A reply of JSON that may be large: pictures of megabytes are encoded beside the event loop."""
-    size = sum(len(each) for each in (value.get("stdout", ""), value.get("stderr", "")))
-    if size < _AT_ONCE_BYTES and not value.get("displays"):
-        return json_reply(value, headers=headers)
-    return Response(await asyncio.to_thread(encoded, value), 200, headers, media_type=JSON)
+    """A reply of JSON that may be large."""
+    return Response(await encoded_beside(functools.partial(encoded, value), value), 200, headers, media_type=JSON)
+
+
+async def encoded_beside(encode: Callable[[], bytes], value: Mapping[str, Any]) -> bytes:
+    """Encode an execution or a batch of them: beside the event loop where it holds pictures, files or much text."""
+    texts = [value.get("stdout", ""), value.get("stderr", ""), *(value.get("value") or {}).values()]
+    is_large = any(value.get(name) for name in ("displays", "artifacts", "results"))
+    if is_large or sum(len(each) for each in texts if isinstance(each, str)) > _AT_ONCE_BYTES:
+        return await asyncio.to_thread(encode)
+    return encode()
 
 
 def with_blanks(value: Awaitable[Response], *, heartbeat_s: float) -> Streamed:

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 _SWEEP_S: Final = 1.0
 _MOST_LABELS: Final = 64
 _MOST_LABEL_CHARS: Final = 1024
+_MOST_WAITING: Final = 64
 
 
 @dataclasses.dataclass(eq=False, kw_only=True, slots=True)
@@ -43,6 +44,8 @@ class Held:
         runs: Runs that were begun in it.
         state: What a wire keeps for it, under the wire's name. Things with an `aclose` are closed with it.
         on_close: Called once, when it is being closed.
+        waiting: Runs that wait for an earlier one of this sandbox, or go on.
+        turn: Held by the run that goes on.
     """
 
     id: str
@@ -59,6 +62,8 @@ class Held:
     closed: bool = False
     state: dict[str, Any] = dataclasses.field(default_factory=dict)
     on_close: list[Callable[[], None]] = dataclasses.field(default_factory=list)
+    waiting: int = 0
+    turn: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
 
     @property
     def left_s(self) -> float:
@@ -77,6 +82,30 @@ class Held:
         finally:
             self.busy -= 1
             self.used = time.monotonic()
+
+    @contextlib.asynccontextmanager
+    async def order(self, most_s: float) -> AsyncIterator[None]:
+        """One run after the other, in the order in which they came.
+
+        Raises:
+            Refused: 429, because too many wait, or this one has waited for `most_s`.
+        """
+        if self.waiting > _MOST_WAITING:
+            raise Refused(429, "busy", f"{_MOST_WAITING} runs wait for this sandbox already", retry_after_s=5)
+        self.waiting += 1
+        try:
+            try:
+                async with asyncio.timeout(most_s):
+                    await self.turn.acquire()
+            except TimeoutError:
+                told = f"this sandbox was busy for {most_s:g} s; interrupt what runs in it, or ask again later"
+                raise Refused(429, "busy", told, retry_after_s=5) from None
+            try:
+                yield
+            finally:
+                self.turn.release()
+        finally:
+            self.waiting -= 1
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

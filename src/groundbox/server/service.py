@@ -15,7 +15,8 @@ import hashlib
 import logging
 import resource
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.execution import Event, Execution
@@ -122,7 +123,8 @@ class Service:
             try:
                 for path, data in (files or {}).items():
                     await box.files.write(path, data)
-                return await self._watched(key, None, source, of_run, wire, waited_s, box.run_last(source, **of_run))
+                with self._watched(key, None, source, of_run, wire, waited_s) as ended:
+                    return ended(await box.run_last(source, **of_run))
             except Exception as error:
                 raise self._refusal(error) from error
             finally:
@@ -140,8 +142,12 @@ class Service:
                 for path, data in (files or {}).items():
                     await box.files.write(path, data)
                 events = box.stream(source, last=True, **of_run)
-                async for item in self._told(key, None, source, of_run, wire, waited_s, events):
-                    yield item
+                told = self._told(key, None, source, of_run, wire, waited_s, events)
+                async with contextlib.aclosing(
+                    told
+                ):  # else whoever leaves would leave the run to the garbage collector
+                    async for item in told:
+                        yield item
             except Exception as error:
                 raise self._refusal(error) from error
             finally:
@@ -187,11 +193,10 @@ class Service:
             Refused: It was not run, or nobody knows how it ended.
         """
         with held.in_use() as box:
-            async with self._turn(key) as waited_s:
-                held.runs += 1
+            async with self._turn_in(key, held) as waited_s:
                 try:
-                    work = box.run(source, **options)
-                    return await self._watched(key, held, source, options, wire or held.wire, waited_s, work)
+                    with self._watched(key, held, source, options, wire or held.wire, waited_s) as ended:
+                        return ended(await box.run(source, **options))
                 except Exception as error:
                     raise self._refusal(error) from error
 
@@ -204,14 +209,15 @@ class Service:
             last: It runs nothing more and is closed, however this ends.
         """
         with held.in_use() as box:
-            async with contextlib.AsyncExitStack() as ends, self._turn(key) as waited_s:
+            async with contextlib.AsyncExitStack() as ends, self._turn_in(key, held) as waited_s:
                 if last:
                     ends.push_async_callback(self.sandboxes.close, held)
-                held.runs += 1
                 try:
                     events = box.stream(source, last=last, **options)
-                    async for item in self._told(key, held, source, options, wire or held.wire, waited_s, events):
-                        yield item
+                    told = self._told(key, held, source, options, wire or held.wire, waited_s, events)
+                    async with contextlib.aclosing(told):
+                        async for item in told:
+                            yield item
                 except Exception as error:
                     raise self._refusal(error) from error
 
@@ -224,28 +230,23 @@ class Service:
         Raises:
             Refused: It was not started.
         """
-        text = command if isinstance(command, str) else "\0".join(command)
-        facts = {
-            "key": key.id,
-            "owner": key.owner,
-            "wire": held.wire,
-            "sandbox": held.id,
-            "source_sha256": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-            "source_bytes": len(text.encode("utf-8", "surrogatepass")),
-        }
+        told: dict[str, Any] = {}
         with held.in_use() as box:
-            async with self._turn(key):
-                held.runs += 1
+            async with self._turn_in(key, held):
                 try:
                     process = await box.start(command, **options)
                 except Exception as error:
                     refused = self._refusal(error)
-                    if self.audit is not None:
-                        self.audit.write("process", {**facts, "outcome": refused.code})
+                    told["outcome"] = refused.code
                     raise refused from error
-        if self.audit is not None:
-            self.audit.write("process", {**facts, "pid": process.pid, "outcome": "started"})
-        return process
+                else:
+                    told |= {"outcome": "started", "pid": process.pid}
+                    return process
+                finally:
+                    if self.audit is not None:
+                        text = command if isinstance(command, str) else "\0".join(command)
+                        facts = _asked(key, held, held.wire, text)
+                        self.audit.write("process", {"outcome": "abandoned", **facts, **told})
 
     @contextlib.contextmanager
     def errors(self) -> Any:
@@ -295,6 +296,23 @@ class Service:
         except Exception as error:
             raise self._refusal(error) from error
 
+    @contextlib.asynccontextmanager
+    async def _turn_in(self, key: Key, held: Held) -> AsyncIterator[float]:
+        """A turn for a run in a sandbox that stays, asked for when its earlier runs have ended.
+
+        A sandbox runs one program at a time. Those that wait for it must hold no turn meanwhile, or the requests of one
+        sandbox would keep all others of the server waiting.
+
+        Raises:
+            Refused: 429, because too many wait for this sandbox, or for too long.
+        """
+        begun = time.monotonic()
+        async with held.order(self.settings.queue_s):
+            waited_s = time.monotonic() - begun
+            async with self._turn(key) as more_s:
+                held.runs += 1
+                yield waited_s + more_s
+
     async def _told(
         self,
         key: Key,
@@ -305,14 +323,14 @@ class Service:
         waited_s: float,
         events: AsyncGenerator[Event, None],
     ) -> AsyncGenerator[Event | Ran, None]:
-        async with contextlib.aclosing(events):
-            async for event in events:
-                if event.execution is None:
-                    yield event
-                else:
-                    yield await self._watched(key, held, source, options, wire, waited_s, _done(event.execution))
+        """Events of a run; the last one, with its execution, as the Ran."""
+        with self._watched(key, held, source, options, wire, waited_s) as ended:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event if event.execution is None else ended(event.execution)
 
-    async def _watched(
+    @contextlib.contextmanager
+    def _watched(
         self,
         key: Key,
         held: Held | None,
@@ -320,36 +338,39 @@ class Service:
         options: Mapping[str, Any],
         wire: str,
         waited_s: float,
-        work: Awaitable[Execution],
-    ) -> Ran:
-        """Wait for a run, count it, charge it, keep it, and write its line of the audit log."""
-        facts: dict[str, Any] = {
-            "key": key.id,
-            "owner": key.owner,
-            "wire": wire,
-            "sandbox": "" if held is None else held.id,
-            "language": options.get("language", "python"),
-            "source_sha256": hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
-            "source_bytes": len(source.encode("utf-8", "surrogatepass")),
-        }
-        begun = time.monotonic()
-        try:
-            execution = await work
-        except BaseException as error:
-            # How much it used is not known; who leaves before the end does not compute for nothing.
-            self.keys.usage(key.id).charge(cpu_s=time.monotonic() - begun)
-            if self.audit is not None:
-                cancelled = isinstance(error, asyncio.CancelledError)
-                outcome = "abandoned" if cancelled else refusal_of(error).code if isinstance(error, Exception) else "?"
-                self.audit.write("run", {**facts, "outcome": outcome})
-            raise
-        self.runs += 1
-        self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
-        self.metrics.ran(execution, waited_s=waited_s)
-        self.records.add(key, execution, "" if held is None else held.id, source)
+    ) -> Iterator[Callable[[Execution], Ran]]:
+        """Watch one run: count it, charge it, keep it, and write its lines of the audit log, however it ends.
+
+        Yields:
+            To be called with its execution.
+        """
+        name, facts = uuid.uuid4().hex, {}
         if self.audit is not None:
-            self.audit.write("run", {**facts, **_audited(execution, waited_s)})
-        return Ran(execution=execution, waited_s=waited_s)
+            facts = {**_asked(key, held, wire, source), "language": options.get("language", "python")}
+            self.audit.begin(name, facts)
+        begun, has_ended = time.monotonic(), False
+
+        def ended(execution: Execution) -> Ran:
+            nonlocal has_ended
+            has_ended = True
+            self.runs += 1
+            self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
+            self.metrics.ran(execution, waited_s=waited_s)
+            self.records.add(key, execution, "" if held is None else held.id, source)
+            if self.audit is not None:
+                self.audit.end(name, {**facts, **_audited(execution, waited_s)})
+            return Ran(execution=execution, waited_s=waited_s)
+
+        try:
+            yield ended
+        except BaseException as error:
+            if not has_ended:
+                # How much it used is not known; who leaves before the end does not compute for nothing.
+                self.keys.usage(key.id).charge(cpu_s=time.monotonic() - begun)
+                if self.audit is not None:
+                    outcome = refusal_of(error).code if isinstance(error, Exception) else "abandoned"
+                    self.audit.end(name, {**facts, "outcome": outcome})
+            raise
 
     def _refusal(self, error: Exception) -> Refused:
         if isinstance(error, Refused):
@@ -385,7 +406,6 @@ class Service:
         async with AsyncSandbox(
             environment=settings.environment, backend=settings.backend, waive=settings.waive, profile=profile
         ) as box:
-            box._is_watched = False
             yield box
 
     def _watch(self) -> None:
@@ -499,8 +519,17 @@ def size_of(value: Any) -> int:
     return 32
 
 
-async def _done(execution: Execution) -> Execution:
-    return execution
+def _asked(key: Key, held: Held | None, wire: str, source: str) -> dict[str, Any]:
+    """Facts of the audit log about what was asked for, and by whom."""
+    data = source.encode("utf-8", "surrogatepass")
+    return {
+        "key": key.id,
+        "owner": key.owner,
+        "wire": wire,
+        "sandbox": "" if held is None else held.id,
+        "source_sha256": hashlib.sha256(data).hexdigest(),
+        "source_bytes": len(data),
+    }
 
 
 def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
