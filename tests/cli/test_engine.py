@@ -172,6 +172,19 @@ def test_it_does_not_outlive_an_update_of_its_code(tmp_path):
     assert until(lambda: not os.path.exists(f"/proc/{before}"))
 
 
+def test_where_it_cannot_start_programs_run_without_it_and_it_is_said(tmp_path):
+    shutil.copytree(SOURCE / "groundbox", tmp_path / "src" / "groundbox")
+    (tmp_path / "src" / "groundbox" / "server" / "application.py").write_text("raise OSError('broken on purpose')")
+    engine = Engine(tmp_path, tmp_path / "src")
+
+    ran = engine.command("run", "-c", "print(1)")
+
+    assert (ran.returncode, ran.stdout) == (0, "1\n")
+    assert "the engine in the background: it did not start" in ran.stderr
+    assert "broken on purpose" in ran.stderr
+    assert "this program runs without it" in ran.stderr
+
+
 def test_it_ends_when_nobody_needs_it(tmp_path):
     engine = Engine(tmp_path)
 

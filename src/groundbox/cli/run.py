@@ -20,7 +20,7 @@ from groundbox.cli.program import Handed, Program, takes_files
 from groundbox.cli.results import Written, check_folder, write, write_file
 from groundbox.cli.terminal import Screen, screens
 from groundbox.cli.wording import worded
-from groundbox.errors import GroundboxError, GuestFileError
+from groundbox.errors import EngineUnavailable, GroundboxError, GuestFileError
 from groundbox.execution import Execution
 from groundbox.remote import engine
 
@@ -133,7 +133,12 @@ def _carried_out(
         from groundbox.cli import warm
 
         if warm.can_carry_out(asked, databases):
-            return warm.run(program.source, options, asked, handed, streams)
+            try:
+                return warm.run(program.source, options, asked, handed, streams)
+            except EngineUnavailable as error:
+                if error.program_ran:
+                    raise
+                say(f"{error}; this program runs without it, which takes longer to start")
     from groundbox.cli.interrupts import run_heeding_signals
 
     return run_heeding_signals(lambda heed: _run(program, options, asked, databases, handed, heed, streams=streams))

@@ -49,13 +49,12 @@ def run(
 
     Raises:
         Ended: A signal ended it without a result.
-        EngineUnavailable: The engine does not start or went away.
+        EngineUnavailable: The engine does not start, or went away; its `program_ran` tells which.
         GroundboxError: As the sandbox would raise here.
     """
     told: dict[str, Any] = {name: value for name, value in options.items() if value not in (None, (), False)}
     if isinstance(told.get("stdin"), bytes):
         told["stdin"] = {"base64": base64.b64encode(told["stdin"]).decode("ascii")}
-    path = engines.ensure_running()
     box = {
         "limits": dataclasses.asdict(asked.limits),
         "environment": asked.environment,
@@ -64,20 +63,42 @@ def run(
     }
     if not asked.network.off:
         box["network"] = {"allow": list(asked.network.allow), "loopback": asked.network.loopback}
-    with engines.Link(path) as link:
-        made = _answer(*link.ask("POST", "/v1/sandboxes", box))
-        where = f"/v1/sandboxes/{made['sandbox_id']}"
-        with _heeding_signals(path, where) as came:
-            for each in handed:
-                _put(link, where, each.host, each.guest)
-            body = {"code": source, "stream": True, "last": True, "artifacts": "bytes", **told}
+    path, link, where = _begun(box)
+    with link, _heeding_signals(path, where) as came:
+        for each in handed:
+            _put(link, where, each.host, each.guest)
+        body = {"code": source, "stream": True, "last": True, "artifacts": "bytes", **told}
+        try:
             status, parts = link.stream("POST", f"{where}/run", body)
             if status >= 400:
                 _answer(status, b"".join(parts))
             execution = _follow(path, parts, streams)
+        except EngineUnavailable as error:
+            error.program_ran = True
+            raise
         if told.get("trace"):
             execution = _with_trace(link, execution)
     return execution, came[0] if came else 0
+
+
+def _begun(box: Mapping[str, Any]) -> tuple[str, engines.Link, str]:
+    """The engine's socket, a connection to it, and the path of a sandbox that was made there.
+
+    Asked for twice, because an engine may end in the moment in which it was found.
+    """
+    for is_last in (False, True):
+        path = engines.ensure_running()
+        with contextlib.ExitStack() as unless_made:
+            try:
+                link = unless_made.enter_context(engines.Link(path))
+                made = _answer(*link.ask("POST", "/v1/sandboxes", box))
+            except EngineUnavailable:
+                if is_last:
+                    raise
+                continue
+            unless_made.pop_all()
+            return path, link, f"/v1/sandboxes/{made['sandbox_id']}"
+    raise AssertionError("the second attempt returns or raises")
 
 
 def _follow(path: str, parts: Iterator[bytes], streams: tuple[Screen, Screen] | None) -> Execution:

@@ -59,6 +59,7 @@ class Lifetime:
             busy = self._requests > 0 or len(self._service.sandboxes) > 0
             idle_s = time.monotonic() - self._used
             if not busy and idle_s > (_LOOK_S if self._outdated else self._idle_s):
+                self._withdraw()  # first, so that nobody finds one that ends
                 self.stop.set()
 
     def _is_outdated(self) -> bool:
