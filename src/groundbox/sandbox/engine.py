@@ -35,7 +35,7 @@ PROFILES: Final = {
     ),
     "science": (
         "asyncio csv dataclasses datetime decimal json re statistics subprocess tempfile "
-        "numpy pandas matplotlib.pyplot sympy"
+        "numpy pandas matplotlib.pyplot sympy duckdb"
     ),
 }
 TRACER: Final = "groundbox.guest.trace.tracer"
