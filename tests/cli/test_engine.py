@@ -220,16 +220,18 @@ def test_it_is_not_used_where_that_is_said(tmp_path, name):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root's folder is the machine's")
-def test_a_folder_that_is_open_to_others_is_refused(tmp_path):
+def test_no_engine_is_started_in_a_folder_that_is_open_to_others(tmp_path):
     engine = Engine(tmp_path)
     engine.environ["XDG_RUNTIME_DIR"] = str(tmp_path)
-    (tmp_path / "groundbox" / "engine").mkdir(parents=True, mode=0o777)
-    (tmp_path / "groundbox" / "engine").chmod(0o777)
+    folder = tmp_path / "groundbox" / "engine"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
 
     ran = engine.command("run", "-c", "1")
 
-    assert ran.returncode == 3
+    assert ran.stdout == "1\n"
     assert "is not this user's alone" in ran.stderr
+    assert not [path for path in folder.iterdir() if path.is_socket()]
 
 
 def without_figures(stderr):
