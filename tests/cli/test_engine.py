@@ -194,6 +194,89 @@ def test_it_ends_when_nobody_needs_it(tmp_path):
     assert engine.status() == {"running": False}
 
 
+@pytest.mark.slow
+def test_a_conversation_is_the_same_in_it(engine):
+    recording = Path(__file__).parents[2] / "examples" / "conversations" / "mended_error.jsonl"
+
+    before = engine.status().get("runs", 0)
+    with_it = engine.command("ask", "--replay", recording, "--json")
+    ran_there = engine.status()["runs"] - before
+    without = engine.command("ask", "--replay", recording, "--json", "--no-engine")
+
+    assert ran_there > 0
+    assert engine.status()["sandboxes"] == 0
+    assert told_by(with_it.stdout) == told_by(without.stdout)
+    assert any(line["observation"] for line in told_by(with_it.stdout))
+
+
+def test_cells_of_sql_share_a_sandbox_there_until_the_command_ends(engine):
+    cells = "CREATE TABLE t (a INTEGER);\nINSERT INTO t VALUES (7);\nSELECT a FROM t;\n"
+    before = engine.status().get("runs", 0)
+
+    ran = engine.command("repl", "--language", "sql", input=cells)
+
+    assert (ran.returncode, ran.stdout.split()[-1] == "column)", "7" in ran.stdout.split()) == (0, True, True)
+    assert engine.status()["runs"] - before == 3
+    assert until(lambda: engine.status()["sandboxes"] == 0)
+
+
+@pytest.mark.slow
+def test_a_client_of_mcp_outlives_an_engine_that_is_killed_and_is_told(tmp_path):
+    engine = Engine(tmp_path)
+    (tmp_path / "given.txt").write_text("given")
+    with McpClient(engine, "--file", "given.txt") as client:
+        first = client.run("x = 1; x")
+        os.kill(engine.status()["pid"], signal.SIGKILL)
+        killed = client.run("x")
+        after = client.run("('x' in globals(), open('given.txt').read())")
+    engine.command("engine", "stop")
+
+    assert first["result"]["structuredContent"]["value"] == {"text/plain": "1"}
+    assert "the next program runs in a fresh sandbox" in killed["error"]["message"]
+    assert after["result"]["structuredContent"]["value"] == {"text/plain": "(False, 'given')"}
+
+
+class McpClient:
+    """Speaks the protocol's lines to `groundbox mcp`, one request at a time."""
+
+    def __init__(self, engine, *arguments):
+        told = engine.told("mcp", *arguments)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self.process = subprocess.Popen(told, env=engine.environ, cwd=engine.folder, **pipes)
+        self.count = 0
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        self.ask("initialize", about)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method, parameters):
+        self.count += 1
+        self.send({"jsonrpc": "2.0", "id": self.count, "method": method, "params": parameters})
+        while (answer := json.loads(self.process.stdout.readline())).get("id") != self.count:
+            pass
+        return answer
+
+    def run(self, code):
+        return self.ask("tools/call", {"name": "run_code", "arguments": {"code": code}})
+
+
+def told_by(stdout):
+    """Events of a conversation, with what the model is shown of runs, and without figures that differ each time."""
+    lines = [json.loads(line) for line in stdout.splitlines()]
+    names = ("event", "run", "verdict", "observation", "answer", "unsupported")
+    return [{name: line.get(name) for name in names} for line in lines]
+
+
 def test_programs_ask_it_as_a_server(engine):
     program = "import groundbox as gb\nwith gb.connect('engine') as there: print(there.run('6 * 7').text)"
 

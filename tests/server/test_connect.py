@@ -2,8 +2,11 @@
 
 import asyncio
 import errno
+import gc
 import inspect
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -21,6 +24,7 @@ from groundbox.errors import (
 from groundbox.remote.sandbox import RemoteFiles, RemoteGuestFiles, RemoteSandbox
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
+from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
 
 OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back"}
@@ -252,3 +256,51 @@ def test_a_process_there_goes_on_beside_runs_until_a_signal(there):
 
     assert (text, ended.signal) == ("42", 15)
     assert caught.value.errno == errno.ENOENT
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_sandbox_that_is_held_lives_however_idle(server, client, hold):
+    with gb.connect(server.url, api_key=server.token, hold=hold) as there:
+        box = there.Sandbox()
+        box.run("x = 1")
+        held = PORTAL.call(box.asynchronous.path())
+        client.post(f"{held}/timeout", json={"total_s": 3600})
+        told = client.get(held).json()
+        box.close()
+
+    assert told["busy"] == hold
+    assert client.get(held).status_code == 404
+
+
+def test_a_sandbox_that_is_held_ends_with_the_last_reference_to_it(server, client):
+    with gb.connect(server.url, api_key=server.token, hold=True) as there:
+        box = there.Sandbox()
+        held = PORTAL.call(box.asynchronous.path())
+        alive = client.get(held).status_code
+        del box
+        gc.collect()
+
+        assert alive == 200
+        assert until(lambda: client.get(held).status_code == 404)
+
+
+def test_a_sandbox_that_is_held_ends_with_its_process(server, client):
+    program = (
+        "import os, groundbox as gb\nfrom groundbox.sandbox.portal import PORTAL\n"
+        f"box = gb.connect({server.url!r}, api_key={server.token!r}, hold=True).Sandbox()\n"
+        "print(PORTAL.call(box.asynchronous.path()), flush=True)\ninput()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        held = process.stdout.readline().decode().strip()
+        alive = client.get(held).status_code
+        process.kill()
+
+    assert alive == 200
+    assert until(lambda: client.get(held).status_code == 404)
+
+
+def until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from groundbox.agent.checks import Checks, UsualChecks
@@ -33,14 +33,18 @@ class GroundedAgent:
         bounds: Bounds | None = None,
         checks: Checks | None = None,
         databases: Mapping[str, Any] | None = None,
+        make_sandbox: Callable[..., AsyncSandbox] = AsyncSandbox,
         **sandbox: Any,
     ) -> None:
         """Args:
         checks: By default those of `groundbox.check`.
         databases: As AsyncSandbox takes them, by the names that the model uses.
+        make_sandbox: Makes the sandbox of a question of all further arguments; `groundbox.connect(url).AsyncSandbox`
+            makes it on a server.
         sandbox: Further arguments of AsyncSandbox, such as `limits`.
         """
         self._model, self._bounds, self._sandbox = model, bounds or Bounds(), sandbox
+        self._make_sandbox = make_sandbox
         self._databases = dict(databases or {})
         self._checks = checks or UsualChecks(databases=self._databases)
 
@@ -62,7 +66,8 @@ class GroundedAgent:
 
     async def stream(self, question: str, *, files: Mapping[str, Content] | None = None) -> AsyncGenerator[Event, None]:
         """The same, event by event as it happens. Leaving early ends the sandbox."""
-        async with AsyncSandbox(databases=self._databases, **self._sandbox) as box:
+        reached = {"databases": self._databases} if self._databases else {}
+        async with self._make_sandbox(**reached, **self._sandbox) as box:
             await put(box, files or {})
             events = converse(
                 question,

@@ -28,10 +28,11 @@ from groundbox.cli.agents import (
 )
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.interrupts import run_until_signal
-from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_sandbox
 from groundbox.cli.results import check_folder, write_file
 from groundbox.cli.telling import Telling
 from groundbox.cli.terminal import one_line
+from groundbox.cli.warm import makers
 from groundbox.errors import GroundboxError, GuestFileError
 
 _NO_ANSWER: Final = 1
@@ -51,6 +52,7 @@ _WE_FAILED: Final = 3
 @click.option("--out", type=Path, metavar="DIR", help="Where files and pictures go; by default a temporary folder.")
 @takes_turns
 @takes_sandbox
+@takes_engine
 @click.option(
     "--json", "as_json", is_flag=True, help="Each event as one JSON object on stdout, and nothing else there."
 )
@@ -69,6 +71,7 @@ def ask(
     max_turns: int,
     asked: Asked,
     *,
+    no_engine: bool,
     as_json: bool,
 ) -> int:
     """Answers QUESTION by programs that a model writes and a sandbox runs, and shows every step.
@@ -90,8 +93,11 @@ def ask(
     given = files_given(files, recording, asked)
     speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env)
     check_host(asked)
+    made = makers(asked, {}, no_engine=no_engine or bool(reached))
     with naming_options():
-        agent = GroundedAgent(speaker, bounds=Bounds(max_turns=max_turns), databases=reached, **vars(asked))
+        agent = GroundedAgent(
+            speaker, bounds=Bounds(max_turns=max_turns), databases=reached, make_sandbox=made.asynchronous
+        )
     wanted = question if question and question.strip() else recording.question if recording else ""
     telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json)
     first = transcript.header(wanted, recording.model if recording else speaker.name, _contents(given), sorted(reached))

@@ -104,7 +104,7 @@ def serve(idle_s: float) -> int:
         file_count=None,
         output_bytes=None,
     )
-    service = Service(Settings(most=unlimited, idle_s=60.0), Keys(token=None))
+    service = Service(Settings(most=unlimited, idle_s=60.0, total_s=31 * 24 * 3600.0), Keys(token=None))
     with bound_unix(path) as listening:
         mark = mark_of(path)
 

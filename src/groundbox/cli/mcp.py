@@ -5,29 +5,34 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from groundbox.agent.adapters.interpreter import Interpreter
 from groundbox.cli import program as programs
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.interrupts import run_until_signal
-from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_sandbox
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.results import check_folder, write
 from groundbox.cli.terminal import one_line
+from groundbox.cli.warm import makers
 from groundbox.cli.wording import with_options, worded
-from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument
+from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, ServerUnreachable
 from groundbox.execution import Execution
+from groundbox.sandbox.sandbox import AsyncSandbox
 
 
 @click.command()
 @takes_files
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays that programs made.")
 @takes_sandbox
+@takes_engine
 @ends_tidily
-def mcp(files: tuple[str, ...], out: Path | None, asked: Asked) -> int:
+def mcp(files: tuple[str, ...], out: Path | None, asked: Asked, *, no_engine: bool) -> int:
     """Serves an agent's client over stdin and stdout: tools that run programs in one sandbox (MCP).
 
     For a client's configuration: command `groundbox`, arguments `mcp`. The sandbox lives as long as the client
@@ -39,12 +44,11 @@ def mcp(files: tuple[str, ...], out: Path | None, asked: Asked) -> int:
     if out is not None and (problem := check_folder(out)):
         raise programs.bad("--out", problem)
     check_host(asked)
-    run_until_signal(_serve(asked, handed, out))
+    run_until_signal(_serve(asked, handed, out, no_engine=no_engine))
     return 0
 
 
-async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None) -> None:
-    from groundbox.agent.adapters.interpreter import Interpreter
+async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None, *, no_engine: bool) -> None:
     from groundbox.agent.mcp import MOST_LINE_BYTES, Server
 
     loop = asyncio.get_running_loop()
@@ -62,15 +66,45 @@ async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None) -> No
         async with writing:
             await asyncio.to_thread(_write, answers, line)
 
-    interpreter = Interpreter(**vars(asked))
-    try:
-        for each in handed:
-            await interpreter.sandbox.files.put(each.host, each.guest)
-    except GuestFileError as error:
-        await interpreter.close()
-        raise programs.bad("--file", str(error)) from None
+    async def make() -> AsyncSandbox:
+        made = await asyncio.to_thread(makers, asked, {}, no_engine=no_engine)
+        sandbox = made.asynchronous()
+        try:
+            for each in handed:
+                await sandbox.files.put(each.host, each.guest)
+        except GuestFileError as error:
+            await sandbox.close()
+            raise programs.bad("--file", str(error)) from None
+        return sandbox
+
+    interpreter = _Interpreter(await make(), make)
     kept = None if out is None else _Keeper(out)
     await Server(interpreter, send, read_by_client, kept).serve(lines)
+
+
+class _Interpreter(Interpreter):
+    """One sandbox after another: an engine that ended takes its sandboxes with it, and the next program has another."""
+
+    def __init__(self, sandbox: AsyncSandbox, make: Callable[[], Awaitable[AsyncSandbox]]) -> None:
+        super().__init__(sandbox)
+        self._make = make
+
+    async def run(self, source: str, language: str = "python", **options: Any) -> Execution:
+        """Run one program.
+
+        Raises:
+            GroundboxError: The engine ended; whether this program ran is not known, and nothing of the earlier is left.
+        """
+        try:
+            return await super().run(source, language, **options)
+        except ServerUnreachable as error:
+            self.sandbox = await self._make()
+            told = "the next program runs in a fresh sandbox, without variables and files of the earlier ones"
+            raise GroundboxError(f"{error.problem}; whether this program ran is not known; {told}") from None
+
+    async def close(self) -> None:
+        """End the sandbox."""
+        await self.sandbox.close()
 
 
 def read_by_client(execution: Execution) -> Execution:

@@ -46,6 +46,11 @@ class Asked:
     waive: tuple[str, ...]
 
 
+takes_engine: Final = click.option(
+    "--no-engine", is_flag=True, help="Start everything anew, without the engine in the background."
+)
+
+
 class Amount(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """A number above 0, or `none` for no limit. `unit` is what one of it stands for in `Limits`."""
 

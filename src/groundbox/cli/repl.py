@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -17,12 +17,13 @@ from groundbox.cli import program as programs
 from groundbox.cli import report
 from groundbox.cli.cells import cells
 from groundbox.cli.ending import ends_tidily
-from groundbox.cli.options import Asked, check_host, naming_options, takes_sandbox
+from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.prompt import PipedLines, TypedLines
 from groundbox.cli.results import check_folder, write
 from groundbox.cli.terminal import Screen, plain, screens
+from groundbox.cli.warm import makers
 from groundbox.cli.wording import worded
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, SandboxLost
@@ -56,10 +57,18 @@ _GUEST_FAILED: Final = 1
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays that cells made.")
 @takes_own
 @takes_sandbox
+@takes_engine
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per cell on stdout, and nothing else.")
 @ends_tidily
 def repl(
-    language: str, files: tuple[str, ...], out: Path | None, own: tuple[str, ...], asked: Asked, *, as_json: bool
+    language: str,
+    files: tuple[str, ...],
+    out: Path | None,
+    own: tuple[str, ...],
+    asked: Asked,
+    *,
+    no_engine: bool,
+    as_json: bool,
 ) -> int:
     """Runs cells on one sandbox, as they are typed or piped in; variables and files stay.
 
@@ -82,7 +91,9 @@ def repl(
     with naming_options(chosen):
         _check(language, chosen)
         session = _Session(language, chosen, out=out, typed=typed, as_json=as_json)
-        session.open(handed, databases=databases, **vars(asked))
+        # A Python cell's `input()` asks this process, which the engine cannot.
+        made = makers(asked, databases, no_engine=no_engine or language == "python")
+        session.open(handed, made.blocking)
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"
@@ -118,14 +129,12 @@ class _Session:
         self._count = 0
         self.all_ok = True
 
-    def open(self, handed: Sequence[Handed], **options: Any) -> None:
+    def open(self, handed: Sequence[Handed], make: Callable[..., Sandbox]) -> None:
         """Make the sandbox and put the files in."""
-        tools = (
-            Tools([Tool(name="next_line", function=self._next_line)], quotas=_ASKING)
-            if self._language == "python"
-            else None
-        )
-        self.box = Sandbox(tools=tools, **options)
+        if self._language == "python":
+            self.box = make(tools=Tools([Tool(name="next_line", function=self._next_line)], quotas=_ASKING))
+        else:
+            self.box = make()
         for each in handed:
             try:
                 self.box.files.put(each.host, each.guest)

@@ -1,6 +1,6 @@
-"""A program of `groundbox run`, carried out by the engine in the background.
+"""Commands that use the engine in the background: a program of `groundbox run`, and sandboxes of longer commands.
 
-Blocking, and without asyncio or anything of the sandbox's own: the command line pays for what it imports.
+The first is blocking, and without asyncio or anything of the sandbox's own: the command line pays for what it imports.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import contextlib
 import dataclasses
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groundbox.cli import program as programs
-from groundbox.cli.ending import GRACE_S, Ended
+from groundbox.cli.ending import GRACE_S, Ended, say
 from groundbox.cli.options import Asked
 from groundbox.cli.program import Handed
 from groundbox.cli.terminal import Screen
@@ -28,6 +29,10 @@ from groundbox.remote.execution import execution_of
 from groundbox.remote.refusals import refusal_of
 from groundbox.sandbox import languages
 
+if TYPE_CHECKING:
+    from groundbox.sandbox.portal import Sandbox
+    from groundbox.sandbox.sandbox import AsyncSandbox
+
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -36,6 +41,36 @@ def can_carry_out(asked: Asked, databases: Mapping[str, Any]) -> bool:
     bounded = all(getattr(asked.limits, field.name) is not None for field in dataclasses.fields(asked.limits))
     own = databases or asked.waive or asked.network.private_ranges
     return bounded and asked.backend == NAMESPACES and not own
+
+
+class Makers(NamedTuple):
+    """How a command makes its sandboxes; both take further arguments of Sandbox."""
+
+    asynchronous: Callable[..., AsyncSandbox]
+    blocking: Callable[..., Sandbox]
+
+
+def makers(asked: Asked, databases: Mapping[str, Any], *, no_engine: bool) -> Makers:
+    """Those of the engine where that may be, else those of this process.
+
+    Sandboxes of the engine are held: they live however idle the command is, and end with it.
+    """
+    from groundbox.sandbox.portal import Sandbox
+    from groundbox.sandbox.sandbox import AsyncSandbox
+
+    if not no_engine and engines.wanted() and can_carry_out(asked, databases):
+        from groundbox.remote.connect import connect
+
+        try:
+            server = connect("engine")
+        except EngineUnavailable as error:
+            say(f"{error}; this command goes on without it, which takes longer to start")
+        else:
+            told: dict[str, Any] = {"limits": asked.limits, "network": asked.network, "environment": asked.environment}
+            there: Any = server.AsyncSandbox  # has the methods of one here
+            return Makers(partial(there, **told), partial(server.Sandbox, **told))
+    told = {**vars(asked), **({"databases": databases} if databases else {})}
+    return Makers(partial(AsyncSandbox, **told), partial(Sandbox, **told))
 
 
 def run(

@@ -34,9 +34,13 @@ class Connection:
     """One server, as `connect` gives it.
 
     Its connections belong to event loops, one set to each; it can be used from all threads.
+
+    Attributes:
+        hold: Its sandboxes live as long as this process has them.
     """
 
-    def __init__(self, url: str, api_key: str | None = None) -> None:
+    def __init__(self, url: str, api_key: str | None = None, *, hold: bool = False) -> None:
+        self.hold = hold
         self._address, self._api_key = address_of(url), api_key
         self._transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
         Transport(self._address, api_key)  # tells what is missing now rather than at the first run
@@ -122,16 +126,26 @@ class Connection:
                 yield event_of(kind, data)
         raise ServerUnreachable(f"{self._address.shown} ended a stream before its end")
 
+    async def read(self, path: str, *, method: str = "GET", body: bytes = b"") -> AsyncGenerator[bytes, None]:
+        """A reply, part by part as it comes.
+
+        Raises:
+            GroundboxError: It is refused.
+        """
+        async with self._transport().stream(method, path, body=body) as (status, headers, parts):
+            if status >= 400:
+                whole = b"".join([part async for part in parts])
+                raise refusal_in(Reply(status, headers, whole))
+            async for part in parts:
+                yield part
+
     async def told(self, method: str, path: str, body: bytes = b"") -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Kinds and data of the events that a request is answered with.
 
         Raises:
             GroundboxError: It is refused, at once or in the middle.
         """
-        async with self._transport().stream(method, path, body=body) as (status, headers, parts):
-            if status >= 400:
-                whole = b"".join([part async for part in parts])
-                raise refusal_in(Reply(status, headers, whole))
+        async with contextlib.aclosing(self.read(path, method=method, body=body)) as parts:
             rest = b""
             async for part in parts:
                 *blocks, rest = (rest + part).split(b"\n\n")
@@ -183,13 +197,16 @@ class Connection:
         await self._transport().close()
 
 
-def connect(url: str, api_key: str | None = None) -> Connection:
+def connect(url: str, api_key: str | None = None, *, hold: bool | None = None) -> Connection:
     """A server of `groundbox serve`. Nothing is asked yet.
 
     Args:
         url: `http://HOST:PORT`, `https://…` or `unix:///path`; a `?token=` in it is the key. `engine` is the engine in
             the background that commands of this user share, which is started if it does not run.
         api_key: None for the variable GROUNDBOX_API_KEY, if it is set.
+        hold: Sandboxes live however idle they are, and end when this process does, or has no reference to them any
+            more: each keeps a connection open. False leaves them to the server's idle time; None holds those of
+            `engine` alone.
 
     Raises:
         InvalidArgument: The URL is none.
@@ -198,7 +215,7 @@ def connect(url: str, api_key: str | None = None) -> Connection:
     if url == "engine":
         from groundbox.remote.engine import ensure_running
 
-        return Connection(f"unix://{ensure_running()}")
+        return Connection(f"unix://{ensure_running()}", hold=hold is not False)
     if not isinstance(url, str):
         raise InvalidArgument("url", f"must be text such as http://127.0.0.1:8000, not {url!r}")
     address, _, query = url.partition("?")
@@ -206,7 +223,7 @@ def connect(url: str, api_key: str | None = None) -> Connection:
         api_key = api_key or query.removeprefix("token=")
     elif query:
         raise InvalidArgument("url", "may have no query but ?token=KEY")
-    return Connection(address, api_key or os.environ.get(API_KEY))
+    return Connection(address, api_key or os.environ.get(API_KEY), hold=bool(hold))
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

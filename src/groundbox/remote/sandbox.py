@@ -9,7 +9,8 @@ import dataclasses
 import json
 import os
 import secrets
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import weakref
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
@@ -66,6 +67,7 @@ class RemoteSandbox:
         self._closed = False
         self._making = asyncio.Lock()
         self._started: dict[int, RemoteProcess] = {}
+        self._let_go: Callable[[], object] = _nothing
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Refuse `copy` and `pickle`, as local sandboxes do."""
@@ -157,6 +159,7 @@ class RemoteSandbox:
         if made is not None:
             with contextlib.suppress(ServerUnreachable, ServerRefused):
                 await self._connection.ask("DELETE", f"/v1/sandboxes/{made}")
+        self._let_go()
 
     async def path(self) -> str:
         """Where the server has it; it is made if it is not there yet.
@@ -170,7 +173,16 @@ class RemoteSandbox:
             if self._id is None:
                 told = await self._connection.post("/v1/sandboxes", self._asked)
                 self._id = str(told["sandbox_id"])
+                if self._connection.hold:
+                    await self._hold(f"/v1/sandboxes/{self._id}/hold")
         return f"/v1/sandboxes/{self._id}"
+
+    async def _hold(self, path: str) -> None:
+        """Begin to read the stream that keeps it alive, which goes on until it is closed or collected."""
+        begun = asyncio.Event()
+        reading = asyncio.create_task(_read_to_its_end(self._connection, path, begun))
+        self._let_go = weakref.finalize(self, _cancel, asyncio.get_running_loop(), reading)
+        await begun.wait()
 
     async def start(
         self,
@@ -302,6 +314,26 @@ class RemoteGuestFiles:
     async def _ask(self, op: str, path: str, **more: Any) -> Reply:
         body = json.dumps({"op": op, "path": path, **more}).encode()
         return await self._sandbox.ask("POST", "/guest-files", body=body)
+
+
+async def _read_to_its_end(connection: Connection, path: str, begun: asyncio.Event) -> None:
+    """Read a stream that says nothing; why a server refuses or ends it, the next request is told."""
+    with contextlib.suppress(GroundboxError):
+        try:
+            async with contextlib.aclosing(connection.read(path)) as parts:
+                async for _ in parts:
+                    begun.set()
+        finally:
+            begun.set()
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and its connections with it
+        loop.call_soon_threadsafe(task.cancel)
+
+
+def _nothing() -> None:
+    """What there is to let go before there is anything."""
 
 
 async def asked(transport: Transport, method: str, path: str, **request: Any) -> Reply:

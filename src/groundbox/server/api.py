@@ -70,6 +70,7 @@ class Api:
             ("POST", f"{box}/cancel", self.cancel),
             ("POST", f"{box}/restart", self.restart),
             ("POST", f"{box}/timeout", self.timeout),
+            ("GET", f"{box}/hold", self.hold),
             ("GET", f"{box}/files", self.files),
             ("GET", box + "/files/{path:path}", self.read_file),
             ("PUT", box + "/files/{path:path}", self.write_file),
@@ -199,8 +200,11 @@ class Api:
             finally:
                 await events.aclose()
 
+        return self._events(parts())
+
+    def _events(self, parts: AsyncGenerator[bytes, None]) -> Streamed:
         return Streamed(
-            parts(),
+            parts,
             media_type=SSE,
             heartbeat=b": still running\n\n",
             heartbeat_s=self._service.settings.heartbeat_s,
@@ -303,6 +307,22 @@ class Api:
         with self._service.errors():
             self._service.sandboxes.extend(held, asked.total_s)
         return json_reply(held.to_dict())
+
+    async def hold(self, request: Request) -> Response:
+        """`GET /v1/sandboxes/ID/hold`: a stream without events, from whose first byte on the sandbox lives as long."""
+        held = self._held(request)
+        closed = asyncio.Event()
+        held.on_close.append(closed.set)
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            try:
+                with held.in_use():
+                    yield b": held\n\n"
+                    await closed.wait()
+            finally:
+                await self._service.sandboxes.close(held)
+
+        return self._events(parts())
 
     # Files
 

@@ -96,6 +96,13 @@ def document() -> dict[str, Any]:
                 "set_timeout", "Say when to close it.", _json(_ANY), body["TimeAsked"], {"total_s": 3600}
             )
         },
+        f"{box}/hold": {
+            "get": _operation(
+                "hold",
+                "Keep it for as long as this stream is read, however idle; when the stream ends, it is closed.",
+                stream,
+            )
+        },
         f"{box}/files": {"get": _operation("list_files", "List the files of the workdir.", _json(_ANY))},
         box + "/files/{path}": {
             "get": _operation("read_file", "Read a file.", _BYTES),

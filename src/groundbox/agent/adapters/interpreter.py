@@ -24,15 +24,17 @@ ABOUT: Final = (
 
 
 class Interpreter:
-    """One sandbox. Its coroutines are awaited on the portal's loop."""
+    """One sandbox. Its coroutines are awaited on the sandbox's loop, which is the portal's for a `Sandbox`."""
 
-    def __init__(self, sandbox: Sandbox | None = None, **options: Any) -> None:
+    def __init__(self, sandbox: Sandbox | AsyncSandbox | None = None, **options: Any) -> None:
         """Args:
         sandbox: One to work in, which its owner closes; by default one is made of `options`, those of Sandbox.
         """
         if sandbox is not None and options:
             raise InvalidArgument(next(iter(options)), "belongs to a new sandbox, and one was given")
-        self.sandbox: AsyncSandbox = sandbox.asynchronous if sandbox is not None else AsyncSandbox(**options)
+        if isinstance(sandbox, Sandbox):
+            sandbox = sandbox.asynchronous
+        self.sandbox: AsyncSandbox = sandbox if sandbox is not None else AsyncSandbox(**options)
         self._owned = sandbox is None
         self._turn = asyncio.Lock()
 

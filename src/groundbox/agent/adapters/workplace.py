@@ -17,6 +17,7 @@ from typing import Any, Final
 from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Execution, Outcome
 from groundbox.limits import GiB, Limits, MiB
+from groundbox.sandbox.bridge.tools import settled
 from groundbox.sandbox.portal import Sandbox
 from groundbox.sandbox.sandbox import AsyncSandbox
 
@@ -137,7 +138,7 @@ async def interruptible(
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         for _ in range(_MOST_INTERRUPTS):
-            sandbox.interrupt()
+            await settled(sandbox.interrupt())  # a request, where the sandbox is on a server
             if (await asyncio.wait([running], timeout=patience_s))[0]:
                 break
         running.cancel()
