@@ -13,7 +13,9 @@ from typing import Any, Final
 
 import click
 
+from groundbox.agent.messages import Model
 from groundbox.cli import program as programs
+from groundbox.cli.agents import model_of, recording_in, takes_model
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import BACKENDS
 from groundbox.errors import InvalidArgument
@@ -55,6 +57,8 @@ _WHERE: Final = {
 @click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
 @click.option("--body-s", type=float, hidden=True, help="Seconds in which all of a body has come; for tests.")
 @click.option("--header-s", type=float, hidden=True, help="Seconds of a connection without a request; for tests.")
+@takes_model
+@click.option("--replay", type=Path, metavar="FILE", help="Answer every question from a recording of `groundbox ask`.")
 @click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
 @ends_tidily
 def serve(
@@ -73,6 +77,10 @@ def serve(
     body_mib: int | None,
     body_s: float | None,
     header_s: float | None,
+    model: str | None,
+    endpoint: str | None,
+    api_key_env: str | None,
+    replay: Path | None,
     *,
     no_auth: bool,
     log_json: bool,
@@ -81,6 +89,8 @@ def serve(
 
     Who asks sends a key: the text of the variable GROUNDBOX_API_KEY, or one that is made up and printed at the start.
     Nothing is encrypted: for other machines, put something before it that speaks HTTPS.
+
+    With a model (--model, or --endpoint and --model) it answers questions, too: /v1/conversations, and in its console.
 
     Ctrl-C or SIGTERM ends what goes on with its sandboxes, and exits with 0.
     """
@@ -94,6 +104,9 @@ def serve(
         "header_s": header_s,
     }
     _log(as_json=log_json)
+    recording = recording_in(replay)
+    wants_model = model or endpoint or api_key_env or recording
+    speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env) if wants_model else None
     try:
         from groundbox.server.settings import Settings
 
@@ -104,7 +117,7 @@ def serve(
             hosts=allow_name,
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
-        _serve(settings, host, port, unix_socket, keys, audit, no_auth=no_auth)
+        _serve(settings, host, port, unix_socket, keys, audit, speaker, no_auth=no_auth)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
             raise
@@ -120,6 +133,7 @@ def _serve(
     unix_socket: Path | None,
     keys: str | None,
     audit: Path | None,
+    model: Model | None,
     *,
     no_auth: bool,
 ) -> None:
@@ -145,7 +159,11 @@ def _serve(
         mark = None if unix_socket is None else mark_of(unix_socket)
         service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
         app = application(
-            service, own_host=str(listening.getsockname()[0]) if not over_unix else "", over_unix=over_unix, store=store
+            service,
+            own_host=str(listening.getsockname()[0]) if not over_unix else "",
+            over_unix=over_unix,
+            store=store,
+            model=model,
         )
 
         def ready() -> None:

@@ -14,9 +14,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from groundbox.agent.messages import Model
 from groundbox.sandbox.telemetry import under_caller
 from groundbox.server import console, metrics
 from groundbox.server.api import Api
+from groundbox.server.conversations import Conversations
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
 from groundbox.server.processes import Processes
@@ -43,7 +45,12 @@ _PUBLIC: Final = ("/livez", "/readyz")
 
 
 def application(
-    service: Service, *, own_host: str = "127.0.0.1", over_unix: bool = False, store: KeyStore | None = None
+    service: Service,
+    *,
+    own_host: str = "127.0.0.1",
+    over_unix: bool = False,
+    store: KeyStore | None = None,
+    model: Model | None = None,
 ) -> Any:
     """The ASGI application of one server.
 
@@ -51,6 +58,7 @@ def application(
         own_host: The address that is listened on.
         over_unix: Whether only processes of the same user can connect, so that names of hosts mean nothing.
         store: Where keys are made and revoked; None for none but the owner's.
+        model: Who answers questions; None for nobody.
     """
     routes: list[BaseRoute] = [
         Route("/livez", _alive),
@@ -58,6 +66,7 @@ def application(
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
         *Processes(service).routes(),
+        *Conversations(service, model).routes(),
         *console.routes(service),
     ]
     public, admissions = [*_PUBLIC, *console.PUBLIC], []

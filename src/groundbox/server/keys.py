@@ -31,8 +31,9 @@ from groundbox.server.refusals import Refused
 
 logger = logging.getLogger(__name__)
 
-SCOPES: Final = ("run", "network", "metrics", "admin")
-"""`run`: programs, sandboxes, files. `network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
+SCOPES: Final = ("run", "ask", "network", "metrics", "admin")
+"""`run`: programs, sandboxes, files. `ask`: questions to the server's model, which cost what the model costs.
+`network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
 _PREFIX: Final = "gb_"
 _REFRESH_S: Final = 2.0
 _UNKNOWN_S: Final = 0.2

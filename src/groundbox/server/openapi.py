@@ -19,6 +19,7 @@ _BODIES: Final = (
     schemas.TimeAsked,
     schemas.PathAsked,
     schemas.KeyAsked,
+    schemas.QuestionAsked,
 )
 _ANY: Final[dict[str, Any]] = {"type": "object"}
 _ID: Final = {"type": "string", "pattern": "^[0-9a-zA-Z_-]{1,64}$"}
@@ -167,6 +168,31 @@ def document() -> dict[str, Any]:
         },
         run + "/artifacts/{path}": {"get": _operation("read_artifact", "Read a file that a run left.", _BYTES)},
         f"{run}/trace": {"get": _operation("read_trace", "Read a run's trace, as JSON Lines.", _BYTES)},
+        "/v1/conversations": {
+            "get": _operation(
+                "list_conversations",
+                "List conversations, and the model's name.",
+                _json(_ANY),
+                queries=[_query("sandbox", _ID, "Only those of this sandbox.")],
+            ),
+            "post": _operation(
+                "ask",
+                "Ask the server's model a question, which it answers by programs in a sandbox.",
+                _json(_ANY),
+                body["QuestionAsked"],
+                {"question": "Which month had the highest sales?", "files": {"sales.csv": "month,sales\n1,20\n2,30\n"}},
+                status="201",
+            ),
+        },
+        "/v1/conversations/{conversation_id}": {
+            "get": _operation("read_conversation", "Read a conversation with its events.", _json(_ANY))
+        },
+        "/v1/conversations/{conversation_id}/events": {
+            "get": _operation("follow_conversation", "Follow a conversation: its events as they come.", stream)
+        },
+        "/v1/conversations/{conversation_id}/cancel": {
+            "post": _operation("cancel_conversation", "Call a conversation off.", _json(_ANY))
+        },
         "/v1/environments": {"get": _operation("list_environments", "List environments.", _json(_ANY))},
         "/v1/languages": {"get": _operation("list_languages", "List languages.", _json(_ANY))},
         "/v1/keys": {
@@ -180,7 +206,7 @@ def document() -> dict[str, Any]:
     for path, item in paths.items():
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _PATH if name == "path" else _ID}
-            for name in ("sandbox_id", "execution_id", "key_id", "path", "stream")
+            for name in ("sandbox_id", "execution_id", "conversation_id", "key_id", "path", "stream")
             if f"{{{name}}}" in path
         ]
     return {

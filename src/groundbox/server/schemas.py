@@ -157,6 +157,16 @@ class RunInAsked(ProgramAsked, kw_only=True):
     artifacts: Literal["facts", "bytes"] = "facts"
 
 
+class QuestionAsked(_Request, kw_only=True):
+    """A question to the server's model: `POST /v1/conversations`."""
+
+    question: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    sandbox_id: str | None = None
+    """One to work in, whose files and variables are there; by default one is made, with these labels."""
+    labels: dict[str, str] = {}
+    files: dict[str, str | Base64] = {}
+
+
 class TimeAsked(_Request, kw_only=True):
     """When a sandbox is closed: `POST /v1/sandboxes/ID/timeout`."""
 

@@ -32,7 +32,15 @@ export async function askBlob(path, type) {
 
 /** Events of a run, as they come: `{kind, data}`. Aborting `signal` ends the run. */
 export async function* events(path, body, signal) {
-  const answer = await fetch(path, {method: "POST", signal, ...sent({...body, stream: true})});
+  yield* read(await fetch(path, {method: "POST", signal, ...sent({...body, stream: true})}));
+}
+
+/** Events of something that goes on by itself. Aborting `signal` ends the reading alone. */
+export async function* follow(path, signal) {
+  yield* read(await fetch(path, {signal}));
+}
+
+async function* read(answer) {
   await check(answer);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

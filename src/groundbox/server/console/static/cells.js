@@ -181,7 +181,8 @@ function hinted(sentence) {
   return line;
 }
 
-function told(warning) {
+/** A warning. */
+export function told(warning) {
   const box = make("div", `warning ${warning.tier === "error" ? "grave" : ""}`);
   const line = make("p");
   line.append(make("code", "", onOneLine(warning.code, 80)), ` ${visible(warning.message)}`);
@@ -244,7 +245,8 @@ function receipt(execution) {
   return details;
 }
 
-function make(name, classes = "", text = "") {
+/** An element. */
+export function make(name, classes = "", text = "") {
   const element = document.createElement(name);
   if (classes) element.className = classes.trim();
   if (text) element.textContent = text;

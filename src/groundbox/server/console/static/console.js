@@ -1,17 +1,19 @@
 // The console: sandboxes and files at the side, runs in the middle, the editor below.
 
-import {ask, events, pathOf, Refused} from "./api.js";
+import {ask, events, follow, pathOf, Refused} from "./api.js";
 import {tellTheme} from "./bundles.js";
 import {Cell, highlighted} from "./cells.js";
 import {Curves, Samples} from "./curves.js";
 import {notebook} from "./notebook.js";
 import {openSteps} from "./steps.js";
+import {Talk} from "./talk.js";
 import {SandboxTerminal} from "./terminal.js";
 import {duration, onOneLine, size} from "./text.js";
 import {createEditor} from "./vendor/codemirror.js";
 
 const POLL_MS = 2000;
 const MOST_RESTORED = 30;
+const QUESTION = "question"; // in place of a language
 const EXAMPLES = {
   chart: ["python", `import numpy as np
 import plotly.graph_objects as go
@@ -58,8 +60,8 @@ print(collatz(6))`],
 const $ = (id) => document.getElementById(id);
 const samples = new Samples();
 const curves = new Curves($("curves"));
-const cells = new Map(); // sandbox to its cells, or a promise of them
-const running = new Map(); // sandbox to {cell, stop, asked}
+const cells = new Map(); // sandbox to its cells and conversations, or a promise of them
+const running = new Map(); // sandbox to {cell, stop, asked, conversation}
 const lost = new Set(); // sandboxes whose process has gone; the next run begins another one with the same files
 let sandboxes = [];
 let selected = null;
@@ -88,8 +90,6 @@ async function run() {
     return;
   }
   const language = $("language").value;
-  const body = {code: source, language, restart: "auto"};
-  if (language === "python" && $("trace").checked) body.trace = true;
   const begun = {cell: null, stop: new AbortController(), asked: false};
   running.set(selected, begun);
   let id = selected;
@@ -100,20 +100,7 @@ async function run() {
       running.set(id, begun);
       await select(id);
     }
-    const list = await cells.get(id);
-    begun.cell = new Cell(source, language, list.length + 1, actions);
-    list.push(begun.cell);
-    if (id === selected) show(begun.cell);
-    begun.cell.begin();
-    editor.text = "";
-    drawState();
-    for await (const event of events(pathOf("/v1/sandboxes", id, "run"), body, begun.stop.signal)) {
-      begun.ended ||= event.kind === "end" || event.kind === "failed";
-      begun.cell.take(event);
-      if (event.kind === "end" && event.data.execution.state === "kept") lost.delete(id);
-      else if (event.kind === "end" || event.kind === "failed") lost.add(id);
-    }
-    if (!begun.ended) begun.cell.fail("The connection ended before the result came.");
+    await (language === QUESTION ? askAgent(id, source, begun) : runIn(id, source, language, begun));
   } catch (error) {
     if (begun.cell && !begun.ended) lost.add(id);
     const message = error.name === "AbortError" ? "Stopped. Variables are gone; files stay." : words(error);
@@ -128,9 +115,65 @@ async function run() {
   }
 }
 
+async function runIn(id, source, language, begun) {
+  const body = {code: source, language, restart: "auto"};
+  if (language === "python" && $("trace").checked) body.trace = true;
+  const list = await cells.get(id);
+  begun.cell = new Cell(source, language, list.length + 1, actions);
+  list.push(begun.cell);
+  if (id === selected) show(begun.cell);
+  begun.cell.begin();
+  editor.text = "";
+  drawState();
+  for await (const event of events(pathOf("/v1/sandboxes", id, "run"), body, begun.stop.signal)) {
+    begun.ended ||= event.kind === "end" || event.kind === "failed";
+    begun.cell.take(event);
+    if (event.kind === "end" && event.data.execution.state === "kept") lost.delete(id);
+    else if (event.kind === "end" || event.kind === "failed") lost.add(id);
+  }
+  if (!begun.ended) begun.cell.fail("The connection ended before the result came.");
+}
+
+async function askAgent(id, question, begun) {
+  const asked = await ask("POST", "/v1/conversations", {question, sandbox_id: id});
+  editor.text = "";
+  const talk = new Talk(question, asked.model, actions);
+  (await cells.get(id)).push(talk);
+  if (id === selected) show(talk);
+  await followTalk(id, asked.conversation_id, talk, begun);
+}
+
+/** Show a conversation until its end. */
+async function followTalk(id, conversation, talk, begun) {
+  begun.cell = talk;
+  begun.conversation = conversation;
+  begun.ended = true; // the sandbox goes on, whatever becomes of the connection
+  drawState();
+  for await (const event of follow(pathOf("/v1/conversations", conversation, "events"), begun.stop.signal)) {
+    await talk.take(event);
+    if (event.kind === "observed" && id === selected) await drawFiles();
+  }
+  if (!talk.element.dataset.outcome) talk.fail("The connection ended; the conversation goes on. Load the page anew.");
+}
+
+/** Follow a conversation that goes on already. */
+async function rejoined(id, conversation, talk) {
+  const begun = {cell: talk, stop: new AbortController(), asked: false};
+  running.set(id, begun);
+  await tried(() => followTalk(id, conversation, talk, begun));
+  running.delete(id);
+  drawState();
+}
+
 async function interrupt() {
   const current = running.get(selected);
   if (!current?.cell) return;
+  if (current.conversation) {
+    current.asked = true;
+    drawState();
+    await tried(() => ask("POST", pathOf("/v1/conversations", current.conversation, "cancel")));
+    return;
+  }
   if (current.asked) {
     current.stop.abort();
     return;
@@ -222,14 +265,32 @@ async function select(id) {
 
 /** Cells of runs that the server still keeps. */
 async function restored(id) {
-  const list = await tried(() => ask("GET", `/v1/executions?sandbox=${id}&limit=${MOST_RESTORED}`));
-  const past = (list?.executions ?? []).reverse();
+  const [talks, told] = await Promise.all([
+    conversed(id), tried(() => ask("GET", `/v1/executions?sandbox=${id}&limit=${MOST_RESTORED}`)),
+  ]);
+  const of = new Set(talks.flatMap(({runs}) => runs));
+  const past = (told?.executions ?? []).filter(({execution_id: run}) => !of.has(run)).reverse();
   const found = await Promise.all(past.map(({execution_id: run}) => tried(() => ask("GET", pathOf("/v1/executions", run)))));
-  return found.filter(Boolean).map((execution, number) => {
+  const list = found.filter(Boolean).map((execution, number) => {
     const cell = new Cell(execution.source, execution.language, number + 1, actions);
     cell.end(execution);
-    return cell;
+    return [execution.ended, cell];
   });
+  return [...list, ...talks.map(({begun, talk}) => [begun, talk])].sort(([left], [right]) => left - right).map(([, item]) => item);
+}
+
+/** Conversations of a sandbox that the server still keeps, and the runs of theirs. One that goes on is followed. */
+async function conversed(id) {
+  const list = await tried(() => ask("GET", `/v1/conversations?sandbox=${id}`));
+  const found = await Promise.all((list?.conversations ?? []).map(async ({conversation_id: conversation}) => {
+    const told = await tried(() => ask("GET", pathOf("/v1/conversations", conversation)));
+    if (!told) return null;
+    const talk = new Talk(told.question, told.model, actions);
+    if (!told.over) rejoined(id, conversation, talk);
+    else for (const line of told.events) await talk.take({kind: line.event, data: line});
+    return {begun: told.begun, talk, runs: told.events.flatMap(({receipt}) => receipt?.execution_id ?? [])};
+  }));
+  return found.filter(Boolean);
 }
 
 function nameOf({labels, sandbox_id: id}) {
@@ -302,9 +363,12 @@ function drawState() {
   $("name").textContent = sandbox ? nameOf(sandbox) : "New sandbox";
   $("state").textContent = isRunning ? (current.asked ? "interrupting" : "running") : "";
   $("run").disabled = isRunning;
-  $("interrupt").disabled = !current?.cell;
-  $("interrupt").textContent = current?.asked ? "Stop" : "Interrupt";
-  $("interrupt").title = current?.asked ? "End the process; variables go, files stay" : "Like Ctrl-C; variables stay";
+  $("run").firstChild.data = $("language").value === QUESTION ? "Ask " : "Run ";
+  $("interrupt").disabled = !current?.cell || Boolean(current.conversation && current.asked);
+  const isTalk = Boolean(current?.conversation);
+  $("interrupt").textContent = current?.asked || isTalk ? "Stop" : "Interrupt";
+  const ends = isTalk ? "End the conversation; the sandbox stays" : "End the process; variables go, files stay";
+  $("interrupt").title = current?.asked || isTalk ? ends : "Like Ctrl-C; variables stay";
   $("save-notebook").hidden = !sandbox || $("cells").childElementCount === 0;
   $("welcome").hidden = $("cells").childElementCount > 0;
   $("open-terminal").hidden = !sandbox;
@@ -499,6 +563,7 @@ function speak(language) {
   $("language").value = language;
   $("trace").disabled = language !== "python";
   editor.speak(language);
+  drawState();
 }
 
 for (const button of document.querySelectorAll("[data-example]")) {
@@ -512,7 +577,7 @@ for (const button of document.querySelectorAll("[data-example]")) {
 }
 
 $("save-notebook").addEventListener("click", async () => {
-  const text = notebook(await cells.get(selected));
+  const text = notebook((await cells.get(selected)).flatMap((item) => item.runs ?? [item]));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], {type: "application/x-ipynb+json"}));
   link.download = `${$("name").textContent.replace(/[^\w.-]+/g, "-").toLowerCase()}.ipynb`;
@@ -582,6 +647,9 @@ for (const option of $("language").options) {
   const known = languages.find(({name}) => name === option.value);
   option.disabled = known ? !known.available : false;
 }
+const {model = null} = (await tried(() => ask("GET", "/v1/conversations"))) ?? {};
+$("language").querySelector(`[value=${QUESTION}]`).hidden = model === null;
+$("language").querySelector(`[value=${QUESTION}]`).disabled = model === null;
 await poll();
 const former = sessionStorage.getItem("groundbox.sandbox");
 const first = sandboxes.find(({sandbox_id: id}) => id === former) ?? sandboxes.at(-1);
