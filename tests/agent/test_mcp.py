@@ -144,10 +144,16 @@ def test_a_limit_for_one_program_keeps_what_was_printed(peer):
 def test_files_of_any_kind_go_in_and_out(peer):
     raw = base64.b64encode(b"\x00\xff").decode()
     peer.call("write_file", path="raw.bin", content=raw, encoding="base64")
-    peer.run("import PIL.Image; PIL.Image.new('RGB', (2, 2)).save('p.png'); open('t.txt', 'w').write('é')")
+    pictures = ["p.png", "p.jpg", "p.gif", "p.webp"]
+    peer.run(f"import PIL.Image\nfor name in {pictures}: PIL.Image.new('RGB', (2, 2)).save(name)")
+    peer.run("open('t.txt', 'w').write('é')")
 
-    assert peer.call("read_file", path="raw.bin")["content"][0]["resource"]["blob"] == raw
-    assert peer.call("read_file", path="p.png")["content"][0]["mimeType"] == "image/png"
+    [blob] = peer.call("read_file", path="raw.bin")["content"]
+    media_types = [peer.call("read_file", path=name)["content"][0]["mimeType"] for name in pictures]
+
+    resource = {"uri": "sandbox:///raw.bin", "mimeType": "application/octet-stream", "blob": raw}
+    assert blob == {"type": "resource", "resource": resource}
+    assert media_types == ["image/png", "image/jpeg", "image/gif", "image/webp"]
     assert peer.call("read_file", path="t.txt")["content"] == [{"type": "text", "text": "é"}]
 
 
@@ -224,6 +230,40 @@ def test_a_program_is_cancelled_while_others_are_answered(peer):
     peer.send("notifications/cancelled", {"requestId": "long"})
 
     assert parts(peer.run("x")) == {"value": "42"}
+
+
+def test_progress_is_told_each_second_where_it_is_asked_for(peer):
+    peer.run("import time")
+    params = {"name": "run_code", "arguments": {"code": "time.sleep(2.5)"}}
+
+    peer.send("tools/call", {**params, "_meta": {"progressToken": "p"}}, id="told")
+    told = [peer.read()]
+    while "id" not in told[-1]:
+        told.append(peer.read())
+    silent = peer.ask("tools/call", params)
+
+    *notices, answer = told
+    assert (answer["id"], answer["result"]["isError"], silent["result"]["isError"]) == ("told", False, False)
+    assert {notice["method"] for notice in notices} == {"notifications/progress"}
+    assert {notice["params"]["progressToken"] for notice in notices} == {"p"}
+    seconds = [notice["params"]["progress"] for notice in notices]
+    assert len(seconds) >= 2
+    assert seconds == sorted(set(seconds))
+
+
+def test_a_program_whose_progress_is_told_is_cancelled_like_another(peer):
+    peer.run("x = 42")
+    params = {"name": "run_code", "arguments": {"code": "import time; time.sleep(60)"}, "_meta": {"progressToken": 7}}
+    peer.send("tools/call", params, id="long")
+    assert peer.read()["params"]["progressToken"] == 7
+
+    peer.send("notifications/cancelled", {"requestId": "long"})
+    peer.send("tools/call", {"name": "run_code", "arguments": {"code": "x"}}, id="next")
+    answer = peer.read()
+    while "id" not in answer:
+        answer = peer.read()
+
+    assert (answer["id"], answer["result"]["structuredContent"]["value"]) == ("next", {"text/plain": "42"})
 
 
 def test_nothing_but_the_protocol_is_on_stdout_and_the_end_of_input_is_the_end(peer):

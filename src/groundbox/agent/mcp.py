@@ -15,9 +15,10 @@ import asyncio
 import base64
 import json
 import logging
+import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
@@ -35,6 +36,13 @@ MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 _MOST_READ_BYTES: Final = 8 * 1024 * 1024
 _MOST_HTML_CHARS: Final = 200_000
 _MOST_LOST: Final = 50
+PROGRESS_S: Final = 1.0
+_PICTURES: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 UNSUPPORTED_VERSION: Final = -32022
 META: Final = "io.modelcontextprotocol"
@@ -244,14 +252,30 @@ class Server:
             task.cancel()
 
     async def _carry_out(self, message: dict[str, Any]) -> None:
-        await self._tell(await self._methods.answer(message))
+        token, clock = progress_token(message), asyncio.get_running_loop().time
+        begun, work = clock(), asyncio.ensure_future(self._methods.answer(message))
+        try:
+            while token is not None and not (await asyncio.wait((work,), timeout=PROGRESS_S))[0]:
+                await self._tell(progress_notice(token, clock() - begun))
+            answer = await work
+        finally:
+            if not work.done():  # called off while progress was told
+                work.cancel()
+                await asyncio.wait((work,))
+        await self._tell(answer)
 
     async def _tell(self, answer: dict[str, Any]) -> None:
         await self._send(json.dumps(answer, default=str).encode("utf-8", "replace") + b"\n")
 
 
 class Tools:
-    """The tools, in one place."""
+    """The tools, in one place.
+
+    Attributes:
+        offered: Their descriptions, as `tools/list` has them. The method of a tool has its name, with `_` before it.
+    """
+
+    offered: ClassVar[Sequence[Mapping[str, Any]]] = TOOLS
 
     def __init__(
         self,
@@ -264,18 +288,13 @@ class Tools:
         keep: Told of each result; gives a sentence for the model, or "".
         """
         self._place, self._worded, self._keep = place, worded, keep
-        self._tools: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
-            "run_code": self._run_code,
-            "write_file": self._write_file,
-            "read_file": self._read_file,
-            "restart": self._restart,
-        }
 
     async def call(self, name: str, arguments: Any) -> dict[str, Any]:
         """What a model can mend is a result with `isError`; what it cannot is an error of the protocol."""
         try:
-            given = checked_arguments(name, arguments)
-            return await self._tools[name](**given)
+            given = checked_arguments(name, arguments, self.offered)
+            method: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{name}")
+            return await method(**given)
         except MENDABLE as error:
             return text_result(f"Error: {error}", failed=True)
 
@@ -305,13 +324,17 @@ class Tools:
         data = await self._place.sandbox.files.read(path)
         if len(data) > _MOST_READ_BYTES:
             raise GuestFileError(path, f"has {len(data)} bytes, more than {_MOST_READ_BYTES}; read a part of it")
-        if data.startswith(b"\x89PNG\r\n\x1a\n"):
-            picture = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mimeType": "image/png"}
+        if media_type := picture_media_type(data):
+            picture = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mimeType": media_type}
             return {"content": [picture], "isError": False}
         try:
             return text_result(data.decode("utf-8"))
         except UnicodeDecodeError:
-            blob = {"uri": f"sandbox:///{path}", "blob": base64.b64encode(data).decode("ascii")}
+            blob = {
+                "uri": f"sandbox:///{path}",
+                "mimeType": mimetypes.guess_type(path)[0] or "application/octet-stream",
+                "blob": base64.b64encode(data).decode("ascii"),
+            }
             return {"content": [{"type": "resource", "resource": blob}], "isError": False}
 
     async def _restart(self) -> dict[str, Any]:
@@ -354,6 +377,27 @@ def cancelled_request(notice: Mapping[str, Any]) -> str | None:
     return json.dumps(params.get("requestId"))
 
 
+def progress_token(message: Mapping[str, Any]) -> str | int | None:
+    """The name under which a request wants its progress told, or None where it wants none."""
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+
+def progress_notice(token: str | int, running_s: float) -> dict[str, Any]:
+    """Seconds so far. There is no `total`: nobody knows how long a program runs."""
+    params = {"progressToken": token, "progress": round(running_s, 3), "message": f"runs for {running_s:.0f} s"}
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+def picture_media_type(data: bytes) -> str | None:
+    """The media type of a picture of a kind that models are shown, by its first bytes; None for all else."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for magic, media_type in _PICTURES.items() if data.startswith(magic)), None)
+
+
 def _of_the_era(result: dict[str, Any], *, modern: bool) -> dict[str, Any]:
     if modern:
         return {**result, "resultType": "complete", "_meta": {f"{META}/serverInfo": _server_info()}}
@@ -367,9 +411,9 @@ def _server_info() -> dict[str, str]:
         return {"name": "groundbox", "version": "0"}
 
 
-def check_tool(name: str) -> None:
+def check_tool(name: str, tools: Sequence[Mapping[str, Any]]) -> None:
     """Raises RpcError where there is no tool of this name."""
-    names = [str(tool["name"]) for tool in TOOLS]
+    names = [str(tool["name"]) for tool in tools]
     if name not in names:
         raise RpcError(INVALID_PARAMS, f"there is no tool {name!r}; there is: {', '.join(names)}")
 
@@ -381,7 +425,7 @@ def checked_arguments(name: str, arguments: Any, tools: Sequence[Mapping[str, An
         RpcError: There is no such tool.
         InvalidArgument: They are not.
     """
-    check_tool(name)
+    check_tool(name, tools)
     schema: Mapping[str, Any] = next(tool for tool in tools if tool["name"] == name)["inputSchema"]
     known = schema["properties"]
     if not isinstance(arguments, dict) or arguments.keys() - known.keys():

@@ -163,13 +163,26 @@ def _ready(url: str, token: str | None) -> None:
 
 def _log() -> None:
     """What the agent's log says goes to stderr, with nothing that a terminal would obey."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Visible("groundbox: %(message)s"))
-    logger = logging.getLogger("groundbox.agent.a2a")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    for name, level, formatter in (
+        ("groundbox.agent.a2a", logging.INFO, _Visible("groundbox: %(message)s")),
+        ("a2a", logging.ERROR, _WithoutQuotes()),
+    ):
+        handler = logging.StreamHandler()
+        handler.setFormatter(formatter)
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(level)
 
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
+
+
+class _WithoutQuotes(logging.Formatter):
+    """A record of the protocol's package on one line, without arguments and exceptions: they quote what was asked."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        error = record.exc_info[0] if record.exc_info else None
+        kind = "" if error is None else f"{error.__name__}, "
+        return visible(f"groundbox: a2a-sdk: {record.msg} ({kind}{record.filename}:{record.lineno})")

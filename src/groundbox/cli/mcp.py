@@ -60,11 +60,18 @@ async def _serve(asked: Asked, handed: Sequence[Handed], out: Path | None, *, no
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not end up in the protocol
 
-    writing = asyncio.Lock()
+    one_by_one, writing = asyncio.Lock(), set[asyncio.Task[None]]()
+
+    async def write_line(line: bytes) -> None:
+        async with one_by_one:
+            await asyncio.to_thread(_write, answers, line)
 
     async def send(line: bytes) -> None:
-        async with writing:
-            await asyncio.to_thread(_write, answers, line)
+        # Whoever is called off meanwhile must not let the next line begin before this one has ended.
+        task = asyncio.ensure_future(write_line(line))
+        writing.add(task)
+        task.add_done_callback(writing.discard)
+        await asyncio.shield(task)
 
     async def make() -> AsyncSandbox:
         made = await asyncio.to_thread(makers, asked, {}, no_engine=no_engine)

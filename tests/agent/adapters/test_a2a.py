@@ -98,6 +98,45 @@ def test_the_card_says_what_is_asked_and_where():
     assert found.supported_interfaces[0].url == URL
 
 
+def test_the_card_may_be_kept_for_a_while_and_asked_for_again():
+    async def work():
+        async with reached(agent()) as client:
+            first = await client.http.get("/.well-known/agent-card.json")
+            tag = {"If-None-Match": first.headers["etag"]}
+            return first, await client.http.get("/.well-known/agent-card.json", headers=tag)
+
+    first, again = asyncio.run(work())
+
+    assert (first.status_code, first.headers["cache-control"]) == (200, "public, max-age=300")
+    assert (again.status_code, again.headers["cache-control"], again.content) == (304, "public, max-age=300", b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (
+            {"params": {"message": {"role": "user", "messageId": "m"}}},
+            {"code": -32602, "message": "Invalid params", "data": ["params.message.parts: Field required"]},
+        ),
+        ({"params": "none"}, {"code": -32602, "message": "Invalid params"}),
+        ({"params": {}, "id": {"bad": "type"}}, {"code": -32600}),
+        ({"params": {}, "jsonrpc": "1.0"}, {"code": -32600}),
+        ({"params": {}, "method": 7}, {"code": -32600}),
+        ({"params": {}, "method": "message/ssend"}, {"code": -32601}),
+    ],
+)
+def test_the_version_before_is_told_whether_its_parameters_are_wrong_or_its_request(body, error):
+    async def work():
+        async with reached(agent()) as client:
+            sent = {"jsonrpc": "2.0", "id": "i", "method": "message/send", **body}
+            return (await client.http.post("/", json=sent)).json()
+
+    answer = asyncio.run(work())
+
+    assert answer["error"] | error == answer["error"]
+    assert answer["id"] == (None if "id" in body else "i")
+
+
 def test_a_client_of_the_version_before_is_answered():
     served = agent("a", code(SUM), "The revenue is 230.")
     older = card(URL)
@@ -135,7 +174,7 @@ def test_a_question_about_a_file_is_answered_with_an_update_for_each_run():
     assert {each.status_update.status.state for each in updates} == {TaskState.TASK_STATE_WORKING}
     parts = artifact.artifact_update.artifact.parts
     assert parts[0].text == "The revenue is 230."
-    assert get_data_parts(parts) == [{"checked": True, "unsupported": [], "left_out": [], "turns": 3, "runs": 2}]
+    assert get_data_parts(parts) == [{"checked": True, "unsupported": [], "omitted": [], "turns": 3, "runs": 2}]
     assert last.status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
@@ -178,7 +217,7 @@ def test_what_does_not_fit_or_is_not_accepted_is_named():
 
     [about] = get_data_parts(task.artifacts[0].parts)
     assert [part.filename for part in task.artifacts[0].parts if part.HasField("raw")] == ["p.txt"]
-    assert about["left_out"] == [
+    assert about["omitted"] == [
         {"name": "large", "why": "2000 bytes, over max_answer_bytes=1000 together"},
         {"name": "small.csv", "why": "text/csv is not accepted"},
     ]

@@ -213,6 +213,25 @@ def test_a_server_that_was_started_to_outlive_its_terminal_does(tmp_path):
     assert code == 0
 
 
+def test_the_log_quotes_nothing_of_requests_that_cannot_be_meant(tmp_path):
+    wrong = {"message": {"messageId": "m", "role": "user", "parts": "secret words"}}
+    older = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": wrong}
+    bodies = [older, {**older, "method": "SendMessage"}, {**older, "method": "secret words"}, {"secret words": 1}]
+
+    with served("--replay", recording(tmp_path / "r.jsonl")) as server:
+        codes = [httpx.post(server.url, json=body).json()["error"]["code"] for body in bodies]
+        server.end()
+
+    assert codes == [-32602, -32602, -32601, -32600]
+    said = [line for line in server.lines if "a2a-sdk: " in line]
+    assert [line.partition(" (")[0] for line in said] == [
+        "groundbox: a2a-sdk: Failed to parse request params",
+        "groundbox: a2a-sdk: Failed to validate base JSON-RPC request",
+    ]
+    assert "secret" not in "".join(server.lines)
+    assert "Traceback" not in "".join(server.lines)
+
+
 def test_limits_are_those_of_the_command_line(tmp_path):
     with served("--replay", recording(tmp_path / "r.jsonl"), "--request-mib", 1) as server:
         answer = httpx.post(server.url, content=bytes(1 << 20) + b"x", headers={"content-type": "application/json"})

@@ -89,24 +89,24 @@ def answer_parts(ended: Ended, *, accepted: Sequence[str], service: Service) -> 
     Args:
         accepted: Media types that the asker reads; any, where it names none.
     """
-    left_out = list(_dropped(ended))
+    omitted = list(_dropped(ended))
     made: list[Part] = []
     room = service.max_answer_bytes
     for each in _left(ended):
         if why := _refusal(each, accepted, room, service):
-            left_out.append(LeftOut(each.name, why))
+            omitted.append(LeftOut(each.name, why))
             continue
         try:
             data = each.read()
         except GuestFileError as error:
-            left_out.append(LeftOut(each.name, one_line(error.reason)))
+            omitted.append(LeftOut(each.name, one_line(error.reason)))
             continue
         room -= len(data)
         made.append(Part(raw=data, filename=each.name, media_type=each.media_type))
     about = {
         "checked": ended.receipts is not None,
         "unsupported": [_claim(warning) for warning in ended.unsupported],
-        "left_out": [each._asdict() for each in left_out],
+        "omitted": [each._asdict() for each in omitted],
         "turns": ended.spent.turns,
         "runs": ended.spent.runs,
     }

@@ -12,12 +12,13 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from importlib import metadata
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes.jsonrpc_dispatcher import JSONRPC03Adapter  # from its own module it is a circular import
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import (
     AgentCapabilities,
@@ -31,9 +32,13 @@ from a2a.types import (
     Task,
     TaskState,
 )
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from groundbox.agent.a2a.door import Door, Guard, check_token
 from groundbox.agent.a2a.executor import GroundedExecutor
@@ -52,6 +57,8 @@ DESCRIPTION: Final = (
 _TAKES: Final = (TEXT, "text/csv", JSON, "application/pdf", "image/png", "image/jpeg", "application/octet-stream")
 _GIVES: Final = (TEXT, JSON, "image/png", "text/csv", "application/octet-stream")
 _SCHEME: Final = "token"
+_CARD_CACHING: Final = "public, max-age=300"  # it changes only where the agent is started anew; then its ETag does, too
+_INVALID_PARAMS: Final = -32602
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _ENDED: Final = (
     TaskState.TASK_STATE_COMPLETED,
@@ -115,11 +122,21 @@ def application(
         InvalidArgument: The token is none.
     """
     service = service or Service()
+    return application_over(GroundedExecutor(agent, service=service, files=files), card, service=service, token=token)
+
+
+def application_over(
+    executor: GroundedExecutor, card: AgentCard, *, service: Service, token: str | None = None
+) -> Starlette:
+    """An ASGI application that gives tasks to `executor`; all else is as `application` says.
+
+    Raises:
+        InvalidArgument: The token is none.
+    """
     if token is not None:
         check_token(token)
         card = _guarded(card)
     kept = KeptTasks(service.max_kept_bytes)
-    executor = GroundedExecutor(agent, service=service, files=files)
     handler = DefaultRequestHandler(agent_executor=executor, task_store=kept, agent_card=card)
 
     @contextlib.asynccontextmanager
@@ -129,9 +146,13 @@ def application(
         await handler.aclose()
 
     older = any(each.protocol_version.startswith("0.") for each in card.supported_interfaces)
+    calls = create_jsonrpc_routes(handler, "/", enable_v0_3_compat=older)
     hosts = {_host(each.url) for each in card.supported_interfaces} | set(_LOOPBACK)
     app = Starlette(
-        routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=older)],
+        routes=[
+            *create_agent_card_routes(card, cache_control=_CARD_CACHING),
+            *(map(_with_params_checked, calls) if older else calls),
+        ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=sorted(hosts), www_redirect=False),
             *([] if token is None else [Middleware(Guard, token=token)]),
@@ -163,6 +184,48 @@ class KeptTasks(InMemoryTaskStore):
             oldest, (size, its_context) = self._ended.popitem(last=False)
             self._bytes -= size
             await self.delete(oldest, its_context)
+
+
+def _with_params_checked(route: Route) -> Route:
+    """The route, with requests of version 0.3 told apart whose parameters are wrong and whose envelope is.
+
+    The SDK answers both with -32600, and its log quotes the message.
+    """
+
+    async def checked(request: Request) -> Response:
+        problems = _wrong_params(await _json_of(request))
+        if problems is None:
+            answer: Response = await route.endpoint(request)
+            return answer
+        identity, told = problems
+        error = {"code": _INVALID_PARAMS, "message": "Invalid params", "data": told}
+        return JSONResponse({"jsonrpc": "2.0", "id": identity, "error": error})
+
+    return Route(route.path, checked, methods=["POST"])
+
+
+async def _json_of(request: Request) -> Any:
+    """The body, which the request keeps for the next who asks; None where it is no JSON, which the SDK tells."""
+    try:
+        return await request.json()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _wrong_params(body: Any) -> tuple[str | int | None, list[str]] | None:
+    """The identity of a call of version 0.3 and what is wrong with its parameters; None where nothing else is."""
+    method = body.get("method") if isinstance(body, dict) else None
+    model = JSONRPC03Adapter.METHOD_TO_MODEL.get(method) if isinstance(method, str) else None
+    if model is None:
+        return None
+    try:
+        model.model_validate(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        found = [each for each in found if (each["loc"], each["type"]) != (("id",), "missing")]  # a notice has none
+        if found and all(each["loc"][:1] == ("params",) for each in found):
+            return body.get("id"), [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in found]
+    return None
 
 
 def _guarded(card: AgentCard) -> AgentCard:

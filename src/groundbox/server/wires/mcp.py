@@ -16,6 +16,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
@@ -54,7 +55,6 @@ _STATUS: Final = {
 }
 """Status of HTTP for errors of the era without sessions, whose proxies read it."""
 _AT_ONCE_S: Final = 1.0
-_PROGRESS_S: Final = 1.0
 _PATIENCE_S: Final = 0.2  # four interrupts: a program that heeds none of them ends within a second, with its process
 _ONCE_IDLE_S: Final = 300.0
 _MOST_CLIENT_CHARS: Final = 200
@@ -78,9 +78,6 @@ def _with_sandbox(tool: Mapping[str, Any]) -> dict[str, Any]:
     schema = {**schema, "properties": {**schema["properties"], "sandbox": place}, "required": required}
     more = _NAMES_ITS_SANDBOX if tool["name"] == "run_code" else ""
     return {**tool, "description": tool["description"] + more, "inputSchema": schema}
-
-
-_TOOLS: Final = tuple(map(_with_sandbox, mcp.TOOLS))
 
 
 class _Place:
@@ -133,23 +130,13 @@ class _Place:
         if self.running.get(identity) is task:
             del self.running[identity]
 
-    async def call(self, name: str, arguments: Any) -> dict[str, Any]:
-        """Call a tool here.
-
-        Raises:
-            Refused: Nobody knows what came of it.
-            RpcError: There is no such tool.
-        """
-        mcp.check_tool(name)
-        with self._service.errors(), self.held.in_use():
-            return await mcp.Tools(self).call(name, arguments)
-
 
 class Mcp:
     """The endpoint over one service."""
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, tools: type[mcp.Tools]) -> None:
+        self._service, self._tools = service, tools
+        self._placed = tuple(map(_with_sandbox, tools.offered))
 
     async def post(self, request: Request) -> Response:
         """`POST /mcp`: one message, or several where the session's version has batches."""
@@ -214,7 +201,7 @@ class Mcp:
                 self._notice(place, message)
             return Response(status_code=202)
         identity = json.dumps(message["id"])
-        task = asyncio.ensure_future(mcp.Methods(place.call).answer(message))
+        task = asyncio.ensure_future(self._methods(place).answer(message))
         place.running[identity] = task
         task.add_done_callback(lambda _: place.forget(identity, task))
         with place.held.in_use():
@@ -234,7 +221,7 @@ class Mcp:
             self._service.metrics.refused(refused.code)
             return _refused(message["id"], refused, 200)
         place = held.state[_WIRE] = _Place(self._service, key, held, mcp.agreed_version(params))
-        answer = await mcp.Methods(place.call).answer(message)
+        answer = await self._methods(place).answer(message)
         if "error" in answer:
             await self._service.sandboxes.close(held)
             return json_reply(answer)
@@ -255,7 +242,7 @@ class Mcp:
                 self._notice(place, message)
         if not asked:
             return Response(status_code=202)
-        methods = mcp.Methods(place.call)
+        methods = self._methods(place)
 
         async def one(message: dict[str, Any]) -> dict[str, Any]:
             try:
@@ -305,13 +292,13 @@ class Mcp:
         async def call(name: str, arguments: Any) -> dict[str, Any]:
             return await self._call_by_name(key, name, arguments)
 
-        methods = mcp.Methods(call, tools=_TOOLS, instructions=_INSTRUCTIONS)
+        methods = mcp.Methods(call, tools=self._placed, instructions=_INSTRUCTIONS)
         return await self._answered(request, message, asyncio.ensure_future(methods.answer(message)), None)
 
     async def _call_by_name(self, key: Key, name: str, arguments: Any) -> dict[str, Any]:
         """Call a tool in the sandbox that `sandbox` names, or in a new one."""
         try:
-            given = mcp.checked_arguments(name, arguments, _TOOLS)
+            given = mcp.checked_arguments(name, arguments, self._placed)
         except InvalidArgument as error:
             return mcp.text_result(f"Error: {error}", failed=True)
         wanted = given.pop("sandbox", None)
@@ -330,7 +317,7 @@ class Mcp:
             if held.wire == _WIRE and held.labels == _ONCE:
                 held.labels, held.idle_s = {"mcp": "named"}, self._service.settings.idle_s
         try:
-            result = await place.call(name, given)
+            result = await self._call(place, name, given)
         except BaseException:
             if wanted is None:  # nobody has been told its name
                 await self._service.sandboxes.close(place.held)
@@ -355,6 +342,21 @@ class Mcp:
         return place
 
     # Answers
+
+    def _methods(self, place: _Place) -> mcp.Methods:
+        """The methods of a session."""
+        return mcp.Methods(functools.partial(self._call, place), tools=self._tools.offered)
+
+    async def _call(self, place: _Place, name: str, arguments: Any) -> dict[str, Any]:
+        """Call a tool in one sandbox.
+
+        Raises:
+            Refused: Nobody knows what came of it.
+            RpcError: There is no such tool.
+        """
+        mcp.check_tool(name, self._tools.offered)
+        with self._service.errors(), place.held.in_use():
+            return await self._tools(place).call(name, arguments)
 
     async def _answered(
         self, request: Request, message: Mapping[str, Any], task: asyncio.Task[dict[str, Any]], place: _Place | None
@@ -389,18 +391,16 @@ class Mcp:
     async def _events(
         self, message: Mapping[str, Any], task: asyncio.Task[dict[str, Any]], place: _Place | None
     ) -> AsyncGenerator[bytes, None]:
-        params = message.get("params")
-        meta = params.get("_meta") if isinstance(params, dict) else None
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        token = mcp.progress_token(message)
         begun = asyncio.get_running_loop().time() - _AT_ONCE_S
         with contextlib.ExitStack() as stack:
             if place is not None:
                 stack.enter_context(place.held.in_use())
             try:
                 while not task.done():
-                    await asyncio.wait((task,), timeout=None if token is None else _PROGRESS_S)
-                    if not task.done():
-                        yield _progress(token, asyncio.get_running_loop().time() - begun)
+                    await asyncio.wait((task,), timeout=None if token is None else mcp.PROGRESS_S)
+                    if token is not None and not task.done():
+                        yield _event(encoded(mcp.progress_notice(token, asyncio.get_running_loop().time() - begun)))
                 if task.cancelled():
                     return
                 try:
@@ -413,9 +413,9 @@ class Mcp:
                 await _stopped(task)
 
 
-def routes(service: Service) -> list[Route]:
+def routes(service: Service, tools: type[mcp.Tools] = mcp.Tools) -> list[Route]:
     """The one path, with its three methods."""
-    endpoint = Mcp(service)
+    endpoint = Mcp(service, tools)
     return [
         Route(PATH, endpoint.post, methods=["POST"]),
         Route(PATH, endpoint.get, methods=["GET"]),
@@ -526,12 +526,6 @@ def _streamed(events: AsyncGenerator[bytes, None], heartbeat_s: float, identity:
 
 def _event(message: bytes) -> bytes:
     return b"event: message\ndata: " + message + b"\n\n"
-
-
-def _progress(token: Any, running_s: float) -> bytes:
-    """Seconds so far. There is no `total`: nobody knows how long a program runs."""
-    params = {"progressToken": token, "progress": round(running_s, 3), "message": f"runs for {running_s:.0f} s"}
-    return _event(encoded({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 
 
 async def _stopped(task: asyncio.Task[dict[str, Any]]) -> None:
