@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import stat
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -268,3 +269,63 @@ def test_a_secret_that_cannot_be_sent_or_is_soon_guessed_is_refused_without_bein
         check_token(token)
 
     assert token not in str(caught.value)
+
+
+class TestPostgres:
+    """The same keys in PostgreSQL, which several servers may share."""
+
+    @pytest.fixture
+    def stores(self, postgres):
+        """Two servers' views of one database."""
+        url = postgres.url("admin")
+        yield KeyStore(url), KeyStore(url)
+        postgres.execute("DROP TABLE IF EXISTS groundbox_keys; DROP TABLE IF EXISTS groundbox_used")
+
+    async def test_a_key_that_one_server_makes_another_knows_until_it_is_revoked(self, stores):
+        here, there = stores
+        secret, key = here.create("ada", ["run", "ask"], Quotas(sandboxes=3, cpu_s_a_day=1.5))
+        keys = Keys(token=TOKEN, store=there)
+        await keys.refresh()
+
+        known = await keys.find(secret)
+        revoked = [here.revoke(key.id), here.revoke(key.id), there.revoke("no-such")]
+        await keys.refresh()
+
+        assert known == key
+        assert revoked == [True, False, False]
+        assert await refusal_of(keys, secret) == 401
+        assert [each.id for each in there.all()] == [key.id]
+
+    async def test_servers_add_up_what_a_key_used(self, stores):
+        servers = [Keys(token=TOKEN, store=store) for store in stores]
+        for number, keys in enumerate(servers, 1):
+            keys.usage("k").charge(cpu_s=number, size=10 * number)
+            await keys.refresh()
+        await servers[0].refresh()
+
+        for keys in servers:
+            with pytest.raises(Refused, match="cpu_s_a_day=3"):
+                keys.usage("k").begin_run(Quotas(cpu_s_a_day=3))
+            keys.usage("k").begin_run(Quotas(cpu_s_a_day=3.1))
+
+    def test_many_that_come_at_once_to_an_empty_database_all_find_it(self, postgres, stores):
+        with ThreadPoolExecutor(8) as pool:
+            made = list(
+                pool.map(
+                    lambda number: KeyStore(postgres.url("admin")).create(f"n{number}", ["run"], Quotas()), range(8)
+                )
+            )
+
+        assert {key.id for key in stores[0].all()} == {key.id for _, key in made}
+
+    async def test_one_that_is_away_or_lets_nobody_in_is_told_without_its_password(self, postgres, tmp_path):
+        away = KeyStore(f"postgresql://ada:a-secret-word@/shop?host={tmp_path}")
+        closed = KeyStore(postgres.url("admin", password="a-wrong-word"))
+
+        told = []
+        for store in (away, closed):
+            with pytest.raises(KeyStoreUnavailable, match="PostgreSQL cannot be used") as caught:
+                store.all()
+            told.append(str(caught.value))
+
+        assert not any(word in text for text in told for word in ("a-secret-word", "a-wrong-word"))

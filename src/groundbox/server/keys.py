@@ -36,6 +36,8 @@ SCOPES: Final = ("run", "ask", "network", "metrics", "admin")
 `network`: hosts for sandboxes. `metrics`: /metrics. `admin`: keys, all else."""
 _PREFIX: Final = "gb_"
 _REFRESH_S: Final = 2.0
+_LOCK: Final = 0x67726F756E64626F
+"""Of PostgreSQL, by which one server makes the tables."""
 _UNKNOWN_S: Final = 0.2
 _STALE_S: Final = 30.0
 _ANSWER_S: Final = 5.0
@@ -423,8 +425,11 @@ class KeyStore:
 
         try:
             with psycopg.connect(self._url, connect_timeout=5) as connection:
-                for table in _TABLES:
-                    connection.execute(table)
+                if connection.execute("SELECT to_regclass('groundbox_used')").fetchone() == (None,):
+                    # IF NOT EXISTS alone fails in all but one of several servers that come at once.
+                    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                    for table in _TABLES:
+                        connection.execute(table)
                 yield run
         except psycopg.Error as error:
             told = str(error).strip().splitlines() or ["no reason was given"]
