@@ -61,7 +61,7 @@ def imports_ms() -> float:
                 "-X",
                 "importtime",
                 "-c",
-                "import groundbox.cli.main, groundbox.cli.run, groundbox.cli.warm, h11",
+                "import groundbox.cli.entry, groundbox.remote.place, marshal, _signal, _socket",
             ],
             check=True,
             capture_output=True,

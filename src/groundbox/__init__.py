@@ -3,9 +3,10 @@ and returns what happened."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # that of `typing` has to be imported first, which each call of the command line would pay for
 if TYPE_CHECKING:
+    from typing import Any
+
     from groundbox.errors import (
         GroundboxError,
         InvalidArgument,

@@ -1,6 +1,6 @@
 """`python -m groundbox`, the same as `groundbox`."""
 
-from groundbox.cli.main import main
+from groundbox.cli.entry import main
 
 if __name__ == "__main__":
     main()

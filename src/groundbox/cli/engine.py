@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import click
 from groundbox.cli.ending import ends_tidily
 from groundbox.errors import EngineUnavailable
 from groundbox.remote import engine as engines
+from groundbox.remote import place
 
 
 @click.group()
@@ -107,16 +109,34 @@ def serve(idle_s: float) -> int:
     service = Service(Settings(most=unlimited, idle_s=60.0, total_s=31 * 24 * 3600.0), Keys(token=None))
     with bound_unix(path) as listening:
         mark = mark_of(path)
+        forks = _Forks()
 
         def withdraw() -> None:
             withdraw_unix(path, mark)
+            forks.end()
 
         app = Lifetime(application(service, over_unix=True), service, idle_s=idle_s, withdraw=withdraw)
         try:
-            answer(app, listening, ready=lambda: None, ending=service.sandboxes.close_all, stop=app.stop)
+            answer(app, listening, ready=forks.begin, ending=service.sandboxes.close_all, stop=app.stop)
         finally:
             withdraw()
     return 0
+
+
+class _Forks:
+    """The process that forks for calls of the command line (`groundbox.cli.forked`), as long as the engine has it."""
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start it; without it calls take longer."""
+        command = [sys.executable, "-m", "groundbox.cli.forked", place.path_of("run")]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd="/")
+
+    def end(self) -> None:
+        """Let it take no more calls; it ends when those that go on have."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
 
 def _asked(method: str, path: str) -> dict[str, Any] | None:

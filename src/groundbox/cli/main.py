@@ -45,14 +45,18 @@ INTERRUPTED: Final = 130
 _HOST_IS_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EROFS)
 
 
+def _is_there(name: str) -> bool:
+    return importlib.util.find_spec(f"groundbox.cli.{name}") is not None
+
+
 class _Commands(click.Group):
     """Imports a command's module when it is needed, so that `groundbox run` pays for no other."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if importlib.util.find_spec(f"groundbox.cli.{name}")]
+        return list(filter(_is_there, COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS or not _is_there(cmd_name):
             return None
         command: click.Command = getattr(importlib.import_module(f"groundbox.cli.{cmd_name}"), cmd_name)
         return command

@@ -14,21 +14,18 @@ What speaks to it here is blocking and imports little, because the command line 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
-import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import EngineUnavailable
+from groundbox.remote import place
 
 IDLE_S: Final = 600.0
-OFF: Final = "GROUNDBOX_ENGINE"
-"""A variable: `off` lets every call do without."""
 _START_S: Final = 60.0
 _POLL_S: Final = 0.01
 _READ: Final = 256 * 1024
@@ -36,47 +33,33 @@ _LOG_BYTES: Final = 1024 * 1024
 
 
 def wanted() -> bool:
-    """Whether calls may use an engine: not where GROUNDBOX_ENGINE=off or CI is set, nor without the extra `server`."""
-    if os.environ.get(OFF, "").lower() in ("off", "0", "no", "false") or os.environ.get("CI"):
+    """Whether calls may use an engine: not where they are told to do without, nor without the extra `server`."""
+    if place.is_off():
         return False
     import importlib.util
 
     return all(importlib.util.find_spec(name) for name in ("uvicorn", "starlette", "h11", "prometheus_client"))
 
 
-def folder() -> str:
-    """The folder of sockets, of this user alone; made if it is not there.
+def socket_path() -> str:
+    """Where the engine of this installation listens.
 
     Raises:
-        EngineUnavailable: It belongs to somebody else, or is open to others.
+        EngineUnavailable: There is no folder for it that is this user's alone.
     """
-    if os.geteuid() == 0:
-        path = "/run/groundbox/engine"
-    else:
-        above = os.environ.get("XDG_RUNTIME_DIR", "")
-        own = os.path.isdir(above) and os.stat(above).st_uid == os.geteuid()  # not that of who called `su`
-        path = f"{above}/groundbox/engine" if own else f"/tmp/groundbox-{os.geteuid()}/engine"
-    try:
-        for each in (os.path.dirname(path), path):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(each, 0o700)
-            found = os.lstat(each)
-            closed = 0o077 if each == path else 0o022
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & closed:
-                raise EngineUnavailable(f"'{each}' is not this user's alone; remove it")
-    except OSError as error:
-        raise EngineUnavailable(f"'{path}' cannot be made: {error.strerror}") from None
-    return path
-
-
-def socket_path() -> str:
-    """Where the engine of this installation listens."""
-    return f"{folder()}/{_digest()}.sock"
+    return _path_of("sock")
 
 
 def log_path() -> str:
     """Where it writes what it has to say."""
-    return f"{folder()}/{_digest()}.log"
+    return _path_of("log")
+
+
+def _path_of(kind: str) -> str:
+    try:
+        return place.path_of(kind)
+    except place.NoPlace as problem:
+        raise EngineUnavailable(str(problem)) from None
 
 
 def is_running(path: str) -> bool:
@@ -237,22 +220,6 @@ def events(parts: Iterator[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
             if not block.startswith(b":"):
                 first, _, second = block.partition(b"\n")
                 yield first.removeprefix(b"event: ").decode("ascii"), json.loads(second.removeprefix(b"data: "))
-
-
-def _digest() -> str:
-    """Sixteen hexadecimal digits of what an engine and its clients have to share."""
-    import hashlib
-
-    import groundbox
-
-    parts = (
-        os.path.dirname(groundbox.__file__),
-        sys.executable,
-        str(sys.version_info[:3]),
-        os.environ.get("GROUNDBOX_HOME", ""),
-        os.environ.get("TMPDIR", ""),
-    )
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _tail(path: str) -> str:
