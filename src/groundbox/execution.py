@@ -494,9 +494,13 @@ class Event:
     """Something that happened during a run, told as it happened.
 
     Attributes:
-        kind: `stdout`, `stderr`, `display` or `end`; the other fields are set accordingly.
+        kind: `stdout`, `stderr`, `display`, `clear` or `end`; the other fields are set accordingly. At `clear` the
+            program asked that what it showed so far be taken away (`clear_output`).
         text: Of `stdout` and `stderr`: what came, which need not end with a line.
         display: Of `display`: what was shown.
+        display_id: Of `display`: the program's own name for it, by which it may replace it later.
+        updates: Of `display`: it replaces what was shown under that name.
+        waits: Of `clear`: only when something else is there to be shown.
         execution: Of `end`: the result.
     """
 
@@ -504,6 +508,9 @@ class Event:
     text: str = ""
     display: Display | None = None
     execution: Execution | None = None
+    display_id: str | None = None
+    updates: bool = False
+    waits: bool = False
 
 
 def _short(text: str) -> str:

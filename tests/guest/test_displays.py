@@ -51,7 +51,7 @@ def test_a_display_can_be_replaced_and_cleared(run_cells, ipython):
     first, second = ran.displays[0]
     assert first["data"] == {"text/plain": "'a'"}
     assert second == {**first, "data": {"text/plain": "'b'"}, "update": True}
-    assert ran.displays[1] == [{"ev": "clear"}]
+    assert ran.displays[1] == [{"ev": "clear", "wait": False}] if ipython else [{"ev": "clear"}]
 
 
 def test_forms_that_lie_or_raise_are_left_out_with_a_note(run_cells):

@@ -66,13 +66,14 @@ def check_folder(path: Path) -> str:
     return ""
 
 
-def write(execution: Execution, path: Path, *, before: str = "") -> Written:
+def write(execution: Execution, path: Path, *, before: str = "", shown: bool = True) -> Written:
     """Write artifacts, displays and a rich value into the folder `path`, which is made.
 
     What cannot be written is told, and the rest is written.
 
     Args:
         before: Begins the names of displays and of the value, so that those of several runs do not meet.
+        shown: Whether displays and the value are written; artifacts are in any case.
 
     Raises:
         GroundboxError: The folder cannot be made.
@@ -83,7 +84,7 @@ def write(execution: Execution, path: Path, *, before: str = "") -> Written:
     except OSError as error:
         raise GroundboxError(f"--out: '{path}' cannot be made: {error.strerror}") from None
     try:
-        return _write(execution, folder, before)
+        return _write(execution, folder, before, shown=shown)
     finally:
         os.close(folder)
 
@@ -109,7 +110,7 @@ def write_file(path: Path, data: bytes, option: str) -> None:
         raise GroundboxError(f"{option}: '{path}' cannot be written: {error.strerror}") from None
 
 
-def _write(execution: Execution, folder: int, before: str) -> Written:
+def _write(execution: Execution, folder: int, before: str, *, shown: bool) -> Written:
     from groundbox.sandbox.workdir import check_path  # with the whole engine behind it
 
     done = Written([], [], [], {})
@@ -123,6 +124,8 @@ def _write(execution: Execution, folder: int, before: str) -> Written:
             done.artifacts.append(path)
         except (GuestFileError, OSError) as problem:
             done.problems[path] = getattr(problem, "reason", None) or str(problem.args[-1])
+    if not shown:
+        return done
     put = functools.partial(_put_bundle, folder, taken=taken, problems=done.problems)
     for number, display in enumerate(execution.displays, 1):
         done.displays.append(put(f"{before}display-{number}", display.data))

@@ -215,7 +215,7 @@ class _Run:
                         yield line(told)
                 elif item.display is not None:
                     yield line(_result(item.display.data, is_main=False))
-                else:
+                elif item.text:
                     yield line(_output(item.kind, item.text))
         finally:
             self._left = True
