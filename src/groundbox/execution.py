@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+CHART: Final = "application/vnd.groundbox.chart+json"
+"""The numbers of a figure of matplotlib, beside its picture (docs/artifacts.md)."""
 BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
 
 
@@ -99,6 +101,12 @@ class Display(_Shown):
     def jpeg(self) -> bytes | None:
         """The picture as JPEG bytes, or None."""
         return self._bytes("image/jpeg")
+
+    @property
+    def chart(self) -> dict[str, Any] | None:
+        """The numbers of a figure of matplotlib, or None. They are the guest's word, of any shape."""
+        content = self.data.get(CHART)
+        return content if isinstance(content, dict) else None
 
     @property
     def text(self) -> str | None:

@@ -173,8 +173,8 @@ def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[
 
 
 def _letters(kind: str) -> str:
-    """`vnd.plotly.v1` as `plotly`; only letters and digits."""
-    parts = [part for part in kind.split(".") if part not in ("vnd", "v1", "v2")]
+    """`vnd.plotly.v1` as `plotly`, and our own `vnd.groundbox.chart` as `chart`; only letters and digits."""
+    parts = [part for part in kind.split(".") if part not in ("vnd", "groundbox", "v1", "v2")]
     return "".join(c for c in parts[0] if c.isascii() and c.isalnum()) if parts else "other"
 
 
