@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
-from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.execution import BINARY_MEDIA, CHART, Execution
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -158,8 +158,8 @@ def _put_bundle(
 
 
 def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[tuple[str, bytes]]:
-    """A MIME bundle as files: ending and bytes. Plain text only where there is no other form."""
-    rich = [mime for mime in bundle if mime != "text/plain"]
+    """A MIME bundle as files: ending and bytes. Plain text only where there is no other form; no numbers of a figure."""
+    rich = [mime for mime in bundle if mime not in ("text/plain", CHART)]
     for mime in rich or ([] if rich_only else list(bundle)):
         content = bundle[mime]
         if mime in BINARY_MEDIA and isinstance(content, str):
@@ -173,8 +173,8 @@ def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[
 
 
 def _letters(kind: str) -> str:
-    """`vnd.plotly.v1` as `plotly`, and our own `vnd.groundbox.chart` as `chart`; only letters and digits."""
-    parts = [part for part in kind.split(".") if part not in ("vnd", "groundbox", "v1", "v2")]
+    """`vnd.plotly.v1` as `plotly`; only letters and digits."""
+    parts = [part for part in kind.split(".") if part not in ("vnd", "v1", "v2")]
     return "".join(c for c in parts[0] if c.isascii() and c.isalnum()) if parts else "other"
 
 
