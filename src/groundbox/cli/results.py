@@ -158,7 +158,7 @@ def _put_bundle(
 
 
 def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[tuple[str, bytes]]:
-    """A MIME bundle as files: ending and bytes. Plain text only where there is no other form; no numbers of a figure."""
+    """A MIME bundle as files: ending and bytes. Plain text only where nothing else is; no numbers of a figure."""
     rich = [mime for mime in bundle if mime not in ("text/plain", CHART)]
     for mime in rich or ([] if rich_only else list(bundle)):
         content = bundle[mime]
