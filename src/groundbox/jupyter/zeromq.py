@@ -178,7 +178,6 @@ class Sockets:
         self._signer = Signer(connection.key, connection.hash)
         self._context = zmq.Context()
         waiting = zmq.asyncio.Context(self._context)
-        self._is_stuck = False
         self._iopub = self._context.socket(zmq.PUB)
         self._sockets = {name: waiting.socket(zmq.ROUTER) for name in ("shell", "control", "stdin", "hb")}
         try:
@@ -239,22 +238,19 @@ class Sockets:
         topic = str(message["msg_type"]).encode()
         large = message["msg_type"] in ("display_data", "execute_result", "update_display_data")
         frames = await asyncio.to_thread(self._frames, message) if large else self._frames(message)
-        until = time.monotonic() + (0.0 if self._is_stuck else _SLOW_S)
+        until = time.monotonic() + _SLOW_S
         while True:
             self._iopub.setsockopt(zmq.XPUB_NODROP, 1)
             try:
                 self._iopub.send_multipart([topic, *frames], zmq.NOBLOCK)
+                return
             except zmq.Again:
                 if time.monotonic() < until:
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(_AGAIN_S)  # a PUB socket says that it can send even where it cannot
                     continue
-                if not self._is_stuck:
-                    logger.warning("a client read nothing for %g s, and loses what is published meanwhile", _SLOW_S)
-                self._is_stuck = True
-                self._iopub.setsockopt(zmq.XPUB_NODROP, 0)
-                self._iopub.send_multipart([topic, *frames], zmq.NOBLOCK)
-            else:
-                self._is_stuck = False
+            logger.warning("a client read nothing for %g s, and loses what is published until it reads", _SLOW_S)
+            self._iopub.setsockopt(zmq.XPUB_NODROP, 0)  # from here on ZeroMQ passes over it, until there is room
+            self._iopub.send_multipart([topic, *frames], zmq.NOBLOCK)
             return
 
     def _frames(self, message: Mapping[str, Any]) -> list[bytes]:
