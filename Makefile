@@ -16,7 +16,7 @@
 #   make bench            every benchmarks/bench_*.py
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
 #   make clients          .venv-clients with other people's clients of the server's protocols, and the tests that drive
-#                         them against it; ARGS as above
+#                         them against it, and the kernel of notebooks; ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
@@ -97,7 +97,7 @@ adapters: setup .venv-adapters/stamp
 IN_CLIENTS := .venv-clients/bin/python -m pytest $(SPREAD)
 
 clients: setup .venv-clients/stamp .venv-adapters/stamp
-	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/console tests/packaging/test_deploy.py $(ARGS)
+	PYTHONPATH=src $(IN_CLIENTS) tests/server/wires tests/server/console tests/jupyter tests/packaging/test_deploy.py $(ARGS)
 	$(if $(ARGS),,PYTHONPATH=src $(IN_ADAPTERS) tests/server/wires/test_mcp.py)
 
 .venv-clients/stamp: requirements/clients.txt tests/server/wires/js/package-lock.json .venv/stamp

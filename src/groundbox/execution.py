@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+CHART: Final = "application/vnd.groundbox.chart+json"
+"""The numbers of a figure of matplotlib, beside its picture (docs/artifacts.md)."""
 BINARY_MEDIA: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
 
 
@@ -99,6 +101,12 @@ class Display(_Shown):
     def jpeg(self) -> bytes | None:
         """The picture as JPEG bytes, or None."""
         return self._bytes("image/jpeg")
+
+    @property
+    def chart(self) -> dict[str, Any] | None:
+        """The numbers of a figure of matplotlib, or None. They are the guest's word, of any shape."""
+        content = self.data.get(CHART)
+        return content if isinstance(content, dict) else None
 
     @property
     def text(self) -> str | None:
@@ -494,9 +502,13 @@ class Event:
     """Something that happened during a run, told as it happened.
 
     Attributes:
-        kind: `stdout`, `stderr`, `display` or `end`; the other fields are set accordingly.
+        kind: `stdout`, `stderr`, `display`, `clear` or `end`; the other fields are set accordingly. At `clear` the
+            program asked that what it showed so far be taken away (`clear_output`).
         text: Of `stdout` and `stderr`: what came, which need not end with a line.
         display: Of `display`: what was shown.
+        display_id: Of `display`: the program's own name for it, by which it may replace it later.
+        updates: Of `display`: it replaces what was shown under that name.
+        waits: Of `clear`: only when something else is there to be shown.
         execution: Of `end`: the result.
     """
 
@@ -504,6 +516,9 @@ class Event:
     text: str = ""
     display: Display | None = None
     execution: Execution | None = None
+    display_id: str | None = None
+    updates: bool = False
+    waits: bool = False
 
 
 def _short(text: str) -> str:

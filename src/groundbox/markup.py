@@ -34,6 +34,13 @@ _MOST_SPAN: Final = 1000
 _MOST_FILES: Final = 50
 _PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _SVG: Final = "image/svg+xml"
+_TEXT: Final = "text/plain"
+_JSON: Final = "application/json"
+_LATEX_ACTS: Final = re.compile(
+    r"\\(href|url|html\w*|class|css\w*|style|data|require|mmlToken|def|edef|gdef|xdef|let|(re)?newcommand|newenvironment"
+    r"|DeclareMathOperator|csname|catcode|unicode|includegraphics)|[<&]"
+)
+"""Commands of LaTeX that make links or attributes, load others or name them anew; and what HTML begins with."""
 _KEPT_NAMES: Final = """
     b blockquote br caption code dd div dl dt em h1 h2 h3 h4 h5 h6 hr i kbd li ol p pre s samp small span strong sub sup
     table tbody td tfoot th thead tr u ul
@@ -93,6 +100,27 @@ def picture_of(data: Mapping[str, Any]) -> tuple[str, str] | None:
                 continue
             return mime, base64.b64encode(held).decode()
     return None
+
+
+def forms_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A bundle for a notebook that trusts what its kernel shows: the forms of which nothing acts, HTML built anew.
+
+    Text, JSON and pictures stay. An SVG stands in an `<img>`. LaTeX stays unless a command of it makes links or markup.
+    Markdown, which may hold HTML, is its source as text; JavaScript, widgets, PDFs and whatever else has a renderer of
+    its own are left out.
+    """
+    forms: dict[str, Any] = {mime: data[mime] for mime in (_TEXT, _JSON, *_PICTURES) if mime in data}
+    page, svg, latex, source = (data.get(mime) for mime in ("text/html", _SVG, "text/latex", "text/markdown"))
+    if isinstance(page, str) and len(page) <= MOST_HTML_CHARS and (built := harmless(page)).strip():
+        forms["text/html"] = built
+    elif isinstance(svg, str) and len(svg) <= MOST_PICTURE_BYTES and not any(mime in forms for mime in _PICTURES):
+        encoded = base64.b64encode(svg.encode("utf-8", "replace")).decode()
+        forms["text/html"] = f'<img src="data:{_SVG};base64,{encoded}">'
+    if isinstance(latex, str) and len(latex) <= MOST_TEXT_CHARS and not _LATEX_ACTS.search(latex):
+        forms["text/latex"] = latex
+    if isinstance(source, str) and "text/html" not in forms:
+        forms[_TEXT] = source
+    return forms
 
 
 def harmless(markup: str) -> str:

@@ -170,7 +170,7 @@ def _run(box: Sandbox, source: str, chosen: argparse.Namespace) -> Execution:
                 return event.execution
             if event.display is not None:
                 _show(event.display)
-            else:
+            elif event.kind in screens:
                 stream, plain = screens[event.kind]
                 stream.write(plain.feed(event.text))
                 stream.flush()

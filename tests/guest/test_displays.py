@@ -51,7 +51,7 @@ def test_a_display_can_be_replaced_and_cleared(run_cells, ipython):
     first, second = ran.displays[0]
     assert first["data"] == {"text/plain": "'a'"}
     assert second == {**first, "data": {"text/plain": "'b'"}, "update": True}
-    assert ran.displays[1] == [{"ev": "clear"}]
+    assert ran.displays[1] == [{"ev": "clear", "wait": False}] if ipython else [{"ev": "clear"}]
 
 
 def test_forms_that_lie_or_raise_are_left_out_with_a_note(run_cells):
@@ -165,7 +165,7 @@ def test_a_figure_is_shown_once(run_cells, source, ipython):
     ran = run_cells("import matplotlib.pyplot as plt\n" + source, "1", ipython=ipython, needs=("matplotlib",))
 
     shown = [event["data"] for event in ran.displays[0]]
-    assert [sorted(data) for data in shown] == [["image/png", "text/plain"]]
+    assert [sorted(data) for data in shown] == [["application/vnd.groundbox.chart+json", "image/png", "text/plain"]]
     assert is_png(shown[0]["image/png"])
     assert "image/png" not in (ran.results[0]["value"] or {})
     assert ran.displays[1] == []

@@ -96,4 +96,6 @@ def test_a_script_does_not_see_ipython(run_script):
 def test_figures_are_reported_once(run_script, ending):
     ended = run_script(f"import matplotlib.pyplot as plt\nplt.plot([1, 2])\n{ending}", needs=("matplotlib",))
 
-    assert [sorted(r["data"]) for r in ended.reports if r.get("ev") == "display"] == [["image/png", "text/plain"]]
+    assert [sorted(r["data"]) for r in ended.reports if r.get("ev") == "display"] == [
+        ["application/vnd.groundbox.chart+json", "image/png", "text/plain"]
+    ]

@@ -24,7 +24,7 @@ from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
 from groundbox.agent.adapters.telling import MOST_PICTURES, told
 from groundbox.agent.defusing import fenced, mark_for, one_line
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, LanguageUnavailable
-from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.execution import BINARY_MEDIA, CHART, Execution
 from groundbox.sandbox.languages import named
 from groundbox.sandbox.sandbox import AsyncSandbox
 
@@ -469,7 +469,8 @@ def _structured(execution: Execution) -> dict[str, Any]:
 
 
 def _without_pictures_and_pages(display: Mapping[str, Any]) -> dict[str, Any]:
-    return _without_pages({kind: value for kind, value in display.items() if kind not in BINARY_MEDIA})
+    left_out = BINARY_MEDIA | {CHART}
+    return _without_pages({kind: value for kind, value in display.items() if kind not in left_out})
 
 
 def _without_pages(bundle: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from groundbox.agent.defusing import fenced, mark_for, one_line, shown
 from groundbox.agent.folding import folded
 from groundbox.agent.pictures import Picture, pictures_of
 from groundbox.errors import InvalidArgument
-from groundbox.execution import Execution, Outcome, Warning
+from groundbox.execution import CHART, Execution, Outcome, Warning
 
 FEWEST_TOKENS: Final = 400
 TIERS: Final = ("error", "warn", "note")
@@ -192,7 +192,7 @@ def bundle_text(bundle: Mapping[str, Any], picture: str | None = None) -> str:
     """A MIME bundle in words: what table it is, its text, and which other forms there are."""
     text = bundle.get("text/plain")
     told = [tables.about(bundle), text if isinstance(text, str) else ""]
-    forms = [mime for mime in bundle if mime not in ("text/plain", tables.MIME)]
+    forms = [mime for mime in bundle if mime not in ("text/plain", tables.MIME, CHART)]
     if picture:
         told.append(f"picture: {picture}")
     elif forms and not told[0]:

@@ -1,11 +1,12 @@
 """A process that has imported what `groundbox run` needs, and forks for each call.
 
-`python -m groundbox.cli.forked PATH` listens at a path. Importing the command line costs a call more than the engine needs for its program. So the engine in the background
-keeps this process beside it. A call (`groundbox.cli.entry`) connects to a socket in the engine's folder and hands over
-its streams and working folder as descriptors, its arguments, environment, umask and ignored signals; the fork takes
-them on, tells that it begins, and does what the call would have done. From then on each byte that comes is a signal to
-be taken, and the end of the connection is the end of the caller, with which the work ends at once. How the fork ended
-is told to the caller by its parent, as the kernel tells it (wait(2)).
+`python -m groundbox.cli.forked PATH` listens at a path. Importing the command line costs a call more than the engine
+needs for its program. So the engine in the background keeps this process beside it. A call (`groundbox.cli.entry`)
+connects to a socket in the engine's folder and hands over its streams and working folder as descriptors, its arguments,
+environment, umask and ignored signals; the fork takes them on, tells that it begins, and does what the call would have
+done. From then on each byte that comes is a signal to be taken, and the end of the connection is the end of the caller,
+with which the work ends at once. How the fork ended is told to the caller by its parent, as the kernel tells it
+(wait(2)).
 
 It has one thread, ends when its standard input does, which is the engine's to hold, and when a source that it has
 loaded has changed.

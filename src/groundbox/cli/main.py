@@ -33,6 +33,7 @@ COMMANDS: Final = (
     "engine",
     "mcp",
     "a2a",
+    "jupyter",
     "languages",
     "environment",
     "doctor",

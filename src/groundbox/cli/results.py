@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.cli.terminal import one_line
 from groundbox.errors import GroundboxError, GuestFileError
-from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.execution import BINARY_MEDIA, CHART, Execution
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -66,13 +66,14 @@ def check_folder(path: Path) -> str:
     return ""
 
 
-def write(execution: Execution, path: Path, *, before: str = "") -> Written:
+def write(execution: Execution, path: Path, *, before: str = "", shown: bool = True) -> Written:
     """Write artifacts, displays and a rich value into the folder `path`, which is made.
 
     What cannot be written is told, and the rest is written.
 
     Args:
         before: Begins the names of displays and of the value, so that those of several runs do not meet.
+        shown: Whether displays and the value are written; artifacts are in any case.
 
     Raises:
         GroundboxError: The folder cannot be made.
@@ -83,7 +84,7 @@ def write(execution: Execution, path: Path, *, before: str = "") -> Written:
     except OSError as error:
         raise GroundboxError(f"--out: '{path}' cannot be made: {error.strerror}") from None
     try:
-        return _write(execution, folder, before)
+        return _write(execution, folder, before, shown=shown)
     finally:
         os.close(folder)
 
@@ -109,7 +110,7 @@ def write_file(path: Path, data: bytes, option: str) -> None:
         raise GroundboxError(f"{option}: '{path}' cannot be written: {error.strerror}") from None
 
 
-def _write(execution: Execution, folder: int, before: str) -> Written:
+def _write(execution: Execution, folder: int, before: str, *, shown: bool) -> Written:
     from groundbox.sandbox.workdir import check_path  # with the whole engine behind it
 
     done = Written([], [], [], {})
@@ -123,6 +124,8 @@ def _write(execution: Execution, folder: int, before: str) -> Written:
             done.artifacts.append(path)
         except (GuestFileError, OSError) as problem:
             done.problems[path] = getattr(problem, "reason", None) or str(problem.args[-1])
+    if not shown:
+        return done
     put = functools.partial(_put_bundle, folder, taken=taken, problems=done.problems)
     for number, display in enumerate(execution.displays, 1):
         done.displays.append(put(f"{before}display-{number}", display.data))
@@ -155,8 +158,8 @@ def _put_bundle(
 
 
 def files_of(bundle: Mapping[str, Any], *, rich_only: bool = False) -> Iterator[tuple[str, bytes]]:
-    """A MIME bundle as files: ending and bytes. Plain text only where there is no other form."""
-    rich = [mime for mime in bundle if mime != "text/plain"]
+    """A MIME bundle as files: ending and bytes. Plain text only where nothing else is; no numbers of a figure."""
+    rich = [mime for mime in bundle if mime not in ("text/plain", CHART)]
     for mime in rich or ([] if rich_only else list(bundle)):
         content = bundle[mime]
         if mime in BINARY_MEDIA and isinstance(content, str):

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,10 @@ MOST_FRAME_BYTES = 16 * 1024 * 1024
 MOST_VALUES = 200_000
 """What the host takes."""
 _MARKS = (b",", b"[", b"{")
+
+
+_READ_S = 0.1
+_LOOK_S = 0.0005
 
 
 class HostGone(Exception):
@@ -55,6 +60,20 @@ class Wire:
         frame = json.loads(self._exactly(length))
         return frame, descriptors
 
+    def send_in_order(self, frame: dict[str, Any], streams: Sequence[int]) -> None:
+        """Send one frame so that a host which reads as things come hears it between what is printed before and after.
+
+        Output goes another way than frames do. A host that is busy is waited for a tenth of a second each time; then
+        the order may be lost, and nothing else is.
+
+        Args:
+            streams: Descriptors of the pipes that output goes into.
+        """
+        for stream in streams:
+            _wait_until_read(stream, "FIONREAD")
+        self.send(frame)
+        _wait_until_read(self._socket.fileno(), "TIOCOUTQ")
+
     def _first_bytes(self) -> tuple[bytes, list[int]]:
         data, descriptors, _, _ = socket.recv_fds(self._socket, _LENGTH.size, _MOST_DESCRIPTORS)
         for descriptor in descriptors:
@@ -72,6 +91,19 @@ class Wire:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
+
+
+def _wait_until_read(descriptor: int, unread: str) -> None:
+    """Wait until the other end has read all, by the kernel's count of what it has not (pipe(7), unix(7))."""
+    import fcntl
+    import termios
+
+    until = time.monotonic() + _READ_S
+    try:
+        while any(fcntl.ioctl(descriptor, getattr(termios, unread), bytes(4))) and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+    except OSError:
+        return  # the program has put something else there
 
 
 def _encode(frame: dict[str, Any]) -> bytes:

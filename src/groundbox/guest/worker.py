@@ -85,7 +85,7 @@ class Worker:
         }
         self._sql: Any = None
         self._tools: Any = None
-        cells.emit = self._wire.send
+        cells.emit = self._show
         cells.workdir = workdir
 
     def ready(self, descriptors: list[int]) -> None:
@@ -124,6 +124,15 @@ class Worker:
             self._wire.send({"ev": "done", "id": order["id"], **answer})
             if order.get("mode") == "command":
                 self._commands.was_told()
+
+    def _show(self, event: dict[str, Any]) -> None:
+        """Tell the host what a cell shows; it clears nothing that is printed after it was asked to."""
+        stdout = sys.__stdout__
+        if event["ev"] == "clear" and stdout is not None and stdout.line_buffering:
+            _flush()
+            self._wire.send_in_order(event, (1, 2))
+        else:
+            self._wire.send(event)
 
     def _start(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._commands.spares.drop()  # nothing waits for a next program beside what may reach it

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from groundbox.execution import Display, Event
+from groundbox.sandbox import wire
 from groundbox.sandbox.report import Listener
 
 _FULL_BYTES: Final = 4 * 1024 * 1024
@@ -26,12 +27,12 @@ class Feed:
         self._pause, self._resume = pause, resume
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._waiting_bytes = 0
-        self._paused = False
+        self._paused = self._is_cleared = False
         self._decoders = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
 
     def listener(self) -> Listener:
         """What the worker is to call."""
-        return Listener(self._output, self._display)
+        return Listener(self._output, self._display, self._clear)
 
     def end(self) -> None:
         """No event will follow."""
@@ -51,11 +52,22 @@ class Feed:
         text = self._decoders[stream].decode(data)
         if not text:
             return
+        self._is_cleared = False
         self._queue.put_nowait(Event(kind=stream, text=text))
         self._waiting_bytes += len(text) + _EVENT_BYTES
         if not self._paused and self._waiting_bytes > _FULL_BYTES:
             self._paused = True
             self._pause()
 
-    def _display(self, data: dict[str, Any]) -> None:
-        self._queue.put_nowait(Event(kind="display", display=Display(data=data)))
+    def _display(self, shown: wire.Shown) -> None:
+        display = Display(data=shown.bundle.data)
+        self._is_cleared = False
+        self._queue.put_nowait(
+            Event(kind="display", display=display, display_id=shown.display_id, updates=shown.updates)
+        )
+
+    def _clear(self, cleared: wire.Cleared) -> None:
+        if not self._is_cleared:  # what is shown between two of them is bounded, and so are they
+            self._is_cleared = True
+            self._waiting_bytes += _EVENT_BYTES
+            self._queue.put_nowait(Event(kind="clear", waits=cleared.wait))

@@ -65,7 +65,8 @@ class Listener(NamedTuple):
     """Who hears of a run's events as they come. Called on the event loop; must not wait."""
 
     output: Callable[[str, bytes], None]
-    display: Callable[[dict[str, Any]], None]
+    display: Callable[[wire.Shown], None]
+    clear: Callable[[wire.Cleared], None]
 
 
 class Calls(NamedTuple):

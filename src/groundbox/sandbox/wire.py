@@ -44,16 +44,27 @@ class Failed(msgspec.Struct, tag_field="ev", tag="failed", frozen=True):
 
 class _Shown(msgspec.Struct, tag_field="ev", tag="display", frozen=True):
     data: dict[str, msgspec.Raw]
+    display_id: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+    update: bool = False
 
 
 class Shown(NamedTuple):
-    """The program showed a rich value."""
+    """The program showed a rich value.
+
+    Attributes:
+        display_id: Its name for it, by which it may be replaced.
+        updates: It replaces what was shown under that name.
+    """
 
     bundle: Bundle
+    display_id: str | None = None
+    updates: bool = False
 
 
 class Cleared(msgspec.Struct, tag_field="ev", tag="clear", frozen=True):
     """The program asked to clear what it showed (`clear_output`)."""
+
+    wait: bool = False
 
 
 class _Answered(msgspec.Struct, tag_field="ev", tag="answer", frozen=True):
@@ -182,7 +193,7 @@ def decode(body: bytes) -> Frame:
     except guestjson.FAULTS as error:
         raise WireError(f"a guest's frame does not fit the schema: {str(error)[:200]}") from None
     if isinstance(frame, _Shown):
-        return Shown(bundles.unpacked(frame.data))
+        return Shown(bundles.unpacked(frame.data), frame.display_id, frame.update)
     if isinstance(frame, _Answered):
         return _answered(frame)
     if isinstance(frame, _Done):

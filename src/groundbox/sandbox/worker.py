@@ -572,9 +572,11 @@ class Worker:
             return
         elif isinstance(frame, wire.Shown):
             if report.show(frame.bundle) and self._order and self._order.listener:
-                self._order.listener.display(frame.bundle.data)
+                self._order.listener.display(frame)
         elif isinstance(frame, wire.Cleared):
             report.displays.clear()
+            if self._order and self._order.listener:
+                self._order.listener.clear(frame)
         elif isinstance(frame, wire.Answered):
             if (reply := report.answered(frame)) is not None:
                 self._reply(reply)
@@ -666,5 +668,5 @@ def _unpacked(body: bytes, screen: Screen | None) -> tuple[wire.Frame, float]:
         bundle = frame.bundle
         data = screened(screen, bundle.data)
         size = max(bundle.size_bytes, sum(len(str(content)) for content in data.values()))
-        frame = wire.Shown(bundle._replace(data=data, size_bytes=size))
+        frame = frame._replace(bundle=bundle._replace(data=data, size_bytes=size))
     return frame, time.thread_time() - begun

@@ -308,6 +308,25 @@ class DisplayConformance(Conformance):
 
         assert kinds == ["display", "end"]
 
+    def test_displays_that_are_replaced_and_cleared_come_in_the_stream(self) -> None:
+        source = (
+            "display('a', display_id='x').update('b')\nprint('c')\nget_ipython().display_pub.clear_output(wait=True)"
+        )
+        source += "\nprint('d')"
+
+        told = [
+            (each.kind, each.text, each.display_id, each.updates, each.waits) for each in self.science().stream(source)
+        ]
+
+        assert told == [
+            ("display", "", "x", False, False),
+            ("display", "", "x", True, False),
+            ("stdout", "c\n", None, False, False),
+            ("clear", "", None, False, True),
+            ("stdout", "d\n", None, False, False),
+            ("end", "", None, False, False),
+        ]
+
     def test_top_level_await_and_magics_work(self) -> None:
         box = self.science()
 

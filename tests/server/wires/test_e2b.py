@@ -558,3 +558,42 @@ def test_a_process_is_told_in_envelopes_from_its_start_to_its_end(server, made):
 
 def test_the_paths_of_the_wire_are_nobodys_without_a_sandbox(api):
     assert [api.get(path).status_code for path in ("/health", "/files", "/contexts")] == [404, 404, 404]
+
+
+# Charts
+
+
+def test_numbers_of_a_figure_are_a_chart_of_the_sdk(e2b, sandbox):
+    from e2b_code_interpreter.charts import BarChart, SuperChart
+
+    bar = sandbox.run_code(
+        "import matplotlib.pyplot as plt\nplt.bar(['a', 'b'], [1, 2], label='g')\nplt.title('T')\nplt.show()"
+    )
+    both = sandbox.run_code(
+        "fig, (a, b) = plt.subplots(1, 2)\na.plot([1, 2])\nb.pie([1, 3], labels=['x', 'y'])\nplt.show()"
+    )
+
+    chart, several = bar.results[0].chart, both.results[0].chart
+    assert (type(chart), chart.title, bar.results[0].extra) == (BarChart, "T", None)
+    assert [(each.label, each.group, each.value) for each in chart.elements] == [("a", "g", 1.0), ("b", "g", 2.0)]
+    assert type(several) is SuperChart
+    assert [each.type for each in several.elements] == ["line", "pie"]
+    assert several.elements[0].elements[0].points == [(0.0, 1.0), (1.0, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        "[]",
+        "{'type': 'line'}",
+        "{'type': 'bar', 'title': None, 'elements': [{'label': 1}]}",
+        "{'type': 'superchart', 'title': None, 'elements': [{'type': 'superchart', 'title': None, 'elements': []}]}",
+        "{'type': ['pie'], 'title': None, 'elements': []}",
+    ],
+)
+def test_what_a_program_only_calls_a_chart_breaks_no_client(e2b, sandbox, chart):
+    mime = "application/vnd.groundbox.chart+json"
+
+    result = sandbox.run_code(f"display({{{mime!r}: {chart}, 'text/plain': 'x'}}, raw=True)").results[0]
+
+    assert (result.text, result.chart, list(result.extra)) == ("x", None, [mime])

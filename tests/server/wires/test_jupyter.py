@@ -274,29 +274,52 @@ def test_a_cell_that_fails_stops_those_that_wait_unless_it_says_otherwise(connec
     assert [each["content"]["text"] for each in went_on[1] if each["msg_type"] == "stream"] == ["always\n"]
 
 
-def test_input_is_refused_to_the_program_and_not_to_the_client(connection):
-    told = dict(connection.run("input('name? ')", allow_stdin=True))
+def test_input_is_asked_of_the_client_that_sent_the_cell(connection):
+    name = connection.execute("input('name? ')", allow_stdin=True)
+    while (asked := connection.read())["msg_type"] != "input_request":
+        pass
+    connection.send("input_reply", {"value": "wrong"}, channel="stdin", parent_header={"msg_id": "another"})
+    connection.send("input_reply", {"value": "Ada"}, channel="stdin", parent_header=asked["header"])
+    told = {each["msg_type"]: each["content"] for each in connection.until_idle(name)}
+
+    assert (asked["channel"], asked["content"]) == ("stdin", {"prompt": "name? ", "password": False})
+    assert told["execute_result"]["data"] == {"text/plain": "'Ada'"}
+
+
+def test_input_is_refused_to_the_program_of_a_client_that_answers_nothing(connection):
+    told = dict(connection.run("input('name? ')"))
 
     assert told["error"]["ename"] == "EOFError"
     assert "has no standard input" in told["error"]["traceback"][-1]
 
 
+def test_a_program_that_waits_for_a_client_who_goes_reads_the_end_of_its_input(server, kernel):
+    with connected(server, kernel) as leaving:
+        leaving.execute("try:\n    input()\nexcept EOFError:\n    left = True", allow_stdin=True)
+        while leaving.read()["msg_type"] != "input_request":
+            pass
+    with connected(server, kernel) as coming:
+        told = coming.run("left")
+
+    assert dict(told)["execute_result"]["data"] == {"text/plain": "True"}
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "told"),
     [
-        ("complete", {"code": "pri", "cursor_pos": 3}, {"matches": [], "cursor_start": 3, "cursor_end": 3}),
-        ("inspect", {"code": "print", "cursor_pos": 3}, {"found": False, "data": {}}),
-        ("is_complete", {"code": "if 1:"}, {"status": "unknown"}),
+        ("complete", {"code": "x = pri", "cursor_pos": 7}, {"matches": ["print"], "cursor_start": 4, "cursor_end": 7}),
+        ("inspect", {"code": "nothing", "cursor_pos": 3}, {"found": False, "data": {}}),
+        ("is_complete", {"code": "if 1:"}, {"status": "incomplete", "indent": "    "}),
         ("comm_info", {}, {"comms": {}}),
         ("history", {"hist_access_type": "tail"}, {"history": []}),
         ("kernel_info", {}, {"protocol_version": "5.3", "implementation": "groundbox", "debugger": False}),
     ],
 )
-def test_requests_that_run_nothing_are_answered(connection, kind, content, told):
+def test_requests_that_run_no_cell_are_answered(connection, kind, content, told):
     messages = connection.until_idle(connection.send(f"{kind}_request", content))
 
     assert [each["msg_type"] for each in messages] == ["status", f"{kind}_reply", "status"]
-    assert messages[1]["content"] == {"status": "ok", **messages[1]["content"], **told}
+    assert messages[1]["content"] == {**messages[1]["content"], **told}
 
 
 def test_a_request_without_a_channel_and_one_of_an_unknown_type_are_taken_as_jupyter_takes_them(connection):

@@ -299,6 +299,10 @@ def _table_forms(value: Any) -> Iterator[_Form]:
 def _figure_forms(value: Any) -> Iterator[_Form]:
     if figures.is_figure(value):
         yield _Form("image/png", figures.png(value), "savefig")
+        from . import figure_data  # with a figure numpy is there, which this reads
+
+        if (chart := figure_data.described(value)) is not None:
+            yield _Form(figure_data.MIME, chart, "the figure")
 
 
 def _plotly_forms(value: Any) -> Iterator[_Form]:

@@ -88,7 +88,7 @@ def _make_class(base: Any, emit: Emit, execute: Execute) -> Any:
             emit(display_event(clean(data), display_id, update=update))
 
         def clear_output(self, wait: bool = False) -> None:
-            emit({"ev": "clear"})
+            emit({"ev": "clear", "wait": bool(wait)})
 
     class Hook(displayhook.DisplayHook):  # type: ignore[misc]
         """Values of nested cells are displays."""

@@ -25,6 +25,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from groundbox.errors import InvalidArgument
+from groundbox.jupyter.kernel import WALL_S, Stdin, Text, package_version, time_of
+from groundbox.jupyter.kernelspec import DEFAULT, kernelspecs
 from groundbox.limits import Limits
 from groundbox.sandbox.workdir import check_path
 from groundbox.server import schemas
@@ -33,24 +35,12 @@ from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import encoded, json_reply
 from groundbox.server.service import Service
-from groundbox.server.wires.jupyter_kernel import (
-    DEFAULT,
-    MOST_CONNECTIONS,
-    V1,
-    Connection,
-    Kernel,
-    Text,
-    kernelspecs,
-    time_of,
-    version,
-)
+from groundbox.server.wires.jupyter_kernel import ASKING, MOST_CONNECTIONS, V1, Connection, HeldKernel
 
 PUBLIC: Final = ("/login",)
 """Asked for before there is a key: it takes the key as a password."""
 
 _WIRE: Final = "jupyter"
-_WALL_S: Final = 600.0
-"""Of one cell, where a kernel's maker asks for no other; people wait longer for a cell than programs for a run."""
 _MOST_LOGIN_BYTES: Final = 16 * 1024
 _MOST_CONTENT_BYTES: Final = 64 * 1024 * 1024
 
@@ -121,7 +111,7 @@ class Jupyter:
 
     async def version(self, request: Request) -> Response:
         """`GET /api`"""
-        return json_reply({"version": version()})
+        return json_reply({"version": package_version()})
 
     # Kernels
 
@@ -157,13 +147,13 @@ class Jupyter:
 
     async def interrupt(self, request: Request) -> Response:
         """`POST /api/kernels/ID/interrupt`"""
-        self._kernel(request).interrupt()
+        self._kernel(request).kernel.interrupt()
         return Response(status_code=204)
 
     async def restart(self, request: Request) -> Response:
         """`POST /api/kernels/ID/restart`: same files, no variables."""
         kernel = self._kernel(request)
-        await kernel.restart()
+        await kernel.kernel.restart()
         return json_reply(kernel.to_dict())
 
     async def channels(self, websocket: WebSocket) -> None:
@@ -177,7 +167,7 @@ class Jupyter:
         with kernel.held.in_use():  # as Jupyter: a kernel somebody is connected to is not idle
             await kernel.talk(connection)
 
-    async def _start(self, key: Key, asked: _KernelAsked, labels: Mapping[str, str]) -> Kernel:
+    async def _start(self, key: Key, asked: _KernelAsked, labels: Mapping[str, str]) -> HeldKernel:
         spec = await self._spec(asked.name or DEFAULT)
         with self._service.errors():
             given = {} if asked.groundbox is None else schemas.of_sandbox(asked.groundbox)
@@ -185,12 +175,16 @@ class Jupyter:
         most = self._service.settings.most
         limits = dataclasses.replace(
             given.get("limits", Limits()),
-            wall_s=chosen.wall_s or min(_WALL_S, most.wall_s or _WALL_S),
-            cpu_s=chosen.cpu_s or min(_WALL_S, most.cpu_s or _WALL_S),
+            wall_s=chosen.wall_s or min(WALL_S, most.wall_s or WALL_S),
+            cpu_s=chosen.cpu_s or min(WALL_S, most.cpu_s or WALL_S),
         )
+        stdin = None
+        if spec["spec"]["language"] == "python":
+            stdin = Stdin(ASKING)
+            given = {"profile": "science", **given, "tools": stdin.tools}
         given = {"restart": "auto", **given, "limits": limits}
         held = self._service.create(key, wire=_WIRE, labels={**labels, "kernel": spec["name"]}, **given)
-        kernel = held.state[_WIRE] = Kernel(self._service, held, spec)
+        kernel = held.state[_WIRE] = HeldKernel(self._service, held, spec, stdin)
         return kernel
 
     async def _spec(self, name: str) -> dict[str, Any]:
@@ -199,16 +193,16 @@ class Jupyter:
             raise not_found(f"kernel {name[:100]!r}; GET /api/kernelspecs lists those there are")
         return spec
 
-    def _kernel(self, asked: Request | WebSocket) -> Kernel:
+    def _kernel(self, asked: Request | WebSocket) -> HeldKernel:
         held = self._service.sandboxes.get(_key(asked), asked.path_params["kernel_id"])
         kernel = held.state.get(_WIRE)
-        if not isinstance(kernel, Kernel):
+        if not isinstance(kernel, HeldKernel):
             raise not_found("kernel")
         return kernel
 
-    def _kernels(self, key: Key) -> list[Kernel]:
+    def _kernels(self, key: Key) -> list[HeldKernel]:
         there = (held.state.get(_WIRE) for held in self._service.sandboxes.list(key))
-        return [kernel for kernel in there if isinstance(kernel, Kernel)]
+        return [kernel for kernel in there if isinstance(kernel, HeldKernel)]
 
     # Sessions: names for kernels
 
@@ -236,7 +230,7 @@ class Jupyter:
     async def roots(self, request: Request) -> Response:
         """`GET /api/contents`: the kernels of this key as folders."""
         kernels = self._kernels(_key(request))
-        folders = [_content(each.id, each.id, "directory", each.active, None) for each in kernels]
+        folders = [_content(each.id, each.id, "directory", each.kernel.active, None) for each in kernels]
         now = time.time()
         return json_reply({**_content("", "", "directory", now, folders), "format": "json"})
 
@@ -330,7 +324,7 @@ class Jupyter:
         return reply
 
 
-def _session(kernel: Kernel) -> dict[str, Any]:
+def _session(kernel: HeldKernel) -> dict[str, Any]:
     """Jupyter's model of a session, which has its kernel's id."""
     labels = kernel.held.labels
     return {

@@ -29,6 +29,7 @@ from starlette.routing import BaseRoute, Route
 
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Event, Execution
+from groundbox.jupyter.kernel import error_of, notes_of
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox import languages
@@ -39,7 +40,6 @@ from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import SSE, Streamed, encoded, json_reply
 from groundbox.server.sandboxes import Held
 from groundbox.server.service import Ran, Service
-from groundbox.server.wires.jupyter_kernel import error_of, notes_of
 
 _WIRE: Final = "opensandbox"
 _EXECD_PORT: Final = 44772
@@ -497,7 +497,7 @@ def _told_of(item: Event | Ran | None, count: int | None) -> bytes:
     if not isinstance(item, Ran):
         if item.display is not None:
             return _event("result", results=_results(item.display.data))
-        return _event(item.kind, text=item.text)
+        return _event(item.kind, text=item.text) if item.text else b""  # nothing there clears what was shown
     execution, parts = item.execution, []
     parts += [_event("stderr", text=f"groundbox: {each}\n") for each in notes_of(execution)]
     if execution.value is not None and count is not None:

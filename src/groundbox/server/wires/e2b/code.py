@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from groundbox.execution import Event, Execution
+from groundbox.execution import CHART, Event, Execution
 from groundbox.sandbox import languages
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused, not_found
@@ -50,6 +50,81 @@ _FIELDS: Final = {
     "application/javascript": "javascript",
 }
 _TABLE: Final = "application/vnd.dataresource+json"
+_Coordinate = float | str | None
+
+
+class _Chart(msgspec.Struct):
+    """A chart of which clients read no more than this."""
+
+    title: str | None
+    elements: list[Any]
+
+
+class _Axes(_Chart):
+    x_label: str | None
+    y_label: str | None
+    x_unit: str | None
+    y_unit: str | None
+
+
+class _Points(msgspec.Struct):
+    label: str
+    points: list[tuple[_Coordinate, _Coordinate]]
+
+
+class _PointChart(_Axes):
+    x_ticks: list[_Coordinate]
+    x_tick_labels: list[str]
+    x_scale: str
+    y_ticks: list[_Coordinate]
+    y_tick_labels: list[str]
+    y_scale: str
+    elements: list[_Points]
+
+
+class _Bar(msgspec.Struct):
+    label: str
+    group: str
+    value: _Coordinate
+
+
+class _BarChart(_Axes):
+    elements: list[_Bar]
+
+
+class _Slice(msgspec.Struct):
+    label: str
+    angle: float
+    radius: float
+
+
+class _PieChart(_Chart):
+    elements: list[_Slice]
+
+
+class _Box(msgspec.Struct):
+    label: str
+    min: float
+    first_quartile: float
+    median: float
+    third_quartile: float
+    max: float
+    outliers: list[float]
+
+
+class _BoxChart(_Axes):
+    elements: list[_Box]
+
+
+_CHARTS: Final[dict[str, type[_Chart]]] = {
+    "line": _PointChart,
+    "scatter": _PointChart,
+    "bar": _BarChart,
+    "pie": _PieChart,
+    "box_and_whisker": _BoxChart,
+    "unknown": _Chart,
+}
+"""Shapes that E2B's clients read without a look at them; a guest may show any."""
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)
@@ -215,7 +290,7 @@ class _Run:
                         yield line(told)
                 elif item.display is not None:
                     yield line(_result(item.display.data, is_main=False))
-                else:
+                elif item.text:
                     yield line(_output(item.kind, item.text))
         finally:
             self._left = True
@@ -393,7 +468,12 @@ def _result(data: Mapping[str, Any], *, is_main: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"type": "result", "is_main_result": is_main}
     extra = {}
     for media_type, content in data.items():
-        if media_type == _TABLE:
+        if media_type == CHART:
+            if _is_chart(content):
+                told["chart"] = content
+            else:
+                extra[media_type] = content
+        elif media_type == _TABLE:
             if (columns := _columns(content)) is not None:
                 told["data"] = columns
             else:
@@ -410,6 +490,22 @@ def _result(data: Mapping[str, Any], *, is_main: bool) -> dict[str, Any]:
     if extra:
         told["extra"] = extra
     return told
+
+
+def _is_chart(content: Any, *, may_hold_others: bool = True) -> bool:
+    """Whether E2B's clients can read it."""
+    kind = content.get("type") if isinstance(content, dict) else None
+    if kind == "superchart" and may_hold_others:
+        elements = content.get("elements")
+        told = isinstance(elements, list) and isinstance(content.get("title"), str | None) and "title" in content
+        return told and all(_is_chart(each, may_hold_others=False) for each in elements)
+    if not isinstance(kind, str) or kind not in _CHARTS:
+        return False
+    try:
+        msgspec.convert(content, type=_CHARTS[kind])
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _columns(table: Any) -> dict[str, list[Any]] | None:
