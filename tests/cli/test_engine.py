@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the extra `server` is not installed here")
 
+from groundbox.remote import place
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 
@@ -183,6 +185,23 @@ def test_where_it_cannot_start_programs_run_without_it_and_it_is_said(tmp_path):
     assert "the engine in the background: it did not start" in ran.stderr
     assert "broken on purpose" in ran.stderr
     assert "this program runs without it" in ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["sock.lock", "log"])
+def test_it_writes_to_nothing_that_a_link_in_its_folder_leads_to(tmp_path, monkeypatch, kind):
+    engine = Engine(tmp_path)
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    monkeypatch.setattr(os, "environ", {**os.environ, **engine.environ})
+    link = Path(place.path_of(kind))
+    link.symlink_to(victim)
+
+    ran = engine.command("run", "-c", "print(1)")
+    link.unlink()
+
+    assert (ran.returncode, ran.stdout) == (0, "1\n")
+    assert f"'{link}' cannot be opened" in ran.stderr
+    assert victim.read_text() == "as it was"
 
 
 def test_it_ends_when_nobody_needs_it(tmp_path):

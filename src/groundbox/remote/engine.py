@@ -85,8 +85,7 @@ def ensure_running() -> str:
         return path
     import fcntl
 
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    with open(os.open(f"{path}.lock", flags, 0o600), "wb") as lock:
+    with open(_opened(f"{path}.lock"), "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if is_running(path):
             return path
@@ -94,11 +93,18 @@ def ensure_running() -> str:
     return path
 
 
+def _opened(path: str) -> int:
+    """A file of the engine's folder, to be appended to, and made if it is not there; never what a link leads to."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise EngineUnavailable(f"'{path}' cannot be opened: {error.strerror}") from None
+
+
 def _start(path: str) -> None:
     import subprocess
 
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-    log = os.open(log_path(), flags, 0o600)
+    log = _opened(log_path())
     try:
         if os.fstat(log).st_size > _LOG_BYTES:
             os.ftruncate(log, 0)
