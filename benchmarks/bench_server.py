@@ -146,7 +146,7 @@ def of_gateway(url: str) -> None:
     }
     content = {"code": PROGRAM, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}
     request = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
-    with connect(f"{url.replace('http', 'ws')}/api/kernels/{kernel}/channels") as socket:
+    with connect(f"{url.replace('http', 'ws')}/api/kernels/{kernel}/channels", open_timeout=60) as socket:
         socket.send(json.dumps(request))
         while True:
             message = json.loads(socket.recv(60))
@@ -173,15 +173,18 @@ def main() -> None:
             url = process.stdout.readline().strip().rstrip("/")
             asyncio.run(compared(url, given.rounds))
             first_bytes(url)
-            peers = {"SandboxFusion": (given.fusion, of_fusion), "kernel gateway": (given.gateway, of_gateway)}
-            for name, (peer, work) in peers.items():
+            peers = {
+                "SandboxFusion": (given.fusion, of_fusion, AT_ONCE),
+                "kernel gateway": (given.gateway, of_gateway, 4),  # sixteen at once wait for each other for minutes
+            }
+            for name, (peer, work, at_once) in peers.items():
                 if peer is None:
                     continue
                 ours, theirs = [], []
                 for _ in range(given.rounds):
                     body = json.loads(BODY)
                     ours.append(rate_of(lambda body=body: asked(f"{url}/v1/run", body, key=KEY), AT_ONCE, TURN_S))  # type: ignore[misc]
-                    theirs.append(rate_of(lambda peer=peer, work=work: work(peer), AT_ONCE, TURN_S))  # type: ignore[misc]
+                    theirs.append(rate_of(lambda peer=peer, work=work: work(peer), at_once, TURN_S))  # type: ignore[misc]
                 ratio = statistics.median(ours) / statistics.median(theirs)
                 print(
                     f"{name}: {statistics.median(theirs):.1f} /s, ours {statistics.median(ours):.0f} /s: {ratio:.1f}x"
