@@ -229,3 +229,15 @@ def test_what_a_call_imports_is_the_interpreters_own():
         *("_blake2", "_signal", "_socket", "marshal", "groundbox", "groundbox.cli", "groundbox.cli.entry"),
         *("groundbox.remote", "groundbox.remote.place", "__future__"),
     }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: to have files of its own")
+def test_a_call_whose_paths_mean_other_files_does_the_work_itself(engine):
+    inside = engine.folder / "elsewhere of its own"
+    inside.mkdir()
+    program = f"mount -t tmpfs none '{inside}' && cd '{inside}' && echo 'print(7)' > own.py && exec \"$@\""
+    told = ["unshare", "--mount", "sh", "-c", program, "sh", *engine.told("run", str(inside / "own.py"))]
+
+    ran = subprocess.run(told, env=engine.environ, capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stdout) == (0, "7\n")

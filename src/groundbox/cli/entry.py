@@ -34,10 +34,15 @@ def main() -> Any:
 
 
 def start() -> tuple[Any, ...]:
-    """Facts that an interpreter reads once, when it starts: two that differ in them do not work the same."""
+    """Facts in which two processes must not differ, if one is to do the work of the other.
+
+    They are what an interpreter reads once, when it starts, and which files their paths mean.
+    """
     names = ("PYTHON", "LC_", "LANG")
     environ = {name: value for name, value in os.environ.items() if name.startswith(names)}
-    return tuple(sys.flags), list(sys.warnoptions), dict(sys._xoptions), environ
+    root = os.stat("/")
+    files = os.readlink("/proc/self/ns/mnt"), root.st_dev, root.st_ino
+    return tuple(sys.flags), list(sys.warnoptions), dict(sys._xoptions), environ, files
 
 
 def _handed_over() -> int | None:
@@ -53,11 +58,14 @@ def _handed_over() -> int | None:
 
         for stream in (0, 1, 2):
             os.fstat(stream)  # of one that is closed, the socket would take the number
+        facts = start()
         link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         link.connect(place.path_of("run"))
         here = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (ImportError, OSError, place.NoPlace):
         return None
+    umask = os.umask(0o077)
+    os.umask(umask)
     came: list[int] = []
 
     def forward(number: int, _: object) -> None:
@@ -71,9 +79,7 @@ def _handed_over() -> int | None:
     ignored = [number for number, handler in former.items() if handler == _signal.SIG_IGN]
     for number in former.keys() - ignored:
         _signal.signal(number, forward)
-    umask = os.umask(0o077)
-    os.umask(umask)
-    asked = marshal.dumps((sys.argv, dict(os.environ), umask, ignored, start()))
+    asked = marshal.dumps((sys.argv, dict(os.environ), umask, ignored, facts))
     data = len(asked).to_bytes(4, "little") + asked
     descriptors = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2, here))
     try:
