@@ -260,6 +260,31 @@ def test_a_test_has_to_come_out_so_with_the_values_of_its_sentence(recorded, tex
     assert prove(text, recorded(EVENS, "f", [4, 7])).passes is passes
 
 
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("`price < limit` is false (90 < 50).", True),
+        ("`price < limit` is false, because 90 >= 50.", True),
+        ("90 >= 50, so `price < limit` is false.", True),
+        ("3 < 50, so `price < limit` is true.", True),
+        ("90 < 50 is false.", True),
+        ("Is 90 < 50? No.", True),
+        ("90 < 50 does not hold.", True),
+        ("It checks 90 < 50, and 90 is skipped.", True),
+        ("| 90 < 50 | False |", True),
+        ("90 < 50, so `price < limit` is false.", False),
+        ("`price < limit` is false (3 < 50).", False),
+        ("`price < limit` is false because 3 < 50.", False),
+        ("3 >= 50, so `price < limit` is true.", False),
+        ("`price < limit` is true (90 < 50).", False),
+        ("Since 90 < 50, it is added.", False),
+        ("90 >= 50, so `price < limit` is true.", False),
+    ],
+)
+def test_a_comparison_of_numbers_goes_with_what_is_said_of_its_condition(proof, text, passes):
+    assert proof(f"{text} The output is 7.").passes is passes
+
+
 def test_what_the_run_gives_is_not_taken_for_what_another_call_gives(recorded):
     source = "def fib(n):\n    if n < 2:\n        return n\n    return fib(n - 1) + fib(n - 2)\n"
     run = recorded(source, "fib", 4)

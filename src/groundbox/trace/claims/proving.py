@@ -42,6 +42,27 @@ _OF_A_METHOD: Final = re.compile(
     r"\b(\w+)`?\s?(?:\([^()\n]*\))?`?(?:\smethod|\sfunction(?!\s\w)|(?<=\))|(?<=\)`))(?:\s(?:then|will|would|also))*\s*$"
 )
 _UNDER: Final = re.compile(r"\b(?:when|for|with|at|once|where) [`(]?(\w+)", re.I)
+_ASKED: Final = re.compile(
+    r"\b(?:if|whether|when|while|until|unless|check(?:s|ed|ing)?|test(?:s|ed|ing)?|compar\w+|conditions?|is|are|do(?:es)?|not"
+    r"|no longer|never|false|fail(?:s|ed)?|evaluat\w+|as long as)\b[\s`*(:\"']*(?:(?:that|the|again|now)\b[\s`*(:]*)*$",
+    re.I,
+)
+_DENIED: Final = re.compile(
+    r"[\s`*)\]\"']*(?:[,:;|–—-]+\s*)?(?:(?:which|that|this|it)\s+)?"
+    r"(?:(?:is|are|was|be|does|do|did|will|would|can|gives|returns?|evaluates?(?: to)?|→|->|=>|==?|:)\s*)*"
+    r"(?:(?:also|now|indeed|clearly)\s+)?[`*]*"
+    r"(?:false|no\b|not\b|\w+n.t\b|cannot|incorrect|untrue|fail|never|skip|nothing|else|exit|stop|end|done|terminat"
+    r"|\?|[✗✘❌×])",
+    re.I,
+)
+"""Around a comparison: words that ask it, or say that it does not hold."""
+_FOR: Final = re.compile(r"[\s`*]*(?:\(|,? ?(?:because|since|as)\s)[\s`*]*", re.I)
+_FROM: Final = re.compile(r"[\s`*)]*[,;]?\s*(?:so|thus|hence|therefore|which means|meaning)(?: that)?[\s`*,]*", re.I)
+"""Between a condition and the comparison that it comes to, and the other way round."""
+_CONTRARY: Final = {
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
 _GIVEN: Final = object()
 _SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
 """Kinds of claims as data that are looked for where no step is named."""
@@ -489,11 +510,13 @@ def _numbers(
 ) -> Iterator[Number]:
     """The numbers of a text: covered where a claim that is supported says them, or where code or a value is quoted that
     is there and of which nothing is claimed that is not so."""
+    turned = set(_turned(read, verdicts, text, run))
     told = [
         part
         for verdict in verdicts
         if verdict.holds
         for part in verdict.claim.parts
+        if part not in turned
         # "91 is not less than 50" is so whatever happened
         if not _is_closed_test(verdict.claim, run) or _is_made_of(verdict.claim.subject, run)
     ]
@@ -503,6 +526,8 @@ def _numbers(
         if not verdict.claim.general and id(verdict.claim) not in misread
         for part in verdict.claim.parts
     } - set(told)
+    doubtful |= {(item.start, item.end) for item in read.items if _is_untrue(item, text, run)}
+    doubtful |= turned
     known = [
         (item.start, item.end)
         for item in read.items
@@ -532,6 +557,55 @@ class _Spans:
     def hold(self, start: int, end: int) -> bool:
         at = bisect.bisect_right(self._starts, start) - 1
         return at >= 0 and self._ends[at] >= end
+
+
+def _is_untrue(item: Item, text: str, run: Run) -> bool:
+    """Whether a text says that a comparison of numbers is so which is not; not where it asks, or says how it is."""
+    if _truth_of(item.node, run) is not False:
+        return False
+    before, after = text[max(0, item.start - _MOST_AROUND) : item.start], text[item.end : item.end + _MOST_AROUND]
+    return not _ASKED.search(before) and not _DENIED.match(after)
+
+
+def _turned(read: english.Reading, verdicts: Sequence[Verdict], text: str, run: Run) -> Iterator[tuple[int, int]]:
+    """Comparisons of numbers that stand for a condition and deny what is said of it: "`x > 3` is false (7 > 3)"."""
+    items = [(item, item.node, truth) for item in read.items if (truth := _truth_of(item.node, run)) is not None]
+    for claim in (verdict.claim for verdict in verdicts if verdict.claim.kind is Kind.TEST):
+        if not isinstance(claim.subject, ast.Compare) or _is_closed_test(claim, run):
+            continue
+        for item, node, truth in items:
+            begin = item.start + text.startswith("(", item.start)
+            is_after = begin > claim.end and _FOR.fullmatch(text[claim.end : begin])
+            is_before = item.end <= claim.start and _FROM.fullmatch(text[item.end : claim.start])
+            means = _means(node, claim.subject) if is_after or is_before else None
+            if means is not None and truth != (claim.value is means):
+                yield item.start, item.end
+
+
+def _means(closed: ast.expr | None, condition: ast.Compare) -> bool | None:
+    """Whether a comparison with numbers is the condition (True) or its contrary (False); None for neither."""
+    if not isinstance(closed, ast.Compare) or len(closed.ops) != 1 or len(condition.ops) != 1:
+        return None
+    one, other = type(closed.ops[0]), type(condition.ops[0])
+    return True if one is other else False if _CONTRARY.get(one) is other else None
+
+
+def _contrary(node: ast.expr) -> ast.expr | None:
+    """The comparison that comes out the other way round, or None where it is none."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _CONTRARY:
+        return None
+    return ast.Compare(node.left, [_CONTRARY[type(node.ops[0])]()], node.comparators)
+
+
+def _truth_of(node: ast.expr | None, run: Run) -> bool | None:
+    """How a comparison without names comes out, or None where it is none or cannot be worked out."""
+    if not isinstance(node, ast.Compare) or _names_in(node) & run.named:
+        return None
+    try:
+        truth = evaluate(node, _no_names)
+    except Unknown:
+        return None
+    return truth if isinstance(truth, bool) else None
 
 
 def _is_closed_test(claim: Claim, run: Run) -> bool:
@@ -565,6 +639,8 @@ def _is_known(item: Item, run: Run) -> bool:
         return True
     if ast.dump(item.node) in run.fragments or ast.unparse(item.node) in run.instances:
         return True
+    if (contrary := _contrary(item.node)) is not None and ast.unparse(contrary) in run.instances:
+        return True  # "2 <= 3" of a program that asks `x > 3`
     if _names_in(item.node) & run.named:
         return False
     try:
