@@ -20,7 +20,7 @@ MISTYPED = {
     "run --add-file f x.py": "No such option: --add-file; did you mean `--file`?",
     "run --in f x.py": "No such option: --in; did you mean `--stdin`?",
     "run --model m x.py": "No such option: --model; "
-    "it belongs to `groundbox ask` or `groundbox train` or `groundbox a2a`",
+    "it belongs to `groundbox ask` or `groundbox train` or `groundbox serve`",
     "ask --base-url u q": "No such option: --base-url; did you mean `--endpoint`?",
     "ask --llm m q": "No such option: --llm; did you mean `--model`?",
     "ask --max-steps 4 q": "No such option: --max-steps; did you mean `--max-turns`?",
@@ -56,7 +56,7 @@ MISTYPED = {
     "version": "No such command: version; write `groundbox --version`",
     "stop": "No such command: stop; did you mean `groundbox engine stop`?",
     "finish": "No such command: finish; there is: run, repl, ask, trace, prove, dataset, train, eval, serve, engine, "
-    "mcp, a2a, languages, environment, doctor, bench",
+    "mcp, a2a, jupyter, languages, environment, doctor, bench",
     "environment new plots": "No such command: new; did you mean `groundbox environment create`?",
 }
 

@@ -260,7 +260,8 @@ def test_a_result_is_told_in_a_line_where_it_is_not_shown(results):
     assert told["picture"].startswith("<Execution ok: 1 display")
     assert told["failure"] == "<Execution error: \"KeyError: 'x'\", … s>"
     assert repr(results["files"].artifacts["a.csv"]).startswith("<Artifact 'a.csv', 8 bytes, text/csv")
-    assert re.fullmatch(r"<Display '<Figure [^']*>', image/png>", repr(results["picture"].displays[0]))
+    forms = "image/png, application/vnd.groundbox.chart\\+json"
+    assert re.fullmatch(rf"<Display '<Figure [^']*>', {forms}>", repr(results["picture"].displays[0]))
 
 
 CUT = 500 + len("\n… 4001 bytes left out …\n") + 500 - 60

@@ -324,7 +324,7 @@ def test_a_folder_of_somebody_else_is_not_used_for_the_engine(tmp_path, monkeypa
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # left over of who called `su`
 
     with pytest.raises(EngineUnavailable, match=f"/tmp/groundbox-{user}") as caught:
-        engine.folder()
+        engine.socket_path()
     os.rmdir(f"/tmp/groundbox-{user}")
 
     assert "is not this user's alone" in str(caught.value)
@@ -338,7 +338,7 @@ def test_a_link_in_place_of_the_engines_folder_is_refused(tmp_path, monkeypatch)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
     with pytest.raises(EngineUnavailable, match="is not this user's alone"):
-        engine.folder()
+        engine.socket_path()
 
 
 def test_no_part_of_a_reply_waits_for_the_acknowledgement_of_another():

@@ -57,6 +57,7 @@ class Worker:
         """Takes ownership of the socket, the streams' reading ends and the cgroup."""
         self.identity = identity
         self.cgroup = cgroup
+        self._peak_bytes: int | None = None
         self.workdir: Workdir | None = None
         self.listener: socket.socket | None = None
         self.ended: Ended | None = None
@@ -123,6 +124,7 @@ class Worker:
         if self._unpacking is not None:
             self._unpacking.add_done_callback(lambda _: self.has_ended(ended))
             return
+        self._peak_bytes = self.peak_memory_bytes()  # while its group is there
         self.ended = ended
         if self._report is not None:
             self._report.ended = ended
@@ -253,6 +255,8 @@ class Worker:
 
     def peak_memory_bytes(self) -> int | None:
         """The most memory the sandbox ever held."""
+        if self._peak_bytes is not None:
+            return self._peak_bytes
         if self.cgroup is not None:
             with contextlib.suppress(OSError):
                 return self.cgroup.peak_memory_bytes()
