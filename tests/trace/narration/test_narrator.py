@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import itertools
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
 from groundbox.trace import schema
 from groundbox.trace.claims import Status, decode, prove
+from groundbox.trace.narration import loops
 from groundbox.trace.narration.document import document
 from groundbox.trace.narration.narration import ClaimKind, Witness
 from groundbox.trace.narration.narrator import narrate
@@ -29,6 +32,22 @@ def test_a_search_is_told_with_the_values_that_decided(trace_of):
     told = narrate(trace_of("search"))
 
     assert told.text == SEARCH
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("i, (u, (v, w))", "`i, (u, (v, w))`"),
+        ("(y, x), value", "`(y, x), value`"),
+        ("(a, b)", "`a, b`"),
+        ("(a,)", "`a,`"),
+        ("found[(1)]", "`found[1]`"),
+    ],
+)
+def test_a_loop_names_all_that_it_assigns(target, told):
+    loop = SimpleNamespace(statement=ast.parse(f"for {target} in items: pass").body[0])
+
+    assert loops._target(loop) == told
 
 
 @pytest.mark.parametrize(

@@ -368,7 +368,10 @@ def _head(loop: Loop) -> str:
 
 
 def _target(loop: Loop) -> str:
-    return f"`{ast.unparse(loop.statement.target).strip('()')}`" if isinstance(loop.statement, ast.For) else "its items"
+    if not isinstance(loop.statement, ast.For):
+        return "its items"
+    target = ast.unparse(loop.statement.target)
+    return f"`{target[1:-1] if isinstance(loop.statement.target, ast.Tuple) and target[0] == '(' else target}`"
 
 
 def is_way_out(loop: Loop) -> bool:
