@@ -304,3 +304,19 @@ def until(condition, seconds=10):
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
     return condition()
+
+
+def test_a_server_that_holds_nothing_is_not_taken_for_one_that_does(server):
+    with gb.connect(server.url, api_key=server.token, hold=True) as there:
+        box = there.Sandbox()
+        asked = there._transport
+
+        def elsewhere():
+            transport = asked()
+            told = transport.stream
+            transport.stream = lambda method, path, **more: told(method, path.replace("/hold", "/nothing"), **more)
+            return transport
+
+        there._transport = elsewhere
+        with pytest.raises(ServerRefused):
+            box.run("1")

@@ -148,3 +148,13 @@ def test_its_runs_are_those_of_the_key_with_its_quotas_and_audit(asked, tmp_path
 
     assert (last["ending"], "runs a minute" in last["why"] or "runs_a_minute" in last["why"]) == ("sandbox", True)
     assert [(line["wire"], line["owner"]) for line in lines if line.get("outcome") == "ok"] == [("conversation", "ada")]
+
+
+@pytest.mark.parametrize("files", [{"../a": "x"}, {"a": {"base64": "no base64!"}}])
+def test_a_question_whose_files_are_refused_leaves_no_sandbox(asked, files):
+    with asked("1", "One.").client() as client:
+        refused = client.post("/v1/conversations", json={"question": "?", "files": files})
+        left = client.get("/v1/sandboxes").json()["sandboxes"]
+
+    assert 400 <= refused.status_code < 500
+    assert left == []

@@ -183,6 +183,8 @@ class RemoteSandbox:
         reading = asyncio.create_task(_read_to_its_end(self._connection, path, begun))
         self._let_go = weakref.finalize(self, _cancel, asyncio.get_running_loop(), reading)
         await begun.wait()
+        if reading.done():
+            reading.result()  # what is not held must not be taken for held
 
     async def start(
         self,
@@ -317,14 +319,16 @@ class RemoteGuestFiles:
 
 
 async def _read_to_its_end(connection: Connection, path: str, begun: asyncio.Event) -> None:
-    """Read a stream that says nothing; why a server refuses or ends it, the next request is told."""
-    with contextlib.suppress(GroundboxError):
-        try:
-            async with contextlib.aclosing(connection.read(path)) as parts:
-                async for _ in parts:
-                    begun.set()
-        finally:
-            begun.set()
+    """Read a stream that says nothing. Why a server ends it, the next request is told; a refusal is raised."""
+    try:
+        async with contextlib.aclosing(connection.read(path)) as parts:
+            async for _ in parts:
+                begun.set()
+    except GroundboxError:
+        if not begun.is_set():
+            raise
+    finally:
+        begun.set()
 
 
 def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:

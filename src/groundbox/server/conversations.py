@@ -128,13 +128,20 @@ class Conversations:
             told = f"{_MOST_AT_ONCE} conversations of this key go on; ask again later"
             raise Refused(429, "busy", told, retry_after_s=5)
         conversation_id = secrets.token_hex(16)
+        with self._service.errors():
+            files = schemas.files_of(asked.files)
         if asked.sandbox_id is not None:
             held = self._service.sandboxes.get(key, asked.sandbox_id)
         else:
             held = self._service.create(key, wire=_WIRE, labels={**asked.labels, LABEL: conversation_id})
-        with self._service.errors(), held.in_use() as box:
-            for path, content in schemas.files_of(asked.files).items():
-                await box.files.write(path, content)
+        try:
+            with self._service.errors(), held.in_use() as box:
+                for path, content in files.items():
+                    await box.files.write(path, content)
+        except BaseException:
+            if asked.sandbox_id is None:  # nobody has been told of it
+                await self._service.sandboxes.close(held)
+            raise
         conversation = Conversation(
             id=conversation_id,
             key_id=key.id,
