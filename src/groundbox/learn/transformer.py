@@ -111,7 +111,7 @@ class _Attention(nn.Module):
                 kept = torch.cat([cache[2], kept], 2)
             cache[:] = [key, value, kept, around[:, -_NEAR:]]
         if mask is None:
-            mask = torch.ones(length, length, dtype=torch.bool).tril()
+            mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
         since = kept.cumsum(2)
         bias = since[:, :, -length:, None] - since[:, :, None, :]
         bias = bias.masked_fill(~mask, float("-inf")).to(query.dtype)
@@ -156,8 +156,8 @@ class Transformer(nn.Module):
         begin = 0 if keep is None else keep.shape[1] - length
         x, mask = _normed(self.embedding(tokens)), None
         if keep is not None:
-            causal = torch.ones(length, begin + length, dtype=torch.bool).tril(begin)
-            mask = (causal & keep[:, None]) | torch.eye(begin + length, dtype=torch.bool)[begin:]
+            causal = torch.ones(length, begin + length, dtype=torch.bool, device=x.device).tril(begin)
+            mask = (causal & keep[:, None]) | torch.eye(begin + length, dtype=torch.bool, device=x.device)[begin:]
             mask = mask[:, None]
         for number, block in enumerate(self.blocks):
             if keep is not None:
@@ -187,7 +187,7 @@ _DECAY: Final = 0.01
 class Muon(torch.optim.Optimizer):
     """Steps along the momentum of a matrix with all singular values near 1 (https://kellerjordan.github.io/posts/muon).
 
-    As `torch.optim.Muon`, but with numbers of 16 bits only where the processor has them: elsewhere torch's takes
+    As `torch.optim.Muon`, but with numbers of 16 bits only where the processor or GPU has them: elsewhere torch's takes
     twenty times as long, which is most of a training.
     """
 
@@ -209,7 +209,7 @@ class Muon(torch.optim.Optimizer):
 
 def _orthogonal(matrix: Tensor) -> Tensor:
     first, second, third = _NEWTON_SCHULZ
-    x = matrix.bfloat16() if has_bf16() else matrix
+    x = matrix.bfloat16() if matrix.is_cuda or has_bf16() else matrix
     x = x / x.norm().clamp(min=1e-7)
     is_high = x.shape[0] > x.shape[1]
     x = x.T if is_high else x
@@ -253,11 +253,15 @@ class Text:
 
 def train(
     texts: Sequence[Text], vocabulary: int, shape: Shape, training: Training,
-    progress: Callable[[int, float, float], None] = lambda tokens, loss, seconds: None,
+    progress: Callable[[int, float, float], None] = lambda tokens, loss, seconds: None, *, device: str = "cpu",
 ) -> Transformer:  # fmt: skip
-    """Train a new model on replies. Texts longer than the context must have been left out."""
+    """Train a new model on replies. Texts longer than the context must have been left out.
+
+    Args:
+        device: Where it is computed, and where the model stays; it begins with the same weights on each.
+    """
     torch.manual_seed(training.seed)
-    model = Transformer(vocabulary, shape)
+    model = Transformer(vocabulary, shape).to(device)
     matrices = [weight for name, weight in model.named_parameters() if _is_matrix(name)]
     others = [weight for name, weight in model.named_parameters() if not _is_matrix(name)]
     optimizers: list[torch.optim.Optimizer] = [
@@ -274,8 +278,8 @@ def train(
         share = min(1.0, (done + 1e-4) / training.warm, max(0.05, (1 - done) / training.cool))
         for group, rate in zip((g for each in optimizers for g in each.param_groups), usual, strict=True):
             group["lr"] = rate * share
-        with computing():
-            loss = _loss(forward, batch)
+        with computing(device):
+            loss = _loss(forward, batch, device)
         loss.backward()
         for optimizer in optimizers:
             optimizer.step()
@@ -285,7 +289,7 @@ def train(
     return model.eval()
 
 
-def _loss(model: Callable[[Tensor], Tensor], batch: Sequence[Text]) -> Tensor:
+def _loss(model: Callable[[Tensor], Tensor], batch: Sequence[Text], device: str) -> Tensor:
     """Mean loss of the replies' tokens."""
     length = max(map(len, batch))
     tokens = torch.full((len(batch), length), PAD)
@@ -293,9 +297,9 @@ def _loss(model: Callable[[Tensor], Tensor], batch: Sequence[Text]) -> Tensor:
     for row, text in enumerate(batch):
         tokens[row, : len(text)] = torch.tensor([*text.prompt, *text.reply])
         wanted[row, len(text.prompt) - 1 : len(text) - 1] = torch.tensor(text.reply)
-    chosen = wanted.flatten() != PAD
-    logits = model(tokens).flatten(0, 1)[chosen]
-    return functional.cross_entropy(logits, wanted.flatten()[chosen])
+    chosen = (wanted.flatten() != PAD).nonzero().flatten()
+    logits = model(tokens.to(device)).flatten(0, 1)[chosen.to(device)]
+    return functional.cross_entropy(logits, wanted.flatten()[chosen].to(device))
 
 
 def _batches(texts: Sequence[Text], training: Training) -> Iterator[list[Text]]:
@@ -318,33 +322,38 @@ def _batches(texts: Sequence[Text], training: Training) -> Iterator[list[Text]]:
 
 
 @torch.inference_mode()
-def answers(model: Transformer, prompts: Sequence[Sequence[int]], *, most: int, together: int = 128) -> list[list[int]]:
+def answers(
+    model: Transformer, prompts: Sequence[Sequence[int]], *, most: int, together: int = 128, drawn: int | None = None
+) -> list[list[int]]:
     """Give the likeliest reply to each prompt, token by token, without `END`.
 
     Args:
+        drawn: A seed; each token is then drawn by chance, with the probability that the model gives it.
         most: Tokens after which a reply is cut off, earlier where the context ends. It then has no end of its own,
             and ends with `PAD`.
         together: Prompts that are answered at once.
     """
+    if drawn is not None:
+        torch.manual_seed(drawn)
     order = sorted(range(len(prompts)), key=lambda number: len(prompts[number]))
     found: dict[int, list[int]] = {}
     for begin in range(0, len(order), together):
         chosen = order[begin : begin + together]
-        found.update(zip(chosen, _replies(model, [prompts[number] for number in chosen], most), strict=True))
+        found.update(zip(chosen, _replies(model, [prompts[n] for n in chosen], most, drawn is not None), strict=True))
     return [found[number] for number in range(len(prompts))]
 
 
-def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    length = max(map(len, prompts))
-    tokens = torch.tensor([[PAD] * (length - len(prompt)) + list(prompt) for prompt in prompts])
-    keep = torch.tensor([[False] * (length - len(prompt)) + [True] * len(prompt) for prompt in prompts])
+def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int, drawn: bool) -> list[list[int]]:
+    length, device = max(map(len, prompts)), model.embedding.weight.device
+    tokens = torch.tensor([[PAD] * (length - len(prompt)) + list(prompt) for prompt in prompts], device=device)
+    keep = torch.tensor([[False] * (length - len(prompt)) + [True] * len(prompt) for prompt in prompts], device=device)
     replies: list[list[int]] = [[] for _ in prompts]
     alive = list(range(len(prompts)))
     caches: list[list[Tensor]] = [[] for _ in model.blocks]
     for _ in range(min(most, model.shape.context - length)):
-        with computing():
-            logits = model(tokens, caches, keep)
-        chosen = logits[:, -1].argmax(-1)
+        with computing(device.type):
+            logits = model(tokens, caches, keep)[:, -1]
+        chosen = torch.multinomial(logits.softmax(-1), 1)[:, 0] if drawn else logits.argmax(-1)
         going = [place for place, token in enumerate(chosen.tolist()) if token != END]
         if len(going) < len(alive):
             chosen, keep = chosen[going], keep[going]
@@ -361,9 +370,9 @@ def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int) ->
     return replies
 
 
-def computing() -> torch.autocast:
-    """Compute with numbers of 16 bits, where the processor has them."""
-    return torch.autocast("cpu", torch.bfloat16, enabled=has_bf16())
+def computing(device: str) -> torch.autocast:
+    """Compute with numbers of 16 bits, on a GPU and where the processor has them."""
+    return torch.autocast(device, torch.bfloat16, enabled=device != "cpu" or has_bf16())
 
 
 def parameters(model: Any) -> int:

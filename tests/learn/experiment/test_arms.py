@@ -44,7 +44,8 @@ def example() -> Example:
 
 @pytest.fixture(scope="module")
 def run(example: Example) -> Run:
-    return Run(id="one", prompt=example.prompt, answer="15", steps=12, replies={}, trace=example.trace)
+    replies = {arm: told(arm, example) for arm in arms.ARMS}
+    return Run(id="one", prompt=example.prompt, answer="15", steps=12, replies=replies, trace=example.trace)
 
 
 def told(arm: str, example: Example, seed: int = 0) -> str:
@@ -54,6 +55,45 @@ def told(arm: str, example: Example, seed: int = 0) -> str:
 def test_every_arm_ends_with_the_answer_of_its_run(example: Example) -> None:
     for arm in arms.ARMS:
         assert told(arm, example).splitlines()[-1] == "Answer: 15"
+
+
+def test_a_narration_without_its_words_is_its_values_and_how_they_came_about() -> None:
+    narration = "\n".join(
+        [
+            "1. We call `f` with `a` = 8 and `b` = 9.",
+            "2. Since 9 > 2 and so `b <= 2` does not hold, `a` takes the value `b + 7` = 9 + 7 = 16.",
+            "3. `i` runs over `range(2)`.",
+            "4. For `i` = 0, `c` becomes `b - 12` = 9 - 12 = -3 and `g` is set to `c == 3` = -3 == 3 = False.",
+            "5. When `i` is 1, nothing is changed.",
+            "6. The loop ends after 2 iterations, as no items are left.",
+            "7. In iteration 1 (5 > 1), `b` is set to 5 - 5 = 0.",
+            "8. 2 % 2 = 0 and 0 != 1, so `a % 2 == 1` is false.",
+            "9. `step` returns `x - 2` = 9 - 2 = 7; `d` becomes `step(9)` = 7.",
+            "10. So f returns 7.",
+        ]
+    )
+
+    assert arms.bare(narration).splitlines() == [
+        "a = 8; b = 9",
+        "9 > 2; a = 9 + 7 = 16",
+        "i = 0; c = 9 - 12 = -3; g = -3 == 3 = False",
+        "i = 1",
+        "5 > 1; b = 5 - 5 = 0",
+        "2 % 2 = 0 and 0 != 1",
+        "step = 9 - 2 = 7; d = 7",
+    ]
+
+
+def test_values_without_words_are_held_against_those_of_the_run(example: Example) -> None:
+    true = told("bare", example)
+    run = Run(id="one", prompt="", answer="15", steps=12, replies={"bare": true}, trace=example.trace)
+
+    as_told = score("bare", "same", run, true, tokens=9, finished=True)
+    changed = score("bare", "same", run, true.replace("a = 7", "a = 6", 1), tokens=9, finished=True)
+
+    assert (as_told.told, as_told.refuted, as_told.right) == (as_told.borne_out, 0, True)
+    assert as_told.told > 5
+    assert (changed.told, changed.refuted) == (as_told.told, 1)
 
 
 LOOPS = """def step(x):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from groundbox.learn.experiment import report
-from groundbox.learn.experiment.data import REAL, SAME
+from groundbox.learn.experiment.data import DRAWN, REAL, SAME
 from groundbox.learn.experiment.hypotheses import HYPOTHESES
 from groundbox.learn.experiment.plan import LONG
 from groundbox.learn.experiment.report import Arm
@@ -57,12 +57,30 @@ def test_hypotheses_hold_by_their_own_bounds(arms: list[Arm]) -> None:
     held = report.figures(arms)["hypotheses"]
     assert {name: each["holds"] for name, each in held.items()} == {
         "H1": True, "H2": False, "H3": True, "H4": True, "H5": False, "H6": None, "H7": None, "H8": None, "H9": None,
+        "H10": None, "H11": None, "H12": None, "H13": None,
     }  # fmt: skip
     assert held["H4"]["bound"] == pytest.approx(0.2)
     assert held["H6"]["missing"] == ["unrelated"]
     low, high = held["H1"]["interval"]
     assert held["H1"]["value"] == pytest.approx(0.5)
     assert low < 0.5 < high
+
+
+def test_a_hypothesis_about_drawn_replies_reads_them_alone(arms: list[Arm]) -> None:
+    drawn = [
+        dataclasses.replace(
+            each,
+            scores={
+                0: [*each.scores[0], *(dataclasses.replace(s, split=DRAWN, borne_out=took) for s in each.scores[0])]
+            },
+        )
+        for each, took in zip(arms[2:], (9, 5), strict=True)
+    ]
+
+    held = report.figures(drawn)["hypotheses"]["H12"]
+
+    assert held["value"] == pytest.approx(0.4)
+    assert held["holds"] is True
 
 
 def test_one_arm_alone_is_told_and_compared_with_nothing(arms: list[Arm]) -> None:

@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed here; `make 
 from groundbox.errors import InvalidArgument  # noqa: E402
 from groundbox.learn import transformer  # noqa: E402
 from groundbox.learn.experiment.__main__ import _train  # noqa: E402
-from groundbox.learn.experiment.data import RUN, SAME, SCORES, TRAINING, Run, keep_plan, run_folder  # noqa: E402
+from groundbox.learn.experiment.data import DRAWN, RUN, SAME, SCORES, TRAINING, Run, keep_plan, run_folder  # noqa: E402
 from groundbox.learn.experiment.plan import SPLITS, Plan  # noqa: E402
-from groundbox.learn.experiment.running import learn_vocabulary, run  # noqa: E402
+from groundbox.learn.experiment.running import device_of, learn_vocabulary, run  # noqa: E402
 from groundbox.learn.transformer import (  # noqa: E402
     END,
     PAD,
@@ -63,7 +63,7 @@ def test_answers_are_the_same_together_alone_and_without_a_cache() -> None:
     for prompt, found in zip(prompts, together, strict=True):
         tokens = list(prompt)
         for _ in range(12):
-            with computing(), torch.no_grad():
+            with computing("cpu"), torch.no_grad():
                 tokens.append(model(torch.tensor([tokens]))[0, -1].argmax().item())
         assert tokens[len(prompt) :] == found[:12]
 
@@ -144,6 +144,29 @@ def test_a_run_is_trained_and_scored_once(tmp_path: Path) -> None:
     before = (folder / RUN).stat().st_mtime_ns
     run(tmp_path, TINY, "direct", 0)
     assert (folder / RUN).stat().st_mtime_ns == before
+
+
+def test_drawn_replies_are_scored_beside_the_likeliest_and_repeat_by_seed(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    run(tmp_path, dataclasses.replace(TINY, drawn=True), "direct", 0)
+    scores = [json.loads(line) for line in (run_folder(tmp_path, "direct", 0) / SCORES).read_text().splitlines()]
+    assert [(each["id"], each["split"]) for each in scores] == [
+        (name, split) for split in (SAME, DRAWN) for name in ("0", "1", "2", "long")
+    ]
+
+    model, prompts = random_model(), [[5, 6, 7], [9, 3, 4, 8, 2, 11]]
+    first, again, other = (answers(model, prompts, most=20, drawn=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_gpu_is_taken_where_there_is_one_and_asking_for_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [device_of(asked) for asked in ("auto", "cpu", "cuda")] == ["cuda", "cpu", "cuda"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [device_of(asked) for asked in ("auto", "cpu")] == ["cpu", "cpu"]
+    with pytest.raises(InvalidArgument, match="torch sees no GPU here"):
+        device_of("cuda")
 
 
 def test_a_model_that_cannot_be_trained_is_named_and_the_others_are_trained(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
@@ -32,6 +33,16 @@ _FORMS: Final = {"quick": QUICK, "short": SHORT, "long": LONG}
     help="Problems for the split of programs that people wrote.",
 )  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, metavar="N", help="Models at a time.")
+@click.option(
+    "--tokens", type=click.IntRange(1), metavar="N", help="Tokens that each model sees; 3,000,000 unless it is quick."
+)
+@click.option(
+    "--device",
+    type=click.Choice(("auto", "cpu", "cuda")),
+    default="auto",
+    show_default=True,
+    help="Where models are computed; auto takes a GPU where there is one.",
+)
 @click.option("--report", "only_report", is_flag=True, help="Train nothing; tell what is there.")
 def main(
     out: Path,
@@ -40,16 +51,18 @@ def main(
     seeds: tuple[int, ...],
     real: Path | None,
     jobs: int,
+    tokens: int | None,
+    device: str,
     *,
     only_report: bool,
 ) -> None:
     """Trains a small transformer on each arm's texts, and tells which reasons better."""
-    plan = _FORMS[form]
+    plan = _FORMS[form] if tokens is None else dataclasses.replace(_FORMS[form], tokens=tokens)
     data.keep_plan(out, plan, real)
     if not only_report:
         counts = asyncio.run(data.prepare(out, plan, real))
         click.echo("runs: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
-        if failed := asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs)):
+        if failed := asyncio.run(_train(out, plan, arms or plan.arms, seeds or plan.seeds, jobs, device)):
             raise click.ClickException(f"{', '.join(failed)} ended before all was done; call it again to go on")
     found_arms = report.read(out, plan)
     if not found_arms:
@@ -62,13 +75,16 @@ def main(
     click.echo(json.dumps(found))
 
 
-async def _train(out: Path, plan: Plan, arms: Sequence[str], seeds: Sequence[int], jobs: int) -> list[str]:
+async def _train(
+    out: Path, plan: Plan, arms: Sequence[str], seeds: Sequence[int], jobs: int, device: str = "auto"
+) -> list[str]:
     """Train what is not there yet, each model in a process of its own, the first seed of all arms first.
 
     Gives the names of those that failed. A process that is under way when this ends is killed.
     """
-    from groundbox.learn.experiment.running import learn_vocabulary
+    from groundbox.learn.experiment.running import device_of, learn_vocabulary
 
+    where = device_of(device)
     learn_vocabulary(out, plan)
     slots = asyncio.Semaphore(jobs)
 
@@ -76,7 +92,7 @@ async def _train(out: Path, plan: Plan, arms: Sequence[str], seeds: Sequence[int
         async with slots:
             if (run_folder(out, arm, seed) / RUN).exists():
                 return ""
-            call = [sys.executable, "-m", "groundbox.learn.experiment.running", str(out), arm, str(seed)]
+            call = [sys.executable, "-m", "groundbox.learn.experiment.running", str(out), arm, str(seed), where]
             process = await asyncio.create_subprocess_exec(*call)
             try:
                 status = await process.wait()

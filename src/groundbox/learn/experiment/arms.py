@@ -14,9 +14,11 @@ from groundbox.trace.folding import ALL, Begin, Done, Enter, Leave
 from groundbox.trace.reading import Trace
 from groundbox.trace.render.telling import Telling, shown
 
-ARMS: Final = ("direct", "raw", "concise", "proven", "jumps", "false8", "false25", "mutated", "unrelated")
+ARMS: Final = ("direct", "raw", "concise", "bare", "proven", "jumps", "false8", "false25", "mutated", "unrelated")
 LOGS: Final = frozenset({"raw", "concise"})
-"""Arms whose steps are lines of a log, which `claims_of_log` reads; the others' are sentences."""
+"""Arms whose steps are lines of a log of the run."""
+WORDLESS: Final = LOGS | {"bare"}
+"""Arms whose steps `claims_without_words` reads; the others' are sentences."""
 ANSWER: Final = "Answer: "
 _MOST_CHARS: Final = 100_000
 """Of one value in a log: more than any has."""
@@ -26,6 +28,14 @@ _FALSE: Final[Mapping[str, float]] = {"false8": 0.085, "false25": 0.25}
 """Share of the steps of which a number is false; 8.5 % is what the paper found of its own (arXiv 2506.10343)."""
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _STEP: Final = re.compile(r"^\d+\. ", re.MULTILINE)
+_CODE: Final = re.compile(r"`([^`]*)`(?: = )?")
+_SAID: Final = r"(?:-?\d+|True|False|None)"
+_FACT: Final = re.compile(
+    r"(?:`(?P<name>\w+)`(?: (?!and\b|or\b)[a-z]+)*(?: =)? +)?"
+    rf"(?<![\w.`-])(?<!iteration )(?P<said>{_SAID}(?: (?:[-+*/%<>=!]{{1,2}}|and|or) {_SAID})*)"
+    r"(?![\w`]|\.\d| times| iterations?)"
+)
+"""A value, or values with signs between them, and before it the name that has it, with words between the two."""
 _OTHER: Final[Mapping[type[ast.operator], type[ast.operator]]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Mod: ast.FloorDiv, ast.FloorDiv: ast.Mod,
 }  # fmt: skip
@@ -63,7 +73,8 @@ def reply(arm: str, example: Example, others: Sequence[Example], random_: random
     """The whole reply of an arm: what it tells, and a last line with the answer.
 
     * `direct` tells nothing, `raw` the log of the paper's tracer, `concise` a line for each step that did something.
-    * `proven` tells the proven narration. `jumps` leaves steps of it out: all that it says is so, and not all follows.
+    * `proven` tells the proven narration, `bare` the same without its words. `jumps` leaves steps of it out: all that
+      it says is so, and not all follows.
     * `false8`, `false25` change a number of some of its steps, and go on with the right one.
     * `mutated` tells a run of another program under this one's text; the error propagates up to the answer. Where no
       mutant keeps within the bound, it tells this one's.
@@ -85,6 +96,8 @@ def _told(arm: str, example: Example, others: Sequence[Example], random_: random
         if others[place].id == example.id:
             place = (place + 1) % len(others)
         return others[place].narration
+    if arm == "bare":
+        return bare(example.narration)
     first, *middle, last = _steps(example.narration)
     if arm == "jumps":
         middle = [step for step in middle if random_.random() >= _LEFT_OUT]
@@ -168,6 +181,36 @@ def _whole(trace: Trace) -> Telling:
 
 def _line(telling: Telling, line: int) -> str:
     return telling.structure.syntax.lines[line - 1].rstrip()
+
+
+def bare(narration: str) -> str:
+    """The values of a narration, with how they came about, without its words: a line for each step that has any.
+
+    Of "`c` is set to `b - a` = 16 - 8 = 8" stays "c = 16 - 8 = 8", and of "9 >= 5, so `a >= 5` is true" stays "9 >= 5".
+    Only numbers and constants are values here, as in programs of the grammar.
+    """
+    lines = []
+    for step in _steps(narration)[:-1]:  # the last one says the answer
+        told = _CODE.sub(lambda code: code[0] if code[1].isidentifier() else "", step)
+        facts = [f"{fact['name']} = {fact['said']}" if fact["name"] else fact["said"] for fact in _FACT.finditer(told)]
+        lines += ["; ".join(facts)] if facts else []
+    return "\n".join(lines)
+
+
+def claims_without_words(arm: str, told: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the claims of a text of an arm of `WORDLESS`: the place, how many times it came up to then, and the event.
+
+    In `bare` the place of a value is its name; conditions have none, and come one after the other.
+    """
+    if arm in LOGS:
+        yield from claims_of_log(told)
+        return
+    times: Counter[str] = Counter()
+    for fact in re.split("; |\n", told.strip()):
+        name, sign, value = fact.partition(" = ")
+        place, said = (name, value) if sign and name.isidentifier() else ("", fact)
+        times[place] += 1
+        yield place, times[place], said
 
 
 _CLAIMS: Final = re.compile(

@@ -31,6 +31,8 @@ from groundbox.trace.reading import Trace
 
 TRAINING: Final = "training"
 SAME: Final = "same"
+DRAWN: Final = "drawn"
+"""The questions of `same`, with replies that are drawn by chance."""
 REAL: Final = "real"
 _PLAN: Final = "plan.json"
 SCORES: Final = "scores.jsonl"

@@ -1,7 +1,9 @@
 """Hypotheses of the experiment, written down before any two arms were compared (docs/experiment.md).
 
-All are about the split `same`: new programs of the distribution that was learnt from, of three steps and more, all
-seeds together. A measure is given, for each question, what each arm said of it, seed by seed.
+All are about new programs of the distribution that was learnt from, of three steps and more, all seeds together: the
+split `same`, and from H12 on the same questions with replies drawn by chance. H10 to H13 are tries after H4 and H5 did
+not hold, and were written down before any model was trained for them. A measure is given, for each question, what each
+arm said of it, seed by seed.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from groundbox.learn.experiment.data import DRAWN, SAME
 from groundbox.learn.experiment.scoring import Scored, truth
 
 LEAST_STEPS: Final = 3
@@ -27,6 +30,7 @@ class Hypothesis:
         arms: That it compares, in the order in which `measure` is given what they said.
         bound: What the measure is held against; it may depend on the truth of the texts that are learnt from.
         most: Whether the measure must be at most that, not at least.
+        split: Held-out questions that it is about.
     """
 
     name: str
@@ -35,6 +39,7 @@ class Hypothesis:
     measure: Callable[[Questions, Truths], float | None]
     bound: Callable[[Truths], float]
     most: bool = False
+    split: str = SAME
 
     def holds(self, value: float, truths: Truths) -> bool:
         """Tell whether a measured value is what was asked."""
@@ -70,8 +75,9 @@ def _tokens(questions: Questions, truths: Truths) -> float:
     return first / max(1, second)
 
 
-def _half_of_texts(truths: Truths) -> float:
-    return ((truths["proven"] or 0.0) - (truths["mutated"] or 0.0)) / 2
+def _half_of_texts(other: str) -> Callable[[Truths], float]:
+    """Half of what the texts of another arm and those of `proven` differ in truth."""
+    return lambda truths: ((truths["proven"] or 0.0) - (truths[other] or 0.0)) / 2
 
 
 def _constant(value: float) -> Callable[[Truths], float]:
@@ -94,7 +100,7 @@ HYPOTHESES: Final = (
     Hypothesis(
         name="H4",
         says="they are truer than those of models of mutated runs by at least half of what the texts differ",
-        arms=("proven", "mutated"), measure=_truth_by, bound=_half_of_texts,
+        arms=("proven", "mutated"), measure=_truth_by, bound=_half_of_texts("mutated"),
     ),
     Hypothesis(
         name="H5", says="an answer of proven narrations has at most a third of the tokens of one of raw traces",
@@ -115,5 +121,21 @@ HYPOTHESES: Final = (
     Hypothesis(
         name="H9", says="25 % of false values cost at least 5 points of right answers",
         arms=("proven", "false25"), measure=_by, bound=_constant(0.05),
+    ),
+    Hypothesis(
+        name="H10", says="without its words an answer of proven narrations has at most a third of the tokens of raw",
+        arms=("bare", "raw"), measure=_tokens, bound=_constant(1 / 3), most=True,
+    ),
+    Hypothesis(
+        name="H11", says="and the words give at most 5 points of right answers",
+        arms=("proven", "bare"), measure=_by, bound=_constant(0.05), most=True,
+    ),
+    Hypothesis(
+        name="H12", says="in replies drawn by chance, steps of proven are truer than those of mutated, as H4 asks",
+        arms=("proven", "mutated"), measure=_truth_by, bound=_half_of_texts("mutated"), split=DRAWN,
+    ),
+    Hypothesis(
+        name="H13", says="and truer than those of false25 by at least half of what the texts differ",
+        arms=("proven", "false25"), measure=_truth_by, bound=_half_of_texts("false25"), split=DRAWN,
     ),
 )  # fmt: skip

@@ -45,7 +45,9 @@ class Plan:
         tokens: That each model sees, prompts and replies; equal in all arms.
         layers, width: Of the model.
         batch: Tokens of a step.
-        compiled: Whether torch compiles the model, which takes a minute first and is about twice as fast then.
+        compiled: Whether torch compiles the model, which takes a minute first and is about twice as fast then. A GPU
+            does without.
+        drawn: Whether `same` is asked once more, with each token drawn by chance.
         room: Tokens of program, reasoning and answer together. What is longer is not learnt from.
     """
 
@@ -61,6 +63,7 @@ class Plan:
     batch: int = 2048
     room: int = 768
     compiled: bool = True
+    drawn: bool = False
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Plan:
@@ -69,7 +72,7 @@ class Plan:
 
 
 SHORT: Final = Plan()
-LONG: Final = dataclasses.replace(SHORT, arms=ARMS, seeds=(0, 1, 2))
+LONG: Final = dataclasses.replace(SHORT, arms=ARMS, seeds=(0, 1, 2), drawn=True)
 QUICK: Final = Plan(
     programs=300, same=60, others=20, tokens=60_000, layers=2, width=64, heads=2, room=384, compiled=False
 )

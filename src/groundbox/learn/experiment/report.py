@@ -95,7 +95,7 @@ def _figures(arm: Arm) -> dict[str, Any]:
                   for seed, scores in arm.scores.items()},
         "splits": {
             split: {"accuracy": _share(some), "n": len(some), "step_truth": truth(some)}
-            for split in data.SPLIT_NAMES
+            for split in (*data.SPLIT_NAMES, data.DRAWN)
             if (some := arm.of(split))
         },
         "refuted": sum(each.refuted for each in same) / max(1, sum(each.told for each in same)),
@@ -118,7 +118,9 @@ def _held(hypothesis: Hypothesis, arms: Mapping[str, Arm], *, seed: int) -> dict
     """Measure a hypothesis: the value, the bootstrap interval over questions, and whether it holds."""
     if missing := [name for name in hypothesis.arms if name not in arms]:
         return {"says": hypothesis.says, "holds": None, "missing": missing}
-    questions = _questions([arms[name] for name in hypothesis.arms])
+    questions = _questions([arms[name] for name in hypothesis.arms], hypothesis.split)
+    if not questions:
+        return {"says": hypothesis.says, "holds": None, "missing": [f"the split {hypothesis.split}"]}
     context = {name: truth(arms[name].texts) for name in hypothesis.arms}
     value = hypothesis.measure(questions, context)
     interval = bootstrap(questions, lambda drawn: hypothesis.measure(drawn, context), seed=seed, resamples=_RESAMPLES)
@@ -135,11 +137,11 @@ def _held(hypothesis: Hypothesis, arms: Mapping[str, Arm], *, seed: int) -> dict
     return held
 
 
-def _questions(arms: Sequence[Arm]) -> list[tuple[list[Scored], ...]]:
-    """For each question of the split `same`, what each arm said of it, by seed, for seeds that all of them have."""
+def _questions(arms: Sequence[Arm], split: str) -> list[tuple[list[Scored], ...]]:
+    """For each question of a split, what each arm said of it, by seed, for seeds that all of them have."""
     seeds = sorted(set.intersection(*(set(arm.scores) for arm in arms)))
     by_id = [
-        [{each.id: each for each in arm.scores[seed] if each.split == data.SAME and each.steps >= LEAST_STEPS}
+        [{each.id: each for each in arm.scores[seed] if each.split == split and each.steps >= LEAST_STEPS}
          for seed in seeds]
         for arm in arms
     ]  # fmt: skip
@@ -207,7 +209,7 @@ def page(found: Mapping[str, Any], arms: Sequence[Arm]) -> str:
 
 
 def _sections(found: Mapping[str, Any], arms: Sequence[Arm]) -> Iterator[str]:
-    for split in data.SPLIT_NAMES:
+    for split in (*data.SPLIT_NAMES, data.DRAWN):
         rows = []
         for arm in arms:
             some = arm.of(split)
@@ -243,6 +245,7 @@ _WORDS: Final = {
     "deeper": "Loops and branches within each other, which no program of the training has.",
     "combined": "A helper called in a loop, or // in a loop: both are learnt, not in each other.",
     data.REAL: "Short programs that people wrote.",
+    data.DRAWN: "The questions of same, each token of the reply drawn by chance.",
 }
 
 

@@ -33,9 +33,21 @@ from groundbox.learn.transformer import (
 )  # fmt: skip
 
 VOCABULARY: Final = "vocabulary.json"
+DEVICES: Final = ("cpu", "cuda")
 _TOLD_EVERY_S: Final = 20.0
 _SMOOTHED: Final = 0.98
 _CURVE_POINTS: Final = 100
+
+
+def device_of(asked: str) -> str:
+    """The device to compute on: a GPU where there is one, unless another is asked for.
+
+    Raises:
+        InvalidArgument: A GPU is asked for, and torch sees none.
+    """
+    if asked == "cuda" and not torch.cuda.is_available():
+        raise InvalidArgument("--device", "torch sees no GPU here; leave --device out, or take --device cpu")
+    return asked if asked in DEVICES else "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def learn_vocabulary(folder: Path, plan: Plan) -> None:
@@ -48,7 +60,7 @@ def learn_vocabulary(folder: Path, plan: Plan) -> None:
             file.write(json.dumps(tokenizer.pieces).encode())
 
 
-def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
+def run(folder: Path, plan: Plan, arm: str, seed: int, device: str = "cpu") -> None:
     """Train and score a model, and write what came of it; a run that is there already stays as it is."""
     out = run_folder(folder, arm, seed)
     if (out / RUN).exists():
@@ -66,11 +78,14 @@ def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
     shape = Shape(layers=plan.layers, width=plan.width, heads=plan.heads, context=plan.room)
     began = time.monotonic()
     told = _Telling(f"{arm} {seed}", plan.tokens)
-    training = Training(tokens=plan.tokens, batch=plan.batch, seed=seed, compiled=plan.compiled)
-    model = train(fitting, len(tokenizer), shape, training, told)
+    compiled = plan.compiled and device == "cpu"
+    training = Training(tokens=plan.tokens, batch=plan.batch, seed=seed, compiled=compiled)
+    model = train(fitting, len(tokenizer), shape, training, told, device=device)
     trained = time.monotonic() - began
     torch.save(model.state_dict(), out / "model.pt")
     scores = [each for split in data.SPLIT_NAMES for each in _scored(model, tokenizer, folder, split, arm)]
+    if plan.drawn:
+        scores += _scored(model, tokenizer, folder, data.SAME, arm, drawn=seed)
     with published(out / SCORES) as file:
         file.writelines(json.dumps(each.to_json()).encode() + b"\n" for each in scores)
     facts: dict[str, Any] = {
@@ -86,24 +101,29 @@ def run(folder: Path, plan: Plan, arm: str, seed: int) -> None:
         "scoring_s": time.monotonic() - began - trained,
         "losses": told.curve,
         "torch": torch.__version__,
-        "bf16": has_bf16(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
+        "bf16": device != "cpu" or has_bf16(),
     }
     with published(out / RUN) as file:
         file.write(json.dumps(facts, indent=1).encode())
 
 
-def _scored(model: Transformer, tokenizer: Tokenizer, folder: Path, split: str, arm: str) -> list[Scored]:
+def _scored(
+    model: Transformer, tokenizer: Tokenizer, folder: Path, split: str, arm: str, *, drawn: int | None = None
+) -> list[Scored]:
     path = folder / f"{split}.jsonl"
     runs = [] if split == data.REAL and not path.exists() else data.read(path)  # that one need not be asked for
     prompts = [tokenizer.encode(each.prompt) for each in runs]
     asked = [number for number, prompt in enumerate(prompts) if len(prompt) < model.shape.context]
-    told = dict(zip(asked, answers(model, [prompts[n] for n in asked], most=model.shape.context), strict=True))
+    found_replies = answers(model, [prompts[n] for n in asked], most=model.shape.context, drawn=drawn)
+    told = dict(zip(asked, found_replies, strict=True))
     found = []
     for number, each in enumerate(runs):
         reply = told.get(number, [PAD])  # to what does not fit there is no reply
         tokens = [token for token in reply if token != PAD]
         finished = len(tokens) == len(reply)
-        found.append(score(arm, split, each, tokenizer.decode(tokens), tokens=len(tokens), finished=finished))
+        told_split = split if drawn is None else data.DRAWN
+        found.append(score(arm, told_split, each, tokenizer.decode(tokens), tokens=len(tokens), finished=finished))
     return found
 
 
@@ -136,5 +156,5 @@ class _Telling:
 
 
 if __name__ == "__main__":
-    _folder, _arm, _seed = sys.argv[1:]
-    run(Path(_folder), data.read_plan(Path(_folder)), _arm, int(_seed))
+    _folder, _arm, _seed, _device = sys.argv[1:]
+    run(Path(_folder), data.read_plan(Path(_folder)), _arm, int(_seed), _device)

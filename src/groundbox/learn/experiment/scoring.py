@@ -9,7 +9,7 @@ from typing import Any, Final
 from groundbox.dataset.patience import Impatient, at_most
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.steps import steps_of
-from groundbox.learn.experiment.arms import ANSWER, LOGS, claims_of_log, concise, raw
+from groundbox.learn.experiment.arms import ANSWER, WORDLESS, claims_without_words
 from groundbox.learn.experiment.data import Run
 
 _PROOF_S: Final = 10.0
@@ -51,7 +51,7 @@ class Scored:
 def score(arm: str, split: str, run: Run, reply: str, *, tokens: int, finished: bool) -> Scored:
     """Hold a reply against its run: the answer on its last `Answer:` line, and its steps against the record.
 
-    Sentences are read by the table of `groundbox.trace.claims`. Lines of a log are held against the log of the run:
+    Sentences are read by the table of `groundbox.trace.claims`. Texts without words are held against that of the run:
     each claim by its place and how many times that place came before, so that a step too many or too few is felt by
     what follows at the same line, and nowhere else.
     """
@@ -76,9 +76,12 @@ def score(arm: str, split: str, run: Run, reply: str, *, tokens: int, finished: 
 def _claims(arm: str, run: Run, told: str) -> tuple[int, int, int]:
     """How many claims a text makes, and how many of them the run bears out and refutes."""
     assert run.trace is not None
-    if arm in LOGS:
-        so = {(place, time): said for place, time, said in claims_of_log((raw if arm == "raw" else concise)(run.trace))}
-        judged = [so.get((place, time)) == said for place, time, said in claims_of_log(told)]
+    if arm in WORDLESS:
+        so = {
+            (place, time): said
+            for place, time, said in claims_without_words(arm, run.replies[arm].rpartition(ANSWER)[0])
+        }
+        judged = [so.get((place, time)) == said for place, time, said in claims_without_words(arm, told)]
         return len(judged), sum(judged), len(judged) - sum(judged)
     try:
         with at_most(_PROOF_S):
