@@ -35,7 +35,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def retold(dataset: Path, arm: str, out: Path, runner: SandboxRunner | None = None) -> dict[str, int]:
-    return dict(asyncio.run(retell(dataset, arm, out, runner or SandboxRunner(at_once=1))))
+    return dict(asyncio.run(retell(dataset, [arm], out, runner or SandboxRunner(at_once=1))))
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,28 @@ def test_an_arm_has_the_questions_and_answers_of_the_dataset(
 ) -> None:
     counts = retold(dataset, arm, tmp_path / "out")
 
-    before, after = list(read_samples(dataset / SAMPLES)), list(read_samples(tmp_path / "out" / SAMPLES))
-    assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0}
+    before, after = list(read_samples(dataset / SAMPLES)), list(read_samples(tmp_path / "out" / arm / SAMPLES))
+    assert counts == {"samples": len(before), "other-task": 0, "other-answer": 0, "further": 0}
     assert len(before) == 3
     assert [(each.id, each.prompt, each.answer) for each in after] == [(e.id, e.prompt, e.answer) for e in before]
     assert all(each.reply.startswith(begins) and each.reply.endswith(f"Answer: {each.answer}") for each in after)
-    corpus = chats.corpus(tmp_path / "out")
+    corpus = chats.corpus(tmp_path / "out" / arm)
     assert corpus.checked
     assert [chat[-1]["content"] for chat in corpus.chats["train"]] == [each.reply for each in after]
+
+
+def test_arms_of_one_pass_have_the_same_questions_and_proven_keeps_its_narrations(
+    dataset: Path, tmp_path: Path
+) -> None:
+    counts = asyncio.run(
+        retell(dataset, ["direct", "proven"], tmp_path / "out", SandboxRunner(at_once=1), per_program=2)
+    )
+
+    before = list(read_samples(dataset / SAMPLES))[:2]
+    direct, proven = (list(read_samples(tmp_path / "out" / arm / SAMPLES)) for arm in ("direct", "proven"))
+    assert counts == {"samples": 2, "other-task": 0, "other-answer": 0, "further": 1}
+    assert proven == before
+    assert [each.id for each in direct] == [each.id for each in before]
 
 
 def test_a_run_that_gives_something_else_is_left_out(dataset: Path, tmp_path: Path) -> None:
@@ -78,8 +92,8 @@ def test_a_folder_that_holds_something_is_not_written_into(dataset: Path, tmp_pa
 def test_what_nobody_proved_says_so(dataset: Path, tmp_path: Path) -> None:
     retold(dataset, "raw", tmp_path / "out")
 
-    verified = groundbox("verify", tmp_path / "out")
+    verified = groundbox("verify", tmp_path / "out" / "raw")
 
     assert verified.returncode == 2
     assert "is no dataset that was built; where it tells another one otherwise, name that one" in verified.stderr
-    assert chats.corpus(dataset).digest in (tmp_path / "out" / "README.md").read_text()
+    assert chats.corpus(dataset).digest in (tmp_path / "out" / "raw" / "README.md").read_text()
