@@ -74,7 +74,7 @@ def score(model: Any, tokenizer: Any, names: Iterable[str], rewards: Rewards, sa
     found = {}
     for row in rows(names) if samples else ():
         text = tokenizer.apply_chat_template(row["prompt"], tokenize=False, add_generation_prompt=True)
-        given = tokenizer(text, return_tensors="pt", add_special_tokens=False)
+        given = tokenizer(text, return_tensors="pt", add_special_tokens=False).to(model.device)
         with torch.no_grad():
             told = model.generate(**given, max_new_tokens=64, do_sample=True, num_return_sequences=samples)
         texts = tokenizer.batch_decode(told[:, given["input_ids"].shape[1] :], skip_special_tokens=True)
@@ -120,6 +120,7 @@ def train(asked: argparse.Namespace) -> None:
     random.seed(asked.seed)
     tokenizer = AutoTokenizer.from_pretrained(asked.model)
     model = AutoModelForCausalLM.from_pretrained(asked.model, dtype=torch.float32)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     rewards = Rewards(limits=LIMITS, partial=True)
     trained = [name for name in PROBLEMS if name not in HELD_OUT]
     begun = time.monotonic()

@@ -198,25 +198,30 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None:
         """Change each matrix by its gradient."""
         for group in self.param_groups:
+            alike: dict[torch.Size, list[Tensor]] = {}
             for matrix in group["params"]:
-                mean = self.state[matrix].setdefault("mean", torch.zeros_like(matrix))
-                mean.lerp_(matrix.grad, 1 - _MOMENTUM)
-                along = _orthogonal(matrix.grad.lerp(mean, _MOMENTUM))
-                rows, columns = matrix.shape
-                matrix.mul_(1 - group["lr"] * _DECAY)
-                matrix.add_(along, alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
+                alike.setdefault(matrix.shape, []).append(matrix)
+            for (rows, columns), matrices in alike.items():  # together: a GPU would wait for the calls otherwise
+                means = [self.state[each].setdefault("mean", torch.zeros_like(each)) for each in matrices]
+                for each, mean in zip(matrices, means, strict=True):
+                    mean.lerp_(each.grad, 1 - _MOMENTUM)
+                along = _orthogonal(torch.stack([each.grad for each in matrices]).lerp(torch.stack(means), _MOMENTUM))
+                for each, step in zip(matrices, along, strict=True):
+                    each.mul_(1 - group["lr"] * _DECAY)
+                    each.add_(step, alpha=-group["lr"] * max(1.0, rows / columns) ** 0.5)
 
 
-def _orthogonal(matrix: Tensor) -> Tensor:
+def _orthogonal(matrices: Tensor) -> Tensor:
+    """Each matrix (number, rows, columns) with its singular values near 1."""
     first, second, third = _NEWTON_SCHULZ
-    x = matrix.bfloat16() if matrix.is_cuda or has_bf16() else matrix
-    x = x / x.norm().clamp(min=1e-7)
-    is_high = x.shape[0] > x.shape[1]
-    x = x.T if is_high else x
+    x = matrices.bfloat16() if matrices.is_cuda or has_bf16() else matrices
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    is_high = x.shape[-2] > x.shape[-1]
+    x = x.mT if is_high else x
     for _ in range(5):
-        squared = x @ x.T
-        x = torch.addmm(x, torch.addmm(squared, squared, squared, beta=second, alpha=third), x, beta=first)
-    return x.T if is_high else x
+        squared = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(squared, squared, squared, beta=second, alpha=third), x, beta=first)
+    return x.mT if is_high else x
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -266,7 +271,7 @@ def train(
     others = [weight for name, weight in model.named_parameters() if not _is_matrix(name)]
     optimizers: list[torch.optim.Optimizer] = [
         Muon(matrices, rate=4 * training.rate),
-        torch.optim.AdamW(others, lr=training.rate, betas=(0.9, 0.95), weight_decay=0.0),
+        torch.optim.AdamW(others, lr=training.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
     ]
     usual = [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]
     seen, began = 0, time.monotonic()

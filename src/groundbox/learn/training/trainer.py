@@ -212,6 +212,7 @@ class Training:
             state = self._trainer.accelerator.get_state_dict(self._trainer.model_wrapped)
             if is_main():
                 model = self._trainer.accelerator.unwrap_model(self._trainer.model)
+                model.config.use_cache = True  # TRL turns it off, and answers would be written without it
                 cast = {name: value.to(kept) if value.is_floating_point() else value for name, value in state.items()}
                 model.save_pretrained(folder, state_dict=cast)
                 _say_type(folder / "config.json", str(kept).removeprefix("torch."))
