@@ -27,6 +27,7 @@ from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.stages.run import Seeds
 from groundbox.dataset.tracing import arcs_of
+from groundbox.trace.parsing import expression_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6
@@ -236,7 +237,7 @@ def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
 def _examples(node: ast.FunctionDef) -> Iterator[Case]:
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
-        trees = [ast.parse(each.source.strip(), mode="eval").body for each in examples]
+        trees = [expression_of(each.source.strip()) for each in examples]
     except (ValueError, SyntaxError):
         return
     for call in trees:
@@ -278,7 +279,7 @@ def _value(parameter: ast.arg, defaults: dict[str, Any], rng: random.Random) -> 
 def of_annotation(annotation: str, rng: random.Random) -> Any:
     """A value of an annotation's type, as far as literals have it; None for an annotation that does not parse."""
     try:
-        return _of_annotation(ast.parse(annotation, mode="eval").body, rng)
+        return _of_annotation(expression_of(annotation), rng)
     except SyntaxError:
         return None
 
