@@ -29,7 +29,7 @@ from groundbox.dataset.smaller import Measure, Search
 from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.narrate import seed_of, style_of
-from groundbox.dataset.stages.run import Runs, Seeds, run
+from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, run
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft, input
 from groundbox.dataset.tasks.draft import guess_name
@@ -45,7 +45,12 @@ _TOO_MUCH: Final = frozenset(
 """Reasons of the stage `run` that a smaller input may not have."""
 _TOO_LONG: Final = frozenset(["long-trace", "long-output"])
 """The same of the stage `quality`."""
-_UNSETTLED: Final = frozenset(["nondeterministic-output", "nondeterministic-trace"])
+_UNSETTLED: Final = {
+    **dict.fromkeys(("nondeterministic-output", "nondeterministic-trace"), "gave another run the second time"),
+    DRAWS: "drew on chance",
+    READS_CLOCK: "read the clock",
+}
+"""Reasons of the stage `run` for which no input of a program may be of use, and what the runs then did."""
 _SETTLING: Final = 4
 """Inputs of a problem after which, where each gave another run the second time, the others are not run."""
 _MOST_IN_VAIN: Final = 2
@@ -126,7 +131,7 @@ class Lab:
         """All items after the runs on their own inputs; what never gives the same twice is not run with each."""
         found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
         reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
-        if reasons <= _UNSETTLED and len(found) == _SETTLING:
+        if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
             return found + [_unsettled(problem, case, max(reasons)) for case, _ in given[_SETTLING:]]
         return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
@@ -224,7 +229,7 @@ class Lab:
             plain = await runs(Seeds().plain, traced=False)
         except SandboxLost:
             return None
-        return ran if same(plain.answer, ran.answer) else None
+        return ran if same(plain.answer, ran.answer) and not plain.drawn else None
 
     async def _smaller(
         self, problem: Problem, first: _First, taken: set[str], most_runs: int
@@ -289,7 +294,7 @@ class Tellable:
 
 def _unsettled(problem: Problem, case: Case, reason: str) -> _First:
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
-    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before gave another run the second time")
+    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before {_UNSETTLED[reason]}")
     return _First(item=dropped, trace=None, measure=Measure.of(None, None), why="")
 
 
