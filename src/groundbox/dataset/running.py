@@ -10,6 +10,7 @@ from groundbox.dataset.answers import text_of
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
+from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
 from groundbox.guest.python import chance
 from groundbox.limits import KiB, Limits, MiB
@@ -145,7 +146,9 @@ class SandboxRunner:
         async with box:
             # Traced as the run is, since the first run of a sandbox decides whether its process knows the tracer.
             how = {"fill": FILL, "watch": not request.traced}
-            await box.run(_CHANCE, mode="call", call="arm", kwargs=how, trace=given["trace"])
+            armed = await box.run(_CHANCE, mode="call", call="arm", kwargs=how, trace=given["trace"])
+            if not armed.ok:
+                raise SandboxLost(f"it was not ready for the program: {armed.error and armed.error.message}")
             execution = await box.run(request.source, **given)
             if request.traced or execution.state != "kept":
                 return _ran(execution)

@@ -37,10 +37,10 @@ _OTHER_TRACE: Final = "the trace differs under another hash seed and with other 
 DRAWS: Final = "draws-random-numbers"
 READS_CLOCK: Final = "reads-the-clock"
 _DRAWN: Final = {
-    chance.RANDOM: "numbers of `random` without a seed of its own",
-    chance.NUMPY: "numbers of `numpy.random` without a seed of its own",
-    chance.ENTROPY: "the kernel's random numbers, or a generator without a seed",
-    chance.CLOCK: "the time",
+    chance.RANDOM: "draws numbers of `random` without a seed of its own",
+    chance.NUMPY: "draws numbers of `numpy.random` without a seed of its own",
+    chance.ENTROPY: "asks for the kernel's random numbers, or for a generator without a seed",
+    chance.CLOCK: "reads the time",
 }
 
 
@@ -184,7 +184,7 @@ def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
 def _drawing(ran: Ran) -> tuple[str, str]:
     """Why a run that drew on what no second one need find is of no use to a stable dataset."""
     reason = READS_CLOCK if ran.drawn == (chance.CLOCK,) else DRAWS
-    return reason, f"it draws {', '.join(_DRAWN[kind] for kind in ran.drawn)}"
+    return reason, f"it {', '.join(_DRAWN[kind] for kind in ran.drawn)}"
 
 
 def _untraceable(problem: Problem, plain: Ran, traced: Ran) -> tuple[str, str]:

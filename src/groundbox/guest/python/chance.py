@@ -183,6 +183,7 @@ class _Watch:
         self.on = False
         self.noted = mmap.mmap(-1, len(KINDS))
         self._generators: list[_Generator] = []
+        self._unseeded = 0
 
     def install(self) -> None:
         """Put functions that note in the place of those that a program calls."""
@@ -203,6 +204,8 @@ class _Watch:
         if self.on:
             for generator in self._generators:
                 self._note_draws(generator)
+            if self._unseeded:
+                self._note(ENTROPY)
         self.on = False
 
     def _note(self, kind: str) -> None:
@@ -300,6 +303,35 @@ class _Watch:
             generator.is_set = self.on and not generator.is_fresh()
 
         numpy_random.seed, numpy_random.set_state = seed, set_state
+        self._watch_random_states(numpy_random.mtrand)
+
+    def _watch_random_states(self, mtrand: Any) -> None:
+        """`RandomState(5)`, too, makes a generator without a seed, and then gives it one: it counts if it gets none."""
+        if not hasattr(mtrand, "_MT19937"):
+            return
+        watch, original = self, mtrand._MT19937
+
+        class Kind(type):
+            def __instancecheck__(cls, other: object) -> bool:
+                return isinstance(other, original)  # numpy asks it of generators that were there before
+
+        class MT19937(original, metaclass=Kind):  # type: ignore[misc,valid-type]  # states tell the name of the class
+            def __init__(self) -> None:
+                self._counts = watch.on and _is_for_program(sys._getframe(1))
+                watch._unseeded += self._counts
+                was_on, watch.on = watch.on, False
+                try:
+                    super().__init__()
+                finally:
+                    watch.on = was_on
+
+            def _legacy_seeding(self, seed: Any) -> Any:
+                if seed is not None and self._counts:
+                    self._counts = False
+                    watch._unseeded -= 1
+                return super()._legacy_seeding(seed)
+
+        mtrand._MT19937 = MT19937
 
     def _is_set(self, generator: _Generator) -> None:
         """The program gives a generator a seed of its own."""
