@@ -119,6 +119,7 @@ class Lab:
                 cpu_s=options.patience.cpu_s,
                 most_steps=options.taste.most_steps,
                 longer=options.smaller_runs > 0,
+                stable=options.patience.stable_only,
             )
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             first = await self._firsts(problem, [(each.case, each.ran) for each in made])
@@ -172,10 +173,13 @@ class Lab:
         """The items, with smaller inputs where those are wanted and found."""
         taken = {case.key() for case in problem.cases}
         in_vain = 0
+        # A search goes by single runs: where some of the program's differ each time, so may what it finds.
+        reasons = {each.item.drop.reason for each in first if each.item.drop is not None}
+        unsettled = self.options.patience.stable_only and not reasons.isdisjoint(_UNSETTLED)
         for each in first:
             item, data = each.item, each.trace
             if each.why:
-                most = self.options.smaller_runs
+                most = 0 if unsettled else self.options.smaller_runs
                 if in_vain >= _MOST_IN_VAIN:
                     most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
                 item, data = await self._smaller(problem, each, taken, most)

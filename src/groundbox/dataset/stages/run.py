@@ -137,7 +137,7 @@ async def _judge(item: Item, problem: Problem, runs: Runs, traced: Ran | None) -
     if reason := _refused(problem, plain):
         return item.dropped(STAGE, *reason), None
     if plain.drawn:
-        return item.dropped(STAGE, *_drawing(plain)), None
+        return item.dropped(STAGE, *drawing(plain)), None
     traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
     if not usable or not same(plain.answer, traced.answer):
@@ -181,8 +181,8 @@ def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
     return None
 
 
-def _drawing(ran: Ran) -> tuple[str, str]:
-    """Why a run that drew on what no second one need find is of no use to a stable dataset."""
+def drawing(ran: Ran) -> tuple[str, str]:
+    """Why a run that drew on what no second one need find is of no use to a stable dataset: a reason and its detail."""
     reason = READS_CLOCK if ran.drawn == (chance.CLOCK,) else DRAWS
     return reason, f"it {', '.join(_DRAWN[kind] for kind in ran.drawn)}"
 
