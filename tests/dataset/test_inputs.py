@@ -1,6 +1,7 @@
 """Made inputs: they fit, they show different things, and they are the same every time."""
 
 import asyncio
+import dataclasses
 import random
 
 import pytest
@@ -32,6 +33,50 @@ def cases_of(problem, runner, most, seed=0, most_steps=1000, longer=True):
         inputs.make(problem, runner, most=most, seed=seed, cpu_s=1.0, most_steps=most_steps, longer=longer)
     )
     return [each.case for each in kept], drops
+
+
+class ChanceRunner(FakeRunner):
+    """Runs of even numbers draw, and then show whatever comes next."""
+
+    def __init__(self, luck):
+        super().__init__()
+        self.luck = luck
+
+    async def run(self, request):
+        ran = await super().run(request)
+        drawn = request.case.kwargs.get("n", 1) % 2 == 0
+        if drawn and request.traced:
+            answer = dataclasses.replace(ran.answer, value=self.luck)
+            ran = dataclasses.replace(ran, answer=answer)
+        return dataclasses.replace(ran, drawn=("random",) if drawn and request.probed else ())
+
+
+def with_luck(source, luck, stable):
+    problem = Problem(id="p", source=source, statement="", entry="f", cases=(), provenance=PLACE)
+    wanted = inputs.make(problem, ChanceRunner(luck), most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=stable)
+    kept, drops = asyncio.run(wanted)
+    return [each.case.kwargs["n"] for each in kept], [(each.reason, each.detail) for each in drops]
+
+
+def test_inputs_whose_runs_draw_do_not_decide_which_others_are_made_for_a_stable_dataset():
+    source = "def f(n: int):\n    return n * 3 % 11\n"
+
+    one, other = (with_luck(source, luck, stable=True) for luck in (1, 3))
+
+    assert one == other
+    assert [n % 2 for n in one[0]] == [1] * len(one[0]) != []
+    assert with_luck(source, 1, stable=False) != with_luck(source, 3, stable=False)
+
+
+def test_a_problem_whose_every_run_draws_is_dropped_for_that():
+    problem = Problem(
+        id="p", source="def f(n: int):\n    return n\n", statement="", entry="f", cases=(), provenance=PLACE
+    )
+    runner = FakeRunner(lambda request, ran: dataclasses.replace(ran, drawn=("clock",) if request.probed else ()))
+
+    found = asyncio.run(inputs.make(problem, runner, most=6, seed=0, cpu_s=1.0, most_steps=1000, stable=True))
+
+    assert (found[0], [each.reason for each in found[1]], runner.runs) == ([], ["reads-the-clock"], 4)
 
 
 def results(source, cases):

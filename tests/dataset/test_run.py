@@ -180,6 +180,40 @@ def test_a_trace_that_depends_on_the_hash_seed_is_noted_or_dropped():
     assert dropped.drop.reason == "nondeterministic-trace"
 
 
+@pytest.mark.parametrize(
+    ("drawn", "reason", "detail"),
+    [
+        (
+            ("random", "clock"),
+            "draws-random-numbers",
+            "it draws numbers of `random` without a seed of its own, reads the time",
+        ),
+        (("clock",), "reads-the-clock", "it reads the time"),
+    ],
+)
+def test_what_a_run_draws_drops_it_before_it_is_traced(drawn, reason, detail):
+    def drawing(request, ran):
+        return dataclasses.replace(ran, drawn=drawn if request.probed else ())
+
+    item, _, runner = judged(drawing, patience=Patience(stable_only=True))
+    kept, _, _ = judged(drawing)
+
+    assert item.drop is not None
+    assert (item.drop.reason, item.drop.detail, runner.runs, kept.drop) == (reason, detail, 1, None)
+
+
+def test_both_runs_under_the_plain_seed_are_probed_and_the_kept_one_is_not():
+    probed = []
+
+    def note(request, ran):
+        probed.append((request.hash_seed, request.traced, request.probed))
+        return ran
+
+    judged(note, patience=Patience(stable_only=True))
+
+    assert probed == [(1, False, True), (0, True, False), (1, True, True)]
+
+
 def test_a_sandbox_that_is_lost_is_tried_again_and_then_named():
     failures = iter([True, False])
 

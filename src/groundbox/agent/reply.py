@@ -19,6 +19,7 @@ from groundbox.agent.messages import READ, RUN, Call, Reply
 from groundbox.check.contracts import Contract
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.languages import named as named_here
+from groundbox.trace.parsing import module_of
 
 MOST_CALLS: Final = 16
 _DIALECTS: Final = {"duckdb": "sql", "sqlite": "sql"}
@@ -210,7 +211,7 @@ def is_empty(source: str, language: str) -> bool:
 def _is_python(code: str) -> bool:
     """Whether a block without a language is a program: it can be compiled, and does something."""
     try:
-        body = ast.parse(code).body
+        body = module_of(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call | ast.Await) for node in body)

@@ -93,7 +93,7 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
 @_number("traced-cpu-s", Patience().traced_cpu_s, "Processor seconds of a traced run.", least=0.1)
 @_number("soft-events", TraceOptions().soft_events, "Records after which what was shown twice is folded.")
 @_number("most-steps", Taste().most_steps, "Recorded lines of a run, beyond which it is dropped.")
-@click.option("--stable-only", is_flag=True, help="Drop runs whose trace depends on the hash seed.")
+@click.option("--stable-only", is_flag=True, help="Drop runs that another build may not repeat.")
 @_number("near-duplicate", _usual("near_duplicate"), "Likeness from which on a program is a copy.", least=0.01, most=1)
 @_number("containment", _usual("containment"), "Share of a benchmark task that is too much.", least=0.01, most=1)
 @_number("validation", Shares().validation, "Share of the problems.", least=0, most=1)

@@ -6,7 +6,8 @@ that no kept one went, or gives an answer that no kept one gave. Kept ones are c
 further candidates. All choices come from one seed, so the same problem gets the same inputs. A generator is foreign
 code, and is asked in a sandbox, twice: what it does not give again from the same seeds is no use to a build that is to
 be repeated. Its inputs are not changed, as only it knows which fit the program. Inputs whose runs are too long to be
-used come last.
+used come last. Where a dataset is to be the same when it is built again, one whose run draws on chance, or gives
+another answer the second time, is no candidate: what it shows would decide which others are kept.
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
-from groundbox.dataset.stages.run import Seeds
+from groundbox.dataset.stages.run import Seeds, drawing
 from groundbox.dataset.tracing import arcs_of
+from groundbox.trace.parsing import expression_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6
 _LONG_EACH: Final = 2
 """Inputs whose runs are too long, for each that is wanted, after which no other is tried."""
+_UNSETTLED: Final = 4
+"""Inputs whose runs are not the same each time, after which, while none is kept, no other is tried."""
 _MOST_RECORDS: Final = 50_000
 """Of the traces of a problem that are kept until its inputs are all made."""
 _FIRST: Final = 12
@@ -70,13 +74,22 @@ class Made:
 
 
 async def make(
-    problem: Problem, runner: Runner, *, most: int, seed: int, cpu_s: float, most_steps: int, longer: bool = True
+    problem: Problem,
+    runner: Runner,
+    *,
+    most: int,
+    seed: int,
+    cpu_s: float,
+    most_steps: int,
+    longer: bool = True,
+    stable: bool = False,
 ) -> tuple[list[Made], list[Drop]]:
     """Up to `most` inputs that show different things, and a drop when there is none.
 
     Args:
         most_steps: Recorded lines of a run that is not too long.
         longer: Whether those of longer runs make up what is missing, as they do in any case where there are no others.
+        stable: Whether only inputs are kept whose runs show the same whenever they are made.
     """
     rng = random.Random(f"{seed}/{problem.id}/inputs")
     kept: list[Made] = []
@@ -84,6 +97,7 @@ async def make(
     room = _MOST_RECORDS
     seen: set[str] = set()
     shown: set[Any] = set()
+    unsettled: list[Drop] = []
     if problem.generator is None:
         unknown = f"nothing is known of the parameters of {problem.entry}"
         proposed = _guessed(problem, rng, kept, _TRIES_EACH * most)
@@ -97,7 +111,14 @@ async def make(
         if case.key() in seen or signature.misfit(problem, case):
             continue
         seen.add(case.key())
-        ran = await _run(problem, case, runner, cpu_s)
+        plain = await _run(problem, case, runner, cpu_s, probed=True) if stable else None
+        ran = None if plain is not None and plain.drawn else await _run(problem, case, runner, cpu_s)
+        if plain is not None and (ran is None or _differ(plain, ran)):
+            unsettled.append(_unsettled(problem, plain))
+            if len(unsettled) == _UNSETTLED and not kept:
+                break
+            continue
+        assert ran is not None
         news = _shown(case, ran)
         if not news - shown:
             continue
@@ -114,6 +135,8 @@ async def make(
     if kept:
         numbered = enumerate(kept)
         return [dataclasses.replace(m, case=dataclasses.replace(m.case, number=n)) for n, m in numbered], []
+    if unsettled:
+        return [], unsettled[:1]
     return [], [_none(problem, f"{len(seen)} inputs were tried" if seen else unknown)]
 
 
@@ -188,15 +211,28 @@ def mutated(case: Case, rng: random.Random) -> Case:
     return Case(number=0, args=tuple(args), kwargs=kwargs, origin="mutation")
 
 
-async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float) -> Ran:
+def _differ(one: Ran, other: Ran) -> bool:
+    """Whether two runs that ended by themselves gave different answers."""
+    ended = {one.outcome, other.outcome} <= {"ok", "error"}
+    return ended and not same(one.answer, other.answer)
+
+
+def _unsettled(problem: Problem, plain: Ran) -> Drop:
+    reason, detail = drawing(plain) if plain.drawn else ("nondeterministic-output", "its runs give different answers")
+    return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason=reason, detail=detail)
+
+
+async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> Ran:
+    """A traced run, or, to see what it draws, a plain one."""
     return await runner.run(
         Request(
             source=problem.source,
             entry=problem.entry,
             case=case,
-            hash_seed=Seeds().traced,
-            traced=True,
+            hash_seed=Seeds().plain if probed else Seeds().traced,
+            traced=not probed,
             cpu_s=cpu_s,
+            probed=probed,
         )
     )
 
@@ -236,7 +272,7 @@ def _candidates(problem: Problem, rng: random.Random) -> Iterator[Case]:
 def _examples(node: ast.FunctionDef) -> Iterator[Case]:
     try:
         examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
-        trees = [ast.parse(each.source.strip(), mode="eval").body for each in examples]
+        trees = [expression_of(each.source.strip()) for each in examples]
     except (ValueError, SyntaxError):
         return
     for call in trees:
@@ -278,7 +314,7 @@ def _value(parameter: ast.arg, defaults: dict[str, Any], rng: random.Random) -> 
 def of_annotation(annotation: str, rng: random.Random) -> Any:
     """A value of an annotation's type, as far as literals have it; None for an annotation that does not parse."""
     try:
-        return _of_annotation(ast.parse(annotation, mode="eval").body, rng)
+        return _of_annotation(expression_of(annotation), rng)
     except SyntaxError:
         return None
 

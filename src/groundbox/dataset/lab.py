@@ -29,7 +29,7 @@ from groundbox.dataset.smaller import Measure, Search
 from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.narrate import seed_of, style_of
-from groundbox.dataset.stages.run import Runs, Seeds, run
+from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, run
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft, input
 from groundbox.dataset.tasks.draft import guess_name
@@ -45,7 +45,12 @@ _TOO_MUCH: Final = frozenset(
 """Reasons of the stage `run` that a smaller input may not have."""
 _TOO_LONG: Final = frozenset(["long-trace", "long-output"])
 """The same of the stage `quality`."""
-_UNSETTLED: Final = frozenset(["nondeterministic-output", "nondeterministic-trace"])
+_UNSETTLED: Final = {
+    **dict.fromkeys(("nondeterministic-output", "nondeterministic-trace"), "gave another run the second time"),
+    DRAWS: "drew on chance",
+    READS_CLOCK: "read the clock",
+}
+"""Reasons of the stage `run` for which no input of a program may be of use, and what the runs then did."""
 _SETTLING: Final = 4
 """Inputs of a problem after which, where each gave another run the second time, the others are not run."""
 _MOST_IN_VAIN: Final = 2
@@ -114,6 +119,7 @@ class Lab:
                 cpu_s=options.patience.cpu_s,
                 most_steps=options.taste.most_steps,
                 longer=options.smaller_runs > 0,
+                stable=options.patience.stable_only,
             )
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             first = await self._firsts(problem, [(each.case, each.ran) for each in made])
@@ -126,7 +132,7 @@ class Lab:
         """All items after the runs on their own inputs; what never gives the same twice is not run with each."""
         found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
         reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
-        if reasons <= _UNSETTLED and len(found) == _SETTLING:
+        if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
             return found + [_unsettled(problem, case, max(reasons)) for case, _ in given[_SETTLING:]]
         return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
@@ -167,10 +173,13 @@ class Lab:
         """The items, with smaller inputs where those are wanted and found."""
         taken = {case.key() for case in problem.cases}
         in_vain = 0
+        # A search goes by single runs: where some of the program's differ each time, so may what it finds.
+        reasons = {each.item.drop.reason for each in first if each.item.drop is not None}
+        unsettled = self.options.patience.stable_only and not reasons.isdisjoint(_UNSETTLED)
         for each in first:
             item, data = each.item, each.trace
             if each.why:
-                most = self.options.smaller_runs
+                most = 0 if unsettled else self.options.smaller_runs
                 if in_vain >= _MOST_IN_VAIN:
                     most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
                 item, data = await self._smaller(problem, each, taken, most)
@@ -224,7 +233,7 @@ class Lab:
             plain = await runs(Seeds().plain, traced=False)
         except SandboxLost:
             return None
-        return ran if same(plain.answer, ran.answer) else None
+        return ran if same(plain.answer, ran.answer) and not plain.drawn else None
 
     async def _smaller(
         self, problem: Problem, first: _First, taken: set[str], most_runs: int
@@ -289,7 +298,7 @@ class Tellable:
 
 def _unsettled(problem: Problem, case: Case, reason: str) -> _First:
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
-    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before gave another run the second time")
+    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before {_UNSETTLED[reason]}")
     return _First(item=dropped, trace=None, measure=Measure.of(None, None), why="")
 
 

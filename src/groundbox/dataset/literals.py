@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
+from groundbox.trace.parsing import expression_of
+
 Literal: TypeAlias = Any
 """None, bool, int, float, complex, str, bytes, and lists, tuples, sets, frozensets and dicts of these."""
 
@@ -26,7 +28,7 @@ class NotALiteral(ValueError):
 def parse(text: str) -> Literal:
     """The value that `text` writes so, or that `ast.literal_eval` takes, or NotALiteral."""
     try:
-        return read(ast.parse(text.strip(), mode="eval").body)
+        return read(expression_of(text.strip()))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
         raise NotALiteral(f"{_short(text)}: {error}") from None
 

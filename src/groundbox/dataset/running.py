@@ -10,9 +10,12 @@ from groundbox.dataset.answers import text_of
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import ABSENT, Case
+from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
+from groundbox.guest.python import chance
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.sandbox.portal import run_async
+from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.options import TraceOptions
 from groundbox.trace.reading import Trace
 
@@ -21,6 +24,12 @@ MEMORY_BYTES: Final = 512 * MiB
 TRACED_MEMORY_BYTES: Final = 1024 * MiB
 """More than untraced: the records are charged to the guest."""
 OUTPUT_BYTES: Final = 64 * KiB
+FILL: Final = 0x41
+"""Of nothing but this byte, a number is one that is seen: float64 2261634.5, float32 12.08, int64 4.7e18, text "AAAA".
+
+Their sums and products stay finite, none of them is zero or rounds to it, and a truth value of it is true.
+"""
+_CHANCE: Final = "from groundbox.guest.python.chance import arm, told\n"
 # The wall clock only ends programs that wait; a loaded machine must not change what is in a dataset.
 _WALL_FACTOR: Final = 6.0
 _WALL_MORE_S: Final = 10.0
@@ -33,6 +42,8 @@ class Request:
     Attributes:
         entry: Function to call with the case's arguments, or None to run the source as a script.
         cpu_s: Processor seconds after which it is stopped.
+        probed: Whether memory that nobody has written to holds FILL, and, of a run that is not traced, what the
+            program draws from chance and the clock is told.
     """
 
     source: str
@@ -41,6 +52,7 @@ class Request:
     hash_seed: int
     traced: bool
     cpu_s: float
+    probed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +63,8 @@ class Ran:
         outcome: As `groundbox.Outcome` has it.
         dropped_bytes: Of what it wrote; 0 when all is here.
         trace: When it was asked for and the program began.
+        drawn: What the program drew from, where that was asked for: words of `groundbox.guest.python.chance.KINDS`, as
+            the guest told them.
     """
 
     outcome: str
@@ -58,6 +72,7 @@ class Ran:
     dropped_bytes: int
     cpu_s: float
     trace: Trace | None
+    drawn: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -116,11 +131,29 @@ class SandboxRunner:
     async def run(self, request: Request) -> Ran:
         """See Runner.run."""
         async with self._slots:
+            if request.probed:
+                return await self._probed(request)
             execution = await run_async(request.source, **self._arguments(request))
         return _ran(execution)
 
     async def close(self) -> None:
         """Nothing is held between runs."""
+
+    async def _probed(self, request: Request) -> Ran:
+        """A run between two calls of the guest's own: one before the program, and one that asks what it drew."""
+        given = self._arguments(request)
+        box = AsyncSandbox(**{name: given.pop(name) for name in ("hash_seed", "limits", "inspect")})
+        async with box:
+            # Traced as the run is, since the first run of a sandbox decides whether its process knows the tracer.
+            how = {"fill": FILL, "watch": not request.traced}
+            armed = await box.run(_CHANCE, mode="call", call="arm", kwargs=how, trace=given["trace"])
+            if not armed.ok:
+                raise SandboxLost(f"it was not ready for the program: {armed.error and armed.error.message}")
+            execution = await box.run(request.source, **given)
+            if request.traced or execution.state != "kept":
+                return _ran(execution)
+            told = await box.run_last(_CHANCE, mode="call", call="told")
+        return dataclasses.replace(_ran(execution), drawn=_drawn(told))
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         case = request.case
@@ -137,6 +170,13 @@ class SandboxRunner:
         )
         trace = self._options if request.traced else False
         return {**how, "hash_seed": request.hash_seed, "limits": limits, "trace": trace, "inspect": False}
+
+
+def _drawn(told: Execution) -> tuple[str, ...]:
+    """Words that the guest gave; none where the program has broken what it would have told them with."""
+    value = (told.value or {}).get(CANONICAL)
+    words = value.get("list") if isinstance(value, dict) else None
+    return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else ()
 
 
 def _ran(execution: Execution) -> Ran:

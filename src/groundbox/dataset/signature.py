@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import warnings
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
+from groundbox.trace.parsing import module_of
 
 SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 
@@ -22,9 +22,7 @@ def parses(source: str) -> bool:
 def tree_of(source: str) -> ast.Module | None:
     """The syntax tree, or None where this interpreter cannot read the source."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in texts of the program
-            return ast.parse(source)
+        return module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -10,9 +10,10 @@ import ast
 import dataclasses
 import functools
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar
+
+from groundbox.trace.parsing import module_of
 
 CodeNode: TypeAlias = (
     ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp | ast.ListComp
@@ -219,9 +220,7 @@ def _parsed(source: str) -> ast.Module | None:
     if len(source) > MOST_SOURCE:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in strings of the program
-            tree = ast.parse(source)
+        tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     level: list[ast.AST] = [tree]

@@ -6,13 +6,13 @@ What is not shown is counted: `[1, 2, … 96 more …, 99]`.
 
 from __future__ import annotations
 
-import ast
 import functools
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.schema import V
 from groundbox.trace.values import kind_of
 
@@ -310,7 +310,7 @@ _SHORT_REPR: Final = 60
 @functools.lru_cache(maxsize=4096)
 def _is_code(text: str) -> bool:
     try:
-        ast.parse(text, mode="eval")
+        expression_of(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from groundbox.trace.parsing import module_of
+
 MOST_CHARS: Final = 20_000
 MOST_NODES: Final = 4_000
 MOST_DEPTH: Final = 60
@@ -48,7 +50,7 @@ def parsed(source: str) -> ast.Module:
     if _ESCAPE.search(source) or ";" in source:
         raise NotArithmetic("it has an escape or a semicolon that cells and versions treat differently")
     try:
-        tree = ast.parse(source)
+        tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotArithmetic("it does not parse") from None
     nodes: list[tuple[ast.AST, int]] = [(tree, 0)]

@@ -11,6 +11,7 @@ from typing import Any, Final
 from groundbox.check.python.flow import Flow, flow_of
 from groundbox.check.python.steps import Steps
 from groundbox.execution import Execution
+from groundbox.trace.parsing import module_of
 
 MOST_SOURCE_CHARS: Final = 50_000
 MOST_TEXT_CHARS: Final = 200_000
@@ -75,6 +76,6 @@ def parsed(source: str) -> ast.Module | None:
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        return ast.parse(text)
+        return module_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -11,6 +11,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import Place, text_of
+from groundbox.trace.parsing import expression_of
 
 NAME: Final = "cruxeval"
 KEYS: Final = frozenset({"code", "input", "output"})
@@ -38,7 +39,7 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
 
 def _arguments(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
-        call = ast.parse(f"{_FUNCTION}({text}\n)", mode="eval").body
+        call = expression_of(f"{_FUNCTION}({text}\n)")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise literals.NotALiteral(f"{text!r}: {error}") from None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):

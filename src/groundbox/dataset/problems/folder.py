@@ -14,6 +14,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import Place
+from groundbox.trace.parsing import expression_of, module_of
 
 NAME: Final = "folder"
 _PARSER: Final = doctest.DocTestParser()
@@ -27,7 +28,7 @@ def read(folder: Path, *, licence: str) -> Iterator[Problem | Drop]:
         try:
             with tokenize.open(path) as file:
                 source = file.read()
-            tree = ast.parse(source)
+            tree = module_of(source)
         except (SyntaxError, ValueError, RecursionError, OSError) as error:
             yield place.bad("does-not-parse", str(error))
             continue
@@ -88,7 +89,7 @@ def _examples(docstring: str, place: Place, name: str) -> list[Any]:
 def _case(number: int, example: doctest.Example, function: str) -> Case | str:
     """The case of an example, or why it is none."""
     try:
-        call = ast.parse(example.source.strip(), mode="eval").body
+        call = expression_of(example.source.strip())
     except (SyntaxError, ValueError, RecursionError):
         return f"{example.source.strip()!r} is not an expression"
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function):

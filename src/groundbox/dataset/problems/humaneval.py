@@ -10,6 +10,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import BadRow, Place, text_of
+from groundbox.trace.parsing import module_of
 
 NAME: Final = "humaneval"
 KEYS: Final = frozenset({"prompt", "canonical_solution", "entry_point"})
@@ -41,14 +42,14 @@ def _tree(row: Mapping[str, Any]) -> ast.Module:
     if "test" not in row:
         return ast.Module(body=[], type_ignores=[])
     try:
-        return ast.parse(text_of(row, "test"))
+        return module_of(text_of(row, "test"))
     except (SyntaxError, ValueError, RecursionError) as error:
         raise BadRow("bad-line", f"test does not parse: {error}") from None
 
 
 def _docstring(source: str, entry: str) -> str:
     try:
-        tree = ast.parse(source)
+        tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError):
         return ""  # running it will say what is wrong
     for node in tree.body:

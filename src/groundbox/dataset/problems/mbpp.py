@@ -10,6 +10,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.trace.parsing import module_of
 
 NAME: Final = "mbpp"
 KEYS: Final = frozenset({"code", "test_list"})
@@ -39,7 +40,7 @@ def parse(row: Mapping[str, Any], place: Place) -> Iterator[Problem | Drop]:
 
 def _tree(text: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return module_of(text)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise BadRow("bad-line", f"test_list does not parse: {error}") from None
 
@@ -47,7 +48,7 @@ def _tree(text: str) -> ast.Module:
 def _entry(source: str, tests: ast.Module) -> str:
     """The function that the tests call and the program defines; it is named nowhere else."""
     try:
-        defined = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+        defined = {node.name for node in module_of(source).body if isinstance(node, ast.FunctionDef)}
     except (SyntaxError, ValueError, RecursionError):
         defined = set()
     called = asserts.called_names(tests)

@@ -5,6 +5,10 @@ The traced run under seed A gives the trace. If both gave the same, the answer d
 or the tracer; if not, a plain run under seed A tells which of these it was. The traced run under seed B is compared
 with the first trace: a difference (an order of a set that was looped over) does not change the answer, but
 it is noted, and by option it drops the item.
+
+With that option (`stable_only`) the runs under seed B have other rests in their memory, so that what was never written
+gives another answer or trace; and the plain one tells what the program draws: numbers from chance without a seed of its
+own, and the time. That drops the item, too, since two runs that are alike say little where chance seldom matters.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.tracing import summary
 from groundbox.errors import SandboxLost, SandboxUnavailable
+from groundbox.guest.python import chance
 from groundbox.trace.reading import Trace
 
 STAGE: Final = "run"
@@ -28,6 +33,15 @@ _NOT_DATA: Final = {
     "ModuleNotFoundError": "missing-module",
 }
 """Exceptions that say something about the interpreter and the machine rather than about the program."""
+_OTHER_TRACE: Final = "the trace differs under another hash seed and with other rests in memory"
+DRAWS: Final = "draws-random-numbers"
+READS_CLOCK: Final = "reads-the-clock"
+_DRAWN: Final = {
+    chance.RANDOM: "draws numbers of `random` without a seed of its own",
+    chance.NUMPY: "draws numbers of `numpy.random` without a seed of its own",
+    chance.ENTROPY: "asks for the kernel's random numbers, or for a generator without a seed",
+    chance.CLOCK: "reads the time",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +57,8 @@ class Patience:
     """Processor seconds of one run.
 
     Attributes:
-        stable_only: Whether an item whose trace depends on the hash seed is dropped.
+        stable_only: Whether an item is dropped whose trace depends on the hash seed or on rests in memory, or whose
+            program draws on chance or the clock.
     """
 
     cpu_s: float = 5.0
@@ -103,6 +118,7 @@ class Runs:
             hash_seed=seed,
             traced=traced,
             cpu_s=self.patience.traced_cpu_s if traced else self.patience.cpu_s,
+            probed=self.patience.stable_only and seed == Seeds().plain,
         )
         for left in reversed(range(_TRIES)):
             try:
@@ -120,6 +136,8 @@ async def _judge(item: Item, problem: Problem, runs: Runs, traced: Ran | None) -
     plain = await runs(seeds.plain, traced=False)
     if reason := _refused(problem, plain):
         return item.dropped(STAGE, *reason), None
+    if plain.drawn:
+        return item.dropped(STAGE, *drawing(plain)), None
     traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
     if not usable or not same(plain.answer, traced.answer):
@@ -141,7 +159,7 @@ async def _examine(item: Item, traced: Ran, runs: Runs, seeds: Seeds) -> tuple[I
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))
     if not stable and runs.patience.stable_only:
-        return item.dropped(STAGE, "nondeterministic-trace", "the trace differs under another hash seed"), None
+        return item.dropped(STAGE, "nondeterministic-trace", _OTHER_TRACE), None
     return item, trace
 
 
@@ -161,6 +179,12 @@ def _refused(problem: Problem, ran: Ran) -> tuple[str, str] | None:
     if fault.type in signature.SYNTAX_ERRORS and not signature.parses(problem.source):
         return "does-not-parse", _words(fault)
     return None
+
+
+def drawing(ran: Ran) -> tuple[str, str]:
+    """Why a run that drew on what no second one need find is of no use to a stable dataset: a reason and its detail."""
+    reason = READS_CLOCK if ran.drawn == (chance.CLOCK,) else DRAWS
+    return reason, f"it {', '.join(_DRAWN[kind] for kind in ran.drawn)}"
 
 
 def _untraceable(problem: Problem, plain: Ran, traced: Ran) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from groundbox.dataset import literals, signature
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Request, Runner
+from groundbox.trace.parsing import expression_of
 
 MARK: Final = "Answer:"
 
@@ -106,7 +107,7 @@ def holds(check: Mapping[str, Any], answer: str, *, problem: Problem, case: Case
 def case_of(answer: str, problem: Problem) -> Case | None:
     """The input that a call tells, or None if it is none of the problem's entry with literals."""
     try:
-        call = ast.parse(answer, mode="eval").body
+        call = expression_of(answer)
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == problem.entry):
             return None
         kwargs: dict[str, Any] = {}

@@ -20,7 +20,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from . import figures, interpreters, machine, viewers
+from . import chance, figures, interpreters, machine, viewers
 from .bundles import Bundler
 from .calls import LOST, Program, answer_of, with_data
 from .commands import with_pip_magic
@@ -109,7 +109,8 @@ class CellRunner:
         """Give this child randomness and descriptors of its own, and the prompt's import path."""
         if sys.path[:1] != [""]:
             sys.path.insert(0, "")
-        reseed()
+        with chance.unwatched():
+            reseed()
         figures.after_fork()
 
     @property

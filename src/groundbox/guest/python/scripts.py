@@ -25,7 +25,7 @@ from collections.abc import Callable
 from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, NoReturn
 
-from . import figures, interpreters, machine, viewers
+from . import chance, figures, interpreters, machine, viewers
 from .bundles import Bundler
 from .display import display_event
 from .failure import failure_of
@@ -84,6 +84,7 @@ class _Script:
         _guarded("threading", threading._shutdown)  # type: ignore[attr-defined]
         _guarded("atexit", atexit._run_exitfuncs)
         _guarded("the browser of plotly's pictures", viewers.end)
+        _guarded("the watch over chance", chance.end)
         if self._tracing is not None:
             self._tracing.end()
         self._drop_globals()

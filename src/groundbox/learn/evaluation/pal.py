@@ -18,6 +18,7 @@ from groundbox.learn.evaluation.canonical import NoPlainData, value_of
 from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, tried
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import run_async
+from groundbox.trace.parsing import module_of
 
 ENTRY: Final = "solution"
 TOLERANCE: Final = 1e-3
@@ -126,7 +127,7 @@ def _value(execution: Execution, *, calls: bool) -> float | None:
 
 def _defines_solution(program: str) -> bool:
     try:
-        tree = ast.parse(program)
+        tree = module_of(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(node, ast.FunctionDef) and node.name == ENTRY and not node.args.args for node in tree.body)

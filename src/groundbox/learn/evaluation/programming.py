@@ -28,6 +28,7 @@ from groundbox.learn.evaluation.suites import (
     no_question,
     source_of,
 )
+from groundbox.trace.parsing import module_of
 
 _COMPLETE: Final = """Complete this Python function:
 
@@ -144,7 +145,7 @@ def _whole(problem: humaneval.Problem, program: str) -> str:
 
 def _defines(program: str, name: str) -> bool:
     try:
-        tree = ast.parse(program)
+        tree = module_of(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return f"def {name}(" in program
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

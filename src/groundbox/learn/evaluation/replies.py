@@ -7,7 +7,6 @@ after such a turn is not read. A reply that was cut has an answer only if a whol
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.translation.cache import Reply
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
+from groundbox.trace.parsing import expression_of
 
 MOST_ANSWER_CHARS: Final = 100_000
 CUT: Final = "length"
@@ -104,7 +104,7 @@ def _one(answer: str) -> str:
 
 def _is_expression(text: str) -> bool:
     try:
-        ast.parse(text, mode="eval")
+        expression_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

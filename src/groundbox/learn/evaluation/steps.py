@@ -16,6 +16,7 @@ from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.patience import Impatient, at_most
 from groundbox.trace.claims import Kind, Proof, Status, prove
+from groundbox.trace.claims.operands import about_the_run
 from groundbox.trace.reading import Trace
 
 MOST_CHARS: Final = 200_000
@@ -27,7 +28,8 @@ class Steps:
     """Claims of a reasoning beside the record of the run.
 
     Attributes:
-        told: Claims about the run that are made.
+        told: Claims about the run that are made. A comparison of constants is one where its sentence tells the
+            condition whose operands they are, and else none (`groundbox.trace.claims.operands`).
         borne_out: Those that a record shows.
         refuted: Those of which a record shows otherwise; the others are not found in it.
         sentences: Of the reasoning.
@@ -83,8 +85,7 @@ def steps_of(text: str, trace: Trace, answer: str = "") -> Steps:
     proof = prove(text, trace, **wanted)
     judged = [
         (each.claim.sentence, each.status is Status.SUPPORTED, each.status is Status.REFUTED)
-        for each in proof.verdicts
-        if each.status is not Status.OFF_PROGRAM
+        for each in about_the_run(proof, trace)
     ]
     return _steps(judged, len(proof.sentences), _follows(proof, trace) if wanted else None)
 

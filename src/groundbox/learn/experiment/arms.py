@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from groundbox.trace.folding import ALL, Begin, Done, Enter, Leave
+from groundbox.trace.parsing import module_of
 from groundbox.trace.reading import Trace
 from groundbox.trace.render.telling import Telling, shown
 
@@ -250,10 +251,10 @@ def claims_of_log(log: str) -> Iterator[tuple[str, int, str]]:
 
 def mutants(source: str, random_: random.Random) -> Iterator[str]:
     """The program with one operator, comparison or constant changed, each place once, in random order."""
-    places = [number for number, node in enumerate(ast.walk(ast.parse(source))) if _changeable(node)]
+    places = [number for number, node in enumerate(ast.walk(module_of(source))) if _changeable(node)]
     random_.shuffle(places)
     for place in places:
-        tree = ast.parse(source)
+        tree = module_of(source)
         chosen = list(ast.walk(tree))[place]
         if isinstance(chosen, ast.BinOp):
             chosen.op = _OTHER[type(chosen.op)]()

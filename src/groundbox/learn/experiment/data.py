@@ -27,6 +27,7 @@ from groundbox.learn.experiment import arms
 from groundbox.learn.experiment.arms import Example
 from groundbox.learn.experiment.plan import SPLITS, USUAL, Plan
 from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.parsing import module_of
 from groundbox.trace.reading import Trace
 
 TRAINING: Final = "training"
@@ -148,7 +149,7 @@ def _programs(count: int, grammar: Grammar, *, combined: bool, seed: int) -> Ite
 
 def _combined(source: str) -> bool:
     """Tell whether a loop of the program calls a helper or holds `//`."""
-    loops = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.For | ast.While)]
+    loops = [node for node in ast.walk(module_of(source)) if isinstance(node, ast.For | ast.While)]
     return any(
         isinstance(node, ast.FloorDiv)
         or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id != "range")

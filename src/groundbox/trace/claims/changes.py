@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import warnings
 from typing import NamedTuple
 
 from groundbox.trace import schema
@@ -13,6 +12,7 @@ from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.told import told
 from groundbox.trace.errors import Unknown
 from groundbox.trace.objects import Obj
+from groundbox.trace.parsing import module_of
 from groundbox.trace.schema import V
 from groundbox.trace.state import State
 
@@ -31,12 +31,10 @@ def said_change(code: str) -> SaidChange | None:
     """The change that a statement is; None for another statement."""
     if len(code) > MOST_CODE:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            body = ast.parse(code).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        body = module_of(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     match body:
         case [ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method), args=args))]:
             if method == "insert" and len(args) == 2:

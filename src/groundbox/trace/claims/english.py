@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.claims import items, markup
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind
+from groundbox.trace.parsing import expression_of
 
 MOST_SENTENCES: Final = 10_000
 
@@ -588,7 +589,7 @@ def _filled(subject: str, spoken: Mapping[str, Item]) -> ast.expr:
         y = spoken["y"].node
         x = spoken["x"].node or ast.Constant(None)
         return ast.Compare(x, [ast.Eq(), *y.ops], [y.left, *y.comparators])
-    filled: ast.expr = Fill().visit(ast.parse(subject, mode="eval").body)
+    filled: ast.expr = Fill().visit(expression_of(subject))
     return ast.fix_missing_locations(filled)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
+from groundbox.trace.parsing import expression_of, module_of
 from groundbox.trace.pure import FUNCTIONS
 
 MOST_CODE: Final = 2000
@@ -243,12 +243,10 @@ class _Finder:
 
 def parsed(source: str) -> ast.expr | None:
     """The expression of a piece of Python, or None."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes, and of `is` with a literal
-        try:
-            node = ast.parse(source.strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return None
+    try:
+        node = expression_of(source.strip())
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
     return node if is_shallow(node) else None
 
 
@@ -256,12 +254,10 @@ def assignments(source: str) -> list[tuple[ast.expr, ast.expr]]:
     """Targets and values of an assignment, side by side; nothing for other code."""
     if "=" not in source:
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            (statement,) = ast.parse(source.strip()).body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return []
+    try:
+        (statement,) = module_of(source.strip()).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
     if not isinstance(statement, ast.Assign):
         return []
     found = []

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace import schema
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.reading import Trace
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?![\w.])")
@@ -301,7 +302,7 @@ def _worth(code: str) -> Any:
         raise Unknown(name)
 
     try:
-        return evaluate(ast.parse(code, mode="eval").body, no_names)
+        return evaluate(expression_of(code), no_names)
     except (Unknown, SyntaxError):
         return None
 

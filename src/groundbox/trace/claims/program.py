@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import symtable
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
+from groundbox.trace.parsing import symbols_of
 from groundbox.trace.pure import FUNCTIONS
 from groundbox.trace.syntax import copied, parse, walked
 
@@ -50,9 +50,7 @@ def outer_names(source: str) -> Mapping[str, Outer]:
     if parse(source) is None:
         return {}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            top = symtable.symtable(source, "<program>", "exec")
+        top = symbols_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     found: dict[str, Outer] = {}

@@ -59,10 +59,11 @@ _DENIED: Final = re.compile(
 _FOR: Final = re.compile(r"[\s`*]*(?:\(|,? ?(?:because|since|as)\s)[\s`*]*", re.I)
 _FROM: Final = re.compile(r"[\s`*)]*[,;]?\s*(?:so|thus|hence|therefore|which means|meaning)(?: that)?[\s`*,]*", re.I)
 """Between a condition and the comparison that it comes to, and the other way round."""
-_CONTRARY: Final = {
+CONTRARY: Final = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In,
 }  # fmt: skip
+"""Operators of comparisons that come out the other way round."""
 _GIVEN: Final = object()
 _SEARCHED: Final = (Kind.VALUE, Kind.TEST, Kind.RETURN, Kind.INPUT, Kind.ANSWER)
 """Kinds of claims as data that are looked for where no step is named."""
@@ -587,14 +588,14 @@ def _means(closed: ast.expr | None, condition: ast.Compare) -> bool | None:
     if not isinstance(closed, ast.Compare) or len(closed.ops) != 1 or len(condition.ops) != 1:
         return None
     one, other = type(closed.ops[0]), type(condition.ops[0])
-    return True if one is other else False if _CONTRARY.get(one) is other else None
+    return True if one is other else False if CONTRARY.get(one) is other else None
 
 
 def _contrary(node: ast.expr) -> ast.expr | None:
     """The comparison that comes out the other way round, or None where it is none."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _CONTRARY:
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in CONTRARY:
         return None
-    return ast.Compare(node.left, [_CONTRARY[type(node.ops[0])]()], node.comparators)
+    return ast.Compare(node.left, [CONTRARY[type(node.ops[0])]()], node.comparators)
 
 
 def _truth_of(node: ast.expr | None, run: Run) -> bool | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import bisect
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from groundbox.trace import schema
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import evaluate
+from groundbox.trace.parsing import module_of
 from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
 from groundbox.trace.schema import V
@@ -561,9 +561,7 @@ class _Parts(dict[int, tuple[Part, ...]]):
 def _parts_by_line(source: str) -> _Parts:
     found = _Parts()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes in strings of the program
-            tree = ast.parse(source)
+        tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return found
     for node in walked(tree):

@@ -32,6 +32,7 @@ from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE
 from groundbox.trace.errors import Unknown
+from groundbox.trace.parsing import module_of
 from groundbox.trace.reading import Trace
 from groundbox.trace.values import ref_of
 
@@ -525,7 +526,7 @@ def _header(code: str) -> ast.stmt | None:
     if len(code) > MOST_CODE or not code.startswith(("for ", "while ")):
         return None
     try:
-        return ast.parse(f"{code.removesuffix(':')}: pass").body[0]
+        return module_of(f"{code.removesuffix(':')}: pass").body[0]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

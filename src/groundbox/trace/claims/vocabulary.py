@@ -12,7 +12,6 @@ import ast
 import functools
 import itertools
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +20,7 @@ from groundbox.trace.claims.items import is_shallow
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
+from groundbox.trace.parsing import module_of
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
@@ -347,12 +347,10 @@ def _parsed(code: str) -> ast.AST | None:
     node = parsed_code(code)
     if node is not None or len(code) > MOST_CODE:
         return node
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(code)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    try:
+        tree = module_of(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
     return tree if is_shallow(tree) else None
 
 

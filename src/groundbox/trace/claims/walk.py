@@ -21,6 +21,7 @@ from groundbox.trace.claims.told import told
 from groundbox.trace.errors import Unknown
 from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded
 from groundbox.trace.objects import Obj
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.plain import handled_value
 from groundbox.trace.reading import Trace
 from groundbox.trace.state import State
@@ -143,7 +144,7 @@ class Walk:
                 found.append(statement)
             if isinstance(statement, ast.Assign | ast.AnnAssign) and value is not None:
                 pairs = (pair for target in targets for pair in _pairs(target, value))
-                found += [ast.parse(ast.unparse(place), mode="eval").body for place, x in pairs if ast.dump(x) == code]
+                found += [expression_of(ast.unparse(place)) for place, x in pairs if ast.dump(x) == code]
         return found
 
     def outcome(self, node: ast.expr) -> bool | None:

@@ -17,6 +17,7 @@ from groundbox.trace.narration.narration import Claim, ClaimKind, Sentence, Witn
 from groundbox.trace.narration.phrases import Voice
 from groundbox.trace.narration.policy import Policy
 from groundbox.trace.narration.telling import claim, listed
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.reading import Trace
 from groundbox.trace.structure import Activation
 
@@ -107,7 +108,7 @@ def _assigned(activation: Activation) -> set[str]:
 
 def _names(code: str) -> set[str]:
     try:
-        tree = ast.parse(code, mode="eval")
+        tree = expression_of(code)
     except SyntaxError:
         return set()
     called = {id(part.func) for part in ast.walk(tree) if isinstance(part, ast.Call)}

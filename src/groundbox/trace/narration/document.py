@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace import schema
 from groundbox.trace.narration.narration import Claim, ClaimKind, Narration, Sentence
 from groundbox.trace.narration.phrases import Phrase
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.reading import Trace
 from groundbox.trace.syntax import KEPT_PROGRAMS, parse, walked
 
@@ -170,7 +171,7 @@ class _Facts:
                 case ast.AnnAssign(value=value) if value is not None:
                     return ast.unparse(value)
                 case ast.AugAssign(target=place, op=op, value=value):
-                    left = ast.parse(ast.unparse(place), mode="eval").body
+                    left = expression_of(ast.unparse(place))
                     return ast.unparse(ast.BinOp(left=left, op=op, right=value))
                 case ast.Return(value=value) if value is not None and not target:
                     return ast.unparse(value)
@@ -763,7 +764,7 @@ def _unparsed(code: str) -> str:
 
 def _parsed(code: str) -> ast.expr | None:
     try:
-        return ast.parse(code, mode="eval").body
+        return expression_of(code)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -771,7 +772,7 @@ def _parsed(code: str) -> ast.expr | None:
 def _bracketed(code: str) -> str:
     """Code that may stand beside an operator."""
     try:
-        node = ast.parse(code, mode="eval").body
+        node = expression_of(code)
     except SyntaxError:
         return code
     return code if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({code})"
@@ -798,7 +799,7 @@ def _is_called(call: schema.Call, name: str) -> bool:
 def _has_arguments(call: schema.Record, code: str) -> bool:
     """Whether the literals among a call's arguments are among what it was given."""
     try:
-        node = ast.parse(code, mode="eval").body
+        node = expression_of(code)
     except (SyntaxError, ValueError, RecursionError):
         return False
     if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
@@ -811,7 +812,7 @@ def _has_arguments(call: schema.Record, code: str) -> bool:
 def _function_of(code: str) -> str:
     """The last name of what a call calls."""
     try:
-        node = ast.parse(code, mode="eval").body
+        node = expression_of(code)
     except (SyntaxError, ValueError, RecursionError):
         node = None
     function = node.func if isinstance(node, ast.Call) else None

@@ -15,6 +15,7 @@ from groundbox.trace.narration.comprehensions import Detail, details
 from groundbox.trace.narration.evaluation import Evaluation
 from groundbox.trace.narration.literals import literal
 from groundbox.trace.narration.paths import with_indexes
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.syntax import copied, walked
 
 MAX_INLINE: Final = 40
@@ -254,7 +255,7 @@ class _Values(ast.NodeTransformer):
             text = literal(self._evaluation.value(node))
         except Unknown:
             return node
-        return ast.parse(text, mode="eval").body if len(text) <= MAX_INLINE else node
+        return expression_of(text) if len(text) <= MAX_INLINE else node
 
 
 def _asks_for_identity(node: ast.expr) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 from groundbox.trace.errors import Unknown
 from groundbox.trace.narration.evaluation import Evaluation
 from groundbox.trace.narration.literals import literal
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.state import State
 from groundbox.trace.syntax import copied
 from groundbox.trace.values import ref_of
@@ -75,6 +76,6 @@ class _Indexes(ast.NodeTransformer):
 
     def _value(self, node: ast.expr) -> ast.expr:
         try:
-            return ast.parse(literal(self._evaluation.value(node)), mode="eval").body
+            return expression_of(literal(self._evaluation.value(node)))
         except (Unknown, SyntaxError):
             return node

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from groundbox.trace.narration.comprehensions import Detail
 from groundbox.trace.narration.explanation import Explanation
+from groundbox.trace.parsing import expression_of
 from groundbox.trace.structure import Step
 from groundbox.trace.syntax import walked
 
@@ -182,7 +183,7 @@ def _is_number(node: ast.expr) -> bool:
 
 
 def _augmented(statement: ast.AugAssign, explanation: Explanation, code: Code) -> Why:
-    target = ast.parse(ast.unparse(statement.target), mode="eval").body
+    target = expression_of(ast.unparse(statement.target))
     whole = ast.BinOp(left=target, op=statement.op, right=statement.value)
     result = explanation.literal(whole)
     by = explanation.literal(statement.value)
