@@ -40,6 +40,8 @@ def trace():
         ("Since 7 > -3, `y` becomes 4.", 1, 1, 0),
         ("7 > 3 is true.", 0, 0, 0),
         ("`x > 3` is true. 7 > -3 is true.", 1, 1, 0),
+        ("Since 7 > -3 and so `x > 3` holds, `y` becomes 4.", 3, 2, 1),
+        ("`y` is set to `x - 4` = 7 - 4 = 3 and 7 != 3.", 3, 3, 0),
         ("7 - 4 = 3.", 1, 1, 0),
         ("9 - 6 = 3.", 0, 0, 0),
     ],

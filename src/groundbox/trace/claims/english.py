@@ -71,6 +71,10 @@ _ADDED: Final = r"(appended|added|inserted|pushed|concatenated|prepended|put|pla
 _REMOVES: Final = r"((remove|delete|pop|drop|discard|subtract|strip|eliminate)(s|d|ed|ing)?|pops|popped|popping|drops|dropped|stripped|subtracted)"
 
 
+_FALSE: Final = frozenset({"false", "no", "fail", "fails", "failed", "violated"})
+"""Words for how a test came out that say it did not hold."""
+
+
 class Wording(NamedTuple):
     """A way to say something.
 
@@ -127,7 +131,8 @@ WORDINGS: Final = (
     Wording(r"{x} (reversed|in reverse|backwards) (is|gives|becomes) {value}", Kind.VALUE, subject="x[::-1]"),
     # tests
     Wording(rf"{{test}} ?({_GIVES}|{_ARROW}|:|=|,) ?{{value}}", Kind.TEST),
-    Wording(rf"{{test}} ?({_GIVES}|{_ARROW}|:|=|,|\(|\?)( also| now| indeed| not)? ?(?P<truth>true|false|yes|no)", Kind.TEST),
+    Wording(rf"{{test}} ?({_GIVES}|isn't|wasn't|{_ARROW}|:|=|,|\(|\?)( also| now| indeed)?(?P<not> not)? ?(?P<truth>true|false|yes|no)", Kind.TEST),
+    Wording(r"{test},? (?P<not>(do|does|did|is|was) (not|never) |(doesn't|didn't|don't|isn't|wasn't) )?((also|still|now|indeed|always) )?((is|was) )?(?P<truth>holds?( true)?|held|fails?|failed|met|satisfied|fulfilled|violated)", Kind.TEST),
     Wording(r"{x} ?(=|==) ?{y}", Kind.TEST, certain=True, subject="x == y"),
     Wording(r"{chain}", Kind.TEST, certain=True, subject="x == y"),
     Wording(r"{x} ?(≠|!=|<>) ?{y}", Kind.TEST, subject="x != y"),
@@ -510,7 +515,7 @@ class _Text:
             kind = Kind.TEST  # "`a < b` is False"
         if kind is Kind.TEST and (value is None or "value" in wording.subject):
             negated = groups.get("not") or "n't" in match[0]
-            told = groups.get("truth", "true").lower() not in ("false", "no") and not negated
+            told = (groups.get("truth", "true").lower() not in _FALSE) != bool(negated)
         if kind is Kind.TEST and (not _asks(node) or not isinstance(told, bool)):
             return None
         equation = _equation(node)

@@ -82,8 +82,9 @@ def _operands(closed: _Closed, conditions: Sequence[Verdict], proof: Proof, run:
     refuted = False
     for claim in sorted(beside, key=lambda other: max(other.start - closed.end, closed.start - other.end)):
         for condition in ast.walk(claim.subject or ast.Pass()):
-            said = _as_operands(closed.node, condition) if isinstance(condition, ast.Compare) else None
-            if said is None or not isinstance(condition, ast.Compare):
+            if not isinstance(condition, ast.Compare) or _is_of_working(condition, run):
+                continue
+            if (said := _as_operands(closed.node, condition)) is None:
                 continue
             sides = ast.List([condition.left, *condition.comparators], ast.Load())
             seen = run.look(sides, said, None, after=-1)
@@ -91,6 +92,12 @@ def _operands(closed: _Closed, conditions: Sequence[Verdict], proof: Proof, run:
                 return _verdict(closed, sentence, Status.SUPPORTED, seen.step)
             refuted = refuted or (seen.whole and bool(seen.others))
     return _verdict(closed, sentence, Status.REFUTED, None) if refuted else None
+
+
+def _is_of_working(condition: ast.Compare, run: Run) -> bool:
+    """Tell whether it is no condition but the working of a value: "`b * 2` = 8 * 2"."""
+    sides = (condition.left, *condition.comparators)
+    return any(not literal_of(side)[0] and _is_of_constants(side, run) for side in sides)
 
 
 def _as_operands(closed: ast.Compare, condition: ast.Compare) -> list[object] | None:
