@@ -1,0 +1,251 @@
+"""Copies of live guests: keepers, and how the template orders them about.
+
+A *keeper* has all memory in common with one guest, and its own privileges (jail/sealed.py). It is a process of the
+template's pid namespace, where no guest sees it. Told to, it makes a copy of itself, which has a copy of the guest's
+memory and no guest: that is a checkpoint. And it makes a guest of the memory that it has, with walls of its own.
+So a sandbox that can be branched is a keeper first, and its guest is the first one made of it.
+
+Orders are carried out one at a time, and while one is, the template serves others. What is told and heard goes through
+descriptors at fixed numbers, which keepers share with the template (`sealed.Slot`).
+"""
+
+import collections
+import contextlib
+import errno
+import os
+import re
+import select
+import signal
+import struct
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, NamedTuple
+
+from groundbox.jail import enter, kernel, namespaces, rootfs, sealed
+from groundbox.jail.sealed import Order, Slot
+
+SHARING: Final = 0x400
+"""CLONE_FILES."""
+_ONE: Final = struct.pack("=Q", 1)
+_SHARED: Final = re.compile(rb"^([0-9a-f]+)-[0-9a-f]+ (..)(.)s [0-9a-f]+ (\S+) (\d+) *(.*)$", re.MULTILINE)
+_MOST_NAME: Final = 80
+
+
+class Busy(Exception):
+    """A guest cannot be copied as it is; the message says why."""
+
+
+class Keeper:
+    """One of them, with the guest that it was made for, or by itself."""
+
+    def __init__(self, pid: int, pidfd: int, wake: int) -> None:
+        self.pid, self.pidfd, self.wake = pid, pidfd, wake
+        self.alive = True
+
+    def end(self) -> None:
+        """Ask for its end; it is heard of through `pidfd`."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+
+class Asked(NamedTuple):
+    """What a keeper is told. `wake` is the eventfd of the one that it makes."""
+
+    keeper: Keeper
+    order: Order
+    uid: int = 0
+    wake: int = 0
+
+
+Steps = Generator[Asked, int, None]
+"""Orders one after the other. Each gives what the keeper answered; KernelRefused is thrown in where it did not."""
+
+
+class Branches:
+    """All keepers of one template."""
+
+    def __init__(self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None]) -> None:
+        """Args:
+        ended: Told of each keeper that has ended.
+
+        Raises:
+            OSError: A number that is needed is taken.
+        """
+        self._plan = plan
+        self._poll = poll
+        self._ended = ended
+        self._keepers: dict[int, Keeper] = {}
+        self._programs: dict[tuple[int | None, int | None], sealed.Program] = {}
+        self._waiting: collections.deque[Steps] = collections.deque()
+        self._current: Steps | None = None
+        self._asked: Asked | None = None
+        self._known = frozenset((device, inode) for _, _, device, inode, _ in _shared_mappings(os.getpid()))
+        self._take_numbers()
+
+    def handles(self, descriptor: int) -> bool:
+        """Whether an event of this descriptor is for `handle`."""
+        return descriptor == Slot.DONE or descriptor in self._keepers
+
+    def program(self, disk_bytes: int | None, file_count: int | None) -> sealed.Program:
+        """That of sandboxes of this size."""
+        key = disk_bytes, file_count
+        if key not in self._programs:
+            self._programs[key] = enter.sealed_program(self._plan, disk_bytes=disk_bytes, file_count=file_count)
+        return self._programs[key]
+
+    def take(self, steps: Steps) -> None:
+        """Carry out these orders when those before are done."""
+        self._waiting.append(steps)
+        if self._current is None:
+            self._next()
+
+    def adopt(self, pid: int, pidfd: int, wake: int) -> Keeper:
+        """A keeper that was just made."""
+        keeper = self._keepers[pidfd] = Keeper(pid, pidfd, wake)
+        self._poll.register(pidfd, select.POLLIN)
+        return keeper
+
+    def copy(self, of: Keeper) -> Generator[Asked, int, Keeper]:
+        """One more keeper, with the memory of this one."""
+        wake = os.eventfd(0)
+        try:
+            pid = yield Asked(of, Order.COPY, wake=wake)
+        except BaseException:
+            os.close(wake)
+            raise
+        return self.adopt(pid, os.pidfd_open(pid), wake)
+
+    def refuse_shared_memory(self, keeper: Keeper) -> None:
+        """No copy may have memory in common with what it was copied from.
+
+        The keeper's memory is looked at, in which no guest code runs, so that it stays as it is seen.
+
+        Raises:
+            Busy: There is such memory.
+        """
+        for at, writable, device, inode, name in _shared_mappings(keeper.pid):
+            if at == sealed.CODE_AT or ((device, inode) in self._known and not writable):
+                continue
+            raise Busy(f"memory is shared, of {name[:_MOST_NAME] or 'no file'}")
+
+    def handle(self, descriptor: int) -> None:
+        """Something has happened to a descriptor of ours."""
+        if descriptor == Slot.DONE:
+            os.read(Slot.DONE, 8)
+            if self._asked is not None:
+                self._go_on(os.lseek(Slot.RESULT, 0, os.SEEK_CUR))
+            return
+        keeper = self._keepers.pop(descriptor)
+        self._poll.unregister(descriptor)
+        os.waitpid(keeper.pid, 0)
+        os.close(keeper.pidfd)
+        os.close(keeper.wake)
+        keeper.alive = False
+        if self._asked is not None and self._asked.keeper is keeper:
+            self._go_on(0)
+        self._ended(keeper)
+
+    def _next(self) -> None:
+        while self._waiting and self._current is None:
+            self._current = self._waiting.popleft()
+            self._advance(None)
+
+    def _go_on(self, result: int) -> None:
+        self._asked = None
+        self._advance(result)
+        self._next()
+
+    def _advance(self, result: int | None) -> None:
+        """Let the current steps ask for more; where a keeper has nothing to answer, they hear so."""
+        assert self._current is not None
+        while True:
+            try:
+                if result == 0:
+                    asked = self._current.throw(kernel.KernelRefused(0, "the kernel refused the copy, or it has ended"))
+                else:
+                    asked = self._current.send(result)  # type: ignore[arg-type]
+            except StopIteration:
+                self._current = None
+                return
+            if asked.keeper.alive:
+                break
+            result = 0
+        for slot, offset in ((Slot.ORDER, asked.order), (Slot.USER, asked.uid), (Slot.WAKE, asked.wake)):
+            os.lseek(slot, offset, os.SEEK_SET)
+        os.lseek(Slot.RESULT, 0, os.SEEK_SET)
+        self._asked = asked
+        os.write(asked.keeper.wake, _ONE)
+
+    def _take_numbers(self) -> None:
+        taken = {*map(int, os.listdir("/proc/self/fd"))} & set(range(Slot.SOCKET, Slot.LAST_OWN + 1))
+        if taken:
+            raise OSError(errno.EBUSY, f"descriptors {sorted(taken)} are taken")
+        _move(os.open("/dev/null", os.O_RDWR), Slot.NULL)
+        clear()
+        for slot in (Slot.ORDER, Slot.USER, Slot.WAKE, Slot.RESULT):
+            _move(os.memfd_create("groundbox-slot"), slot)
+        _move(os.eventfd(0), Slot.DONE)
+        self._poll.register(Slot.DONE, select.POLLIN)
+
+
+def place(sock: int, out: int, err: int, network: int | None, join: Sequence[int]) -> None:
+    """Put descriptors where the next guest, or the next copy, finds them."""
+    for descriptor, slot in ((sock, Slot.SOCKET), (out, Slot.OUT), (err, Slot.ERR)):
+        os.dup2(descriptor, slot, inheritable=False)
+    if network is not None:
+        os.dup2(network, Slot.NETWORK, inheritable=False)
+    for place_, descriptor in enumerate(join):
+        os.dup2(descriptor, Slot.JOIN + place_, inheritable=False)
+
+
+def clear() -> None:
+    """Hold none of them any longer: who reads from them waits for the last writer to go."""
+    for number in (Slot.SOCKET, Slot.OUT, Slot.ERR, Slot.NETWORK, *range(Slot.JOIN, Slot.JOIN_LAST + 1)):
+        os.dup2(Slot.NULL, number, inheritable=False)
+
+
+def become_keeper(
+    program: sealed.Program, wake: int, *, uid: int, disk_bytes: int | None, file_count: int | None
+) -> None:
+    """In a fresh copy of the template that shares its descriptors: be the keeper of one sandbox. Guests return.
+
+    Raises:
+        OSError: The kernel refuses a step.
+    """
+    for number in range(Slot.JOIN, Slot.JOIN_LAST + 1):
+        kernel.write(number, b"0")
+    namespaces.unshare(namespaces.NEWNS)
+    kernel.unmount(rootfs.BOX, 2)
+    rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=uid)
+    program.install()
+    program.enter(wake)
+
+
+def workdir_of(keeper: Keeper) -> int:
+    """A descriptor of the workdir that its guests have.
+
+    A guest may have put a link in its place, or something else.
+
+    Raises:
+        OSError: There is no such folder.
+    """
+    box = os.open(f"/proc/{keeper.pid}/root{rootfs.BOX}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        name = os.path.basename(rootfs.WORKDIR)
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=box)
+    finally:
+        os.close(box)
+
+
+def _shared_mappings(pid: int) -> list[tuple[int, bool, bytes, bytes, str]]:
+    """Address, whether it is writable, device, inode and name of each shared mapping."""
+    with open(f"/proc/{pid}/maps", "rb") as file:
+        found = _SHARED.findall(file.read())
+    return [
+        (int(at, 16), b"w" in rights, device, inode, name.decode("utf-8", "replace"))
+        for at, rights, _, device, inode, name in found
+    ]
+
+
+def _move(descriptor: int, number: int) -> None:
+    os.dup2(descriptor, number, inheritable=False)
+    os.close(descriptor)
