@@ -152,6 +152,24 @@ def test_a_link_in_place_of_the_workdir_leads_the_host_nowhere(live):
     assert list(honest.files.list()) == ["kept"]
 
 
+def test_a_copy_has_no_descriptor_of_its_template_at_any_moment(live):
+    """Its code goes on before anything of ours could tidy up; the streams of a keeper are the template's log."""
+    look = """
+from groundbox.guest.parking import Parking
+seen = []
+def awake(self):
+    seen.extend(os.readlink(f'/proc/self/fd/{number}') for number in range(3))
+    for number in (1, 2): os.dup2(44 + number, number)
+Parking.awake = awake
+"""
+    box = live(look)
+    state = box.checkpoint()
+
+    box.restore(state)
+
+    assert box.run("print(seen)").stdout == f"{['/dev/null'] * 3}\n"
+
+
 def test_what_is_dropped_ends_whatever_the_guest_holds(live):
     box = live(LIE + "keep = []\nHOOKS.append(lambda descriptors: keep.append(os.dup(descriptors[0])))")
     group = box.asynchronous._loan.worker.cgroup

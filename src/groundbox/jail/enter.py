@@ -305,6 +305,11 @@ def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None
     with kernel.recording(sealed.Slot.FIRST_OWN) as room:
         rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=sealed.USER)
     with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
+        nothing = (
+            kernel.open_nothing()
+        )  # a copy may run the guest's code as soon as it goes on: no stream is the template's
+        for stream in range(3):
+            kernel.duplicate(nothing, stream)
         for step in WORKER:
             if plan.backend in step.backends and step.layer not in ("cgroup", "workdir"):
                 step.run(entry)

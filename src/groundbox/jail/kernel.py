@@ -74,6 +74,16 @@ def unmount(target: str, flags: int) -> None:
     call("umount2", _path(target), flags)
 
 
+def open_nothing() -> int:
+    """`open(2)` of /dev/null, for reading and writing."""
+    return call("openat", _AT_FDCWD, b"/dev/null", os.O_RDWR | os.O_CLOEXEC, 0)
+
+
+def duplicate(descriptor: int, number: int) -> None:
+    """`dup3(2)`: let a number be the same open file; what is executed has it, too."""
+    call("dup3", descriptor, number, 0)
+
+
 def mkdir(path: str, mode: int) -> None:
     """`mkdir(2)`. Like the next ones a direct call, so that `rehearsal` covers it."""
     call("mkdirat", _AT_FDCWD, _path(path), mode)
