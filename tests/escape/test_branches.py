@@ -170,6 +170,25 @@ Parking.awake = awake
     assert box.run("print(seen)").stdout == f"{['/dev/null'] * 3}\n"
 
 
+def test_what_a_copy_runs_by_itself_uses_no_more_time_than_a_run_may(live):
+    spin = """
+from groundbox.guest.parking import Parking
+awake = Parking.awake
+def spinning(self):
+    if os.fork() == 0:
+        while True: pass
+    awake(self)
+Parking.awake = spinning
+"""
+    box = live(spin, limits=Limits(cpu_s=1.0))
+    state = box.checkpoint()
+
+    box.restore(state)
+
+    worker = box.asynchronous._loan.worker
+    assert until(lambda: worker.ended is not None, within_s=30)
+
+
 def test_what_is_dropped_ends_whatever_the_guest_holds(live):
     box = live(LIE + "keep = []\nHOOKS.append(lambda descriptors: keep.append(os.dup(descriptors[0])))")
     group = box.asynchronous._loan.worker.cgroup

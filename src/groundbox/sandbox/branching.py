@@ -275,7 +275,7 @@ class Branches:
             await worker.ready()
             if old is not None:
                 await old.wait()
-            await _unpack(worker, to, fork=False)
+            await _unpack(worker, to, cpu_s=box.limits.cpu_s, fork=False)
         except SandboxLost as failed:
             worker.kill()
             await worker.wait()
@@ -300,7 +300,7 @@ class Branches:
         )
         try:
             await worker.ready()
-            await _unpack(worker, state, fork=True)
+            await _unpack(worker, state, cpu_s=box.limits.cpu_s, fork=True)
             fork = await box._like_this(worker, spoiled=state._spoiled, used=state._used)
         except BaseException:
             worker.kill()
@@ -309,14 +309,17 @@ class Branches:
         made.append(fork)
 
 
-async def _unpack(worker: Worker, state: Checkpoint, *, fork: bool) -> None:
+async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, fork: bool) -> None:
     """Let a copy put its files as they were, and find them.
+
+    Args:
+        cpu_s: What may be used by what it runs besides, as after a run.
 
     Raises:
         SandboxLost: It cannot, or has ended.
     """
     order = {"op": "unpack", "fork": fork}
-    done = await worker.order(order, [part.descriptor for part in state._parts])
+    done = await worker.order(order, [part.descriptor for part in state._parts], cpu_s=cpu_s)
     if not done.ok:
         raise SandboxLost(done.reason)
     await state._template.find_workdir(worker)
