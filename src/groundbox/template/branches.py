@@ -112,6 +112,8 @@ class Branches:
         except BaseException:
             os.close(wake)
             raise
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write("0")  # a guest's is higher, and was copied (jail/sealed.py)
         return self.adopt(pid, os.pidfd_open(pid), wake)
 
     def refuse_shared_memory(self, keeper: Keeper) -> None:
