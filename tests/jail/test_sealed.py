@@ -35,13 +35,13 @@ def test_a_copy_has_the_memory_of_its_moment_and_is_process_1_of_its_own():
     assert told == {"live": [3, 1], "copy": [2, 1], "copy of the copy": [2, 1]}
 
 
-@pytest.mark.parametrize("way", ["munmap", "mprotect", "mmap", "mremap away", "mremap over", "shmat", "madvise"])
+@pytest.mark.parametrize("way", ["munmap", "mprotect", "mmap", "mremap away", "mremap over", "shmat", "madvise", "brk"])
 def test_a_guest_cannot_change_what_its_keeper_runs(way):
     """The guest puts code of its own where the keeper's lies, which would end the keeper with a number of its own."""
     assert _scene("replace", way, "guarded") == {"refused": True, "keeper": "copies"}
 
 
-@pytest.mark.parametrize("way", ["munmap", "mmap", "mremap over", "shmat"])
+@pytest.mark.parametrize("way", ["munmap", "mmap", "mremap over", "shmat", "brk"])
 def test_without_the_guard_a_guest_has_its_keeper_run_what_it_likes(way):
     assert _scene("replace", way, "open") == {"refused": False, "keeper": "ran the guest's code"}
 
@@ -80,6 +80,7 @@ def test_the_guard_refuses_low_addresses_in_whatever_call_and_no_others():
         "mmap": lambda at: (at, 4096, 7, 0x32),
         "mremap": lambda at: (at, 4096, 4096, 1),
         "shmat": lambda at: (0, at, 0),
+        "brk": lambda at: (at,),
     }
 
     refused = {(name, at) for name, made in calls.items() for at in ADDRESSES if _errno_of(program, name, made(at))}
@@ -88,9 +89,21 @@ def test_the_guard_refuses_low_addresses_in_whatever_call_and_no_others():
 
     low = {at for at in ADDRESSES if at < GUARDED_BELOW}
     assert CODE_AT in low
-    assert refused == {(name, at) for name in calls for at in low if (name, at) != ("shmat", 0)}
+    assert refused == {(name, at) for name in calls for at in low if (name, at) not in {("shmat", 0), ("brk", 0)}}
     assert (target, hints) == (low, set())
     assert not any(_errno_of(open_, name, made(at)) for name, made in calls.items() for at in ADDRESSES)
+
+
+@pytest.mark.parametrize(("name", "option"), [("prctl", 35), ("arch_prctl", 0x4002)], ids=["heap", "tags"])
+def test_the_guard_refuses_what_would_let_other_calls_reach_low_addresses(name, option):
+    """PR_SET_MM and ARCH_ENABLE_TAGGED_ADDR, also with something in the upper half, which the kernel does not read."""
+    guarded, open_ = (seccomp.narrow(internet=False, guarded_below=at) for at in (sealed.GUARDED_BELOW, 0))
+    asked = [(option, 0), (option | 1 << 32, 0)]
+
+    assert [_errno_of(guarded, name, each) for each in asked] == [True, True]
+    assert [_errno_of(open_, name, each) for each in asked] == [False, False]
+    assert _errno_of(guarded, "prctl", (22, 0))
+    assert not _errno_of(guarded, name, (15, 0))
 
 
 ADDRESSES = (

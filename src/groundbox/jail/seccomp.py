@@ -126,6 +126,8 @@ _ON_A_PROCESS: Final = """
 _WITHOUT_EFFECT: Final = ("sync", "syncfs", "fsync", "fdatasync", "sync_file_range")
 """Would write out the host's disks; answered as done."""
 _PR_SET_SECCOMP: Final = 22
+_PR_SET_MM: Final = 35
+_ARCH_ENABLE_TAGGED_ADDR: Final = 0x4002
 _PRIO_PROCESS: Final = 0
 
 
@@ -312,6 +314,8 @@ def _mappings_guarded(limit: int) -> dict[str, Program]:
 
     Ranges only reach upwards, since the kernel takes none that wraps; so where one begins tells enough. Without a
     MAP_FIXED the kernel chooses a place where nothing is.
+    Two more are about what other calls would do: the kernel takes its word from anybody where the heap begins
+    (PR_SET_MM_MAP), and brk(2) then unmaps what lies there; and of tagged addresses it compares the lower part only.
     """
     refused = [_errno(errno.EPERM)]
     first = _where_below(0, limit, refused)
@@ -322,6 +326,9 @@ def _mappings_guarded(limit: int) -> dict[str, Program]:
         "mmap": fixed,
         "mremap": moved,
         "shmat": _where_below(1, limit, refused, unless_zero=True),
+        "brk": _where_below(0, limit, refused, unless_zero=True),
+        "prctl": _refuse_values(0, _PR_SET_SECCOMP, _PR_SET_MM),
+        "arch_prctl": _refuse_values(0, _ARCH_ENABLE_TAGGED_ADDR),
     }
 
 
