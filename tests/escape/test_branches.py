@@ -125,7 +125,7 @@ def test_files_of_a_checkpoint_are_not_written_to_later(live):
         LIE + "import mmap; keep = []\n" + keep + "HOOKS.append(lambda d: keep.append(mmap.mmap(d[0], 5000)))"
     )
 
-    with pytest.raises(SandboxBusy, match="memory is shared"):
+    with pytest.raises(SandboxBusy, match="the file that its files are copied into"):
         mapped.checkpoint()
 
     assert told == "EPERM EPERM\n"
@@ -133,6 +133,16 @@ def test_files_of_a_checkpoint_are_not_written_to_later(live):
     assert os.write(control, b"y") == 1
     assert seal_all(control)
     os.close(control)
+
+
+def test_a_guest_that_seals_the_file_of_a_checkpoint_itself_has_none(live):
+    """The host's own seal is refused then; a run that was to be undone goes on as one that could not be copied."""
+    box = live(LIE + "import fcntl\nHOOKS.append(lambda given: fcntl.fcntl(given[0], 1033, 1))", undo=1)  # F_SEAL_SEAL
+
+    with pytest.raises(SandboxBusy, match="the file that its files are copied into"):
+        box.checkpoint()
+
+    assert box.run("print(1)").stdout == "1\n"
 
 
 def test_a_link_in_place_of_the_workdir_leads_the_host_nowhere(live):

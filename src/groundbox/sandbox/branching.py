@@ -242,7 +242,7 @@ class Branches:
         if not done.ok:
             raise SandboxBusy(done.reason)
         if not seal_all(new.descriptor):
-            raise SandboxBusy("memory is shared, of the file that its files are copied into")
+            raise SandboxBusy("it shares or has sealed the file that its files are copied into")
         for _ in range(_LOOKS):  # a process that has just ended may be there for a moment
             if group.process_count() <= 1:
                 return (*parts, new) if os.fstat(new.descriptor).st_size else parts

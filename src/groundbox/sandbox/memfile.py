@@ -49,13 +49,17 @@ def _seal(descriptor: int) -> None:
 
 
 def seal_all(descriptor: int) -> bool:
-    """Refuse all writes from here on to a file that a guest has written; False where it has mapped it for writing."""
+    """Refuse all writes from here on to a file that a guest has written.
+
+    Returns:
+        False where it has mapped it for writing, or has forbidden other seals than its own (F_SEAL_SEAL).
+    """
     for _ in range(_TRIES):
         try:
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE | fcntl.F_SEAL_WRITE)
             return True
         except OSError as error:
-            if error.errno != errno.EBUSY:
+            if error.errno not in (errno.EBUSY, errno.EPERM):
                 raise
     return False
 
