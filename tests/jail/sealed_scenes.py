@@ -13,6 +13,7 @@ import sys
 from groundbox.jail import kernel, namespaces, sealed, seccomp
 from groundbox.jail.kernel import Call
 from groundbox.jail.sealed import Order, Slot
+from groundbox.template.branches import Branches
 
 SHARING = 0x400
 GUESTS_CODE = b"\xbf\x2a\x00\x00\x00\xb8\xe7\x00\x00\x00\x0f\x05"  # exit_group(42)
@@ -79,6 +80,11 @@ class Stage:
 def _move(descriptor, number):
     os.dup2(descriptor, number)
     os.close(descriptor)
+
+
+def _children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(word) for word in file.read().split()]
 
 
 def _ask(sock, word):
@@ -225,6 +231,37 @@ def surroundings():
     return {"rseq before": before, "rseq after": after, "blocked": told["SigBlk"]}
 
 
+def dies(when):
+    """A keeper dies as it makes a copy, and its template hears of that before it hears the answer, if there is one."""
+    poll, told = select.poll(), {"made": 0, "refused": False}
+    of = Branches(None, poll, lambda keeper: None, set)
+    program = sealed.Program(flags=namespaces.NEWPID, network=False, room=[], calls=[])
+    wake = os.eventfd(0)
+    pid, pidfd = namespaces.clone(SHARING)
+    if pid == 0:
+        program.install()
+        program.enter(wake)
+    keeper = of.adopt(pid, pidfd, wake)
+
+    def steps():
+        try:
+            told["made"] = (yield from of.copy(keeper)).pid
+        except kernel.KernelRefused:
+            told["refused"] = True
+
+    of.take(steps())
+    select.select([Slot.DONE], [], [])
+    if when == "before it answers":
+        os.read(Slot.DONE, 8)
+    keeper.end()
+    select.select([pidfd], [], [])
+    of.handle(pidfd)
+    if when == "after it answered":
+        of.handle(Slot.DONE)  # seen by the same look, and taken already
+    children = _children()
+    return {"adopted": children == [told["made"]], "refused": told["refused"], "children": len(children)}
+
+
 def shared():
     memory = mmap.mmap(-1, 4096)
 
@@ -250,7 +287,6 @@ def shared():
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
     sys.stdout.flush()
-    with open(f"/proc/self/task/{os.getpid()}/children") as file:
-        for pid in map(int, file.read().split()):  # one that has only just begun would not end with us
-            os.kill(pid, signal.SIGKILL)
+    for child in _children():  # one that has only just begun would not end with us
+        os.kill(child, signal.SIGKILL)
     os._exit(0)

@@ -62,6 +62,16 @@ def test_nothing_of_the_kernel_acts_on_a_keepers_memory():
     }
 
 
+def test_the_answer_of_a_keeper_that_has_died_since_is_its_own_and_of_no_later_order():
+    """Taken for the answer to the next order, it would give one sandbox the memory of another."""
+    assert _scene("dies", "after it answered") == {"adopted": True, "refused": False, "children": 1}
+
+
+def test_a_copy_of_which_its_keeper_could_not_tell_is_ended():
+    """It would wait at a number that is another's soon, and carry out what that one is told."""
+    assert _scene("dies", "before it answers") == {"adopted": False, "refused": True, "children": 0}
+
+
 def test_without_a_look_at_its_mappings_a_copy_would_share_memory():
     """Why the template looks (Branches.refuse_shared_memory): what one writes, the other reads."""
     assert _scene("shared") == {"live reads": "written by the copy"}

@@ -63,9 +63,12 @@ Steps = Generator[Asked, int, None]
 class Branches:
     """All keepers of one template."""
 
-    def __init__(self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None]) -> None:
+    def __init__(
+        self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None], guests: Callable[[], set[int]]
+    ) -> None:
         """Args:
         ended: Told of each keeper that has ended.
+        guests: Who is known, besides keepers.
 
         Raises:
             OSError: A number that is needed is taken.
@@ -73,6 +76,7 @@ class Branches:
         self._plan = plan
         self._poll = poll
         self._ended = ended
+        self._guests = guests
         self._keepers: dict[int, Keeper] = {}
         self._programs: dict[tuple[int | None, int | None], sealed.Program] = {}
         self._waiting: collections.deque[Steps] = collections.deque()
@@ -132,8 +136,7 @@ class Branches:
     def handle(self, descriptor: int) -> None:
         """Something has happened to a descriptor of ours."""
         if descriptor == Slot.DONE:
-            os.read(Slot.DONE, 8)
-            if self._asked is not None:
+            if self._is_answered() and self._asked is not None:
                 self._go_on(os.lseek(Slot.RESULT, 0, os.SEEK_CUR))
             return
         keeper = self._keepers.pop(descriptor)
@@ -143,8 +146,31 @@ class Branches:
         os.close(keeper.wake)
         keeper.alive = False
         if self._asked is not None and self._asked.keeper is keeper:
-            self._go_on(0)
+            if self._is_answered():  # before it ended; nobody may take that for the answer to another order
+                self._go_on(os.lseek(Slot.RESULT, 0, os.SEEK_CUR))
+            else:
+                self._end_unheard_of()
+                self._go_on(0)
         self._ended(keeper)
+
+    def _is_answered(self) -> bool:
+        """Take back the word that an order is carried out, if it was given."""
+        try:
+            os.read(Slot.DONE, 8)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _end_unheard_of(self) -> None:
+        """End what a keeper has made and could not tell of any more: it would wait at a number that is another's soon,
+        and carry out that one's orders.
+        """
+        known = {keeper.pid for keeper in self._keepers.values()} | self._guests()
+        for pid in _children() - known:
+            with contextlib.suppress(OSError):
+                if any(at == sealed.CODE_AT for at, *_ in _shared_mappings(pid)):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
 
     def _next(self) -> None:
         while self._waiting and self._current is None:
@@ -185,7 +211,7 @@ class Branches:
         clear()
         for slot in (Slot.ORDER, Slot.USER, Slot.WAKE, Slot.RESULT):
             _move(os.memfd_create("groundbox-slot"), slot)
-        _move(os.eventfd(0), Slot.DONE)
+        _move(os.eventfd(0, os.EFD_NONBLOCK), Slot.DONE)
         self._poll.register(Slot.DONE, select.POLLIN)
 
 
@@ -246,6 +272,16 @@ def _shared_mappings(pid: int) -> list[tuple[int, bool, bytes, bytes, str]]:
         (int(at, 16), b"w" in rights, device, inode, name.decode("utf-8", "replace"))
         for at, rights, _, device, inode, name in found
     ]
+
+
+def _children() -> set[int]:
+    """Processes whose parent we are."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+            if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.add(int(pid))
+    return found
 
 
 def _move(descriptor: int, number: int) -> None:

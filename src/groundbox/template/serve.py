@@ -138,7 +138,7 @@ class _Server:
         self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
         if enter.can_branch(plan):
             try:
-                self._branches = Branches(plan, self._poll, self._keeper_ended)
+                self._branches = Branches(plan, self._poll, self._keeper_ended, self._guests)
             except OSError as error:
                 self._no_branches = enter.refusal(error)
         self._live: dict[int, Keeper] = {}
@@ -295,6 +295,9 @@ class _Server:
             if network is not None and self._networks is not None:
                 self._networks.give_back(network)
 
+    def _guests(self) -> set[int]:
+        return {pid for _, pid, _ in self._workers.values()}
+
     def _keeper_ended(self, keeper: Keeper) -> None:
         if (message := self._last_words.pop(keeper, None)) is not None:
             self._tell(message)
@@ -345,7 +348,7 @@ class _Server:
         Living workers adopt their own orphans. Something that forks as fast as it is killed is left
         for the next time, and for the host, which ends the whole cgroup.
         """
-        known = {pid for _, pid, _ in self._workers.values()}
+        known = self._guests()
         for _ in range(_ORPHAN_ROUNDS):
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 orphans = {int(pid) for pid in file.read().split()} - known
