@@ -11,6 +11,7 @@ import pytest
 from groundbox import Limits, SandboxBusy, SandboxLost
 from groundbox.jail import cgroup, enter, kernel
 from groundbox.sandbox.memfile import seal_all
+from groundbox.sandbox.template import Template
 from groundbox.testing.base import until
 
 pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
@@ -113,6 +114,29 @@ def test_memory_that_a_guest_shares_with_itself_is_not_shared_with_its_copies(li
     named = live(LIE + "key = call('shmget', 0, 4096, 0o1600); assert call('shmat', key, 0, 0) > 0")
     with pytest.raises(SandboxBusy, match="memory is shared"):
         named.checkpoint()
+
+
+@pytest.mark.parametrize(
+    "file", ["os.open('/box/work/file', os.O_RDWR | os.O_CREAT)", "os.memfd_create('file')"], ids=["named", "in memory"]
+)
+def test_what_a_guest_writes_to_a_file_is_not_read_by_a_fork_that_has_mapped_it(live, file, nonce, monkeypatch):
+    """A private mapping shows what is written to its file later, as long as nobody writes to the mapping itself."""
+    box = live(
+        "from groundbox.guest import parking; parking._described = lambda number: None\n"  # of files that are open
+        f"import mmap; file = {file}; os.ftruncate(file, 4096)\n"
+        "mapped = mmap.mmap(file, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)"
+    )
+    write, read = f"os.pwrite(file, {nonce!r}.encode(), 0)", f"print(mapped[:{len(nonce)}])"
+    with pytest.raises(SandboxBusy, match="memory is mapped from a file that can change"):
+        box.fork(1)
+
+    keep = Template.keep
+    monkeypatch.setattr(Template, "keep", lambda *given, **told: keep(*given, **{**told, "fork": False}))
+    fork = box.fork(1)[0]
+    box.run(write)
+
+    assert fork.run(read).stdout == f"{nonce.encode()!r}\n"  # with the guard off
+    fork.close()
 
 
 def test_files_of_a_checkpoint_are_not_written_to_later(live):
@@ -235,6 +259,27 @@ print(os.uname().nodename, call('landlock_create_ruleset', 0, 0, 1), attempt(os.
     assert len(plain) == 7
     assert told == [plain, plain]
     fork.close()
+
+
+def test_forks_of_forks_do_not_gather_memory_of_which_nobody_is_charged(live, monkeypatch):
+    """Each is charged for what it writes itself; without a look at the rest, every generation adds its limit."""
+    box = live("import resource; kept = []", limits=Limits(memory_bytes=96 << 20))
+    more = "resource.setrlimit(resource.RLIMIT_DATA, (resource.getrlimit(resource.RLIMIT_DATA)[1],) * 2)\n"
+    more += "kept.append(bytearray(b'x') * (64 << 20))"
+    assert box.run(more).error is None
+    fork = box.fork(1)[0]
+    box.close()
+    assert fork.run(more).error is None  # 128 of 96 MiB
+
+    with pytest.raises(SandboxBusy, match="more than its limit"):
+        fork.fork(1)
+    keep = Template.keep
+    monkeypatch.setattr(Template, "keep", lambda *given, **told: keep(*given, **{**told, "memory_bytes": None}))
+    third = fork.fork(1)[0]
+
+    assert third.run("sum(map(len, kept))").text == str(128 << 20)  # with the guard off
+    for each in (fork, third):
+        each.close()
 
 
 def test_two_forks_find_no_trace_of_each_other(live, nonce):

@@ -139,7 +139,7 @@ class Branches:
         if type(count) is not int or not 1 <= count <= MOST_FORKS:
             raise InvalidArgument("n", f"must be a whole number from 1 to {MOST_FORKS}, not {count!r}")
         async with self._box.lock:
-            state = await self._take()
+            state = await self._take(fork=True)
             made: list[AsyncSandbox] = []
             forks = [asyncio.ensure_future(self._one_fork(state, made)) for _ in range(count)]
             try:
@@ -194,7 +194,7 @@ class Branches:
         """Another process has no snapshot of its files."""
         self._parts = ()
 
-    async def _take(self) -> Checkpoint:
+    async def _take(self, *, fork: bool = False) -> Checkpoint:
         loan, engine = await self._box._borrow_to_branch(), await engines.current()
         worker, group = loan.worker, loan.worker.cgroup
         assert group is not None
@@ -204,7 +204,7 @@ class Branches:
         parts = await self._park(worker, group, parts if len(parts) < _MOST_PARTS else ())
         group.count_keepers(1)
         engine.hold(group)
-        kept = loan.template.keep(worker)
+        kept = loan.template.keep(worker, fork=fork, memory_bytes=self._box.limits.memory_bytes)
         kept.on_gone = functools.partial(_one_less, engine, group)
         try:
             await asyncio.wait_for(asyncio.shield(kept.answered), _ANSWER_S)

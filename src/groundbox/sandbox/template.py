@@ -216,11 +216,17 @@ class Template:
         self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
         return worker
 
-    def keep(self, worker: Worker) -> Kept:
-        """Ask for a copy of a worker that is parked. Returns at once; await `answered` and look at `refusal`."""
+    def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None) -> Kept:
+        """Ask for a copy of a worker that is parked. Returns at once; await `answered` and look at `refusal`.
+
+        Args:
+            fork: Whether workers of it will run beside this one.
+            memory_bytes: The most that a fork may be born with.
+        """
         self._next = self._free_number()
         kept = self._kept[self._next] = Kept(self._next, worker.number)
-        self._ask(kept.identity, json.dumps({"op": "keep", "id": kept.identity, "of": worker.identity}).encode(), [])
+        order = {"op": "keep", "id": kept.identity, "of": worker.identity, "fork": fork, "memory_bytes": memory_bytes}
+        self._ask(kept.identity, json.dumps(order).encode(), [])
         return kept
 
     def drop(self, kept: Kept) -> None:

@@ -26,7 +26,8 @@ from groundbox.jail.sealed import Order, Slot
 SHARING: Final = 0x400
 """CLONE_FILES."""
 _ONE: Final = struct.pack("=Q", 1)
-_SHARED: Final = re.compile(rb"^([0-9a-f]+)-[0-9a-f]+ (..)(.)s [0-9a-f]+ (\S+) (\d+) *(.*)$", re.MULTILINE)
+_MAPPING: Final = re.compile(rb"^([0-9a-f]+)-[0-9a-f]+ (..)(.)([sp]) [0-9a-f]+ (\S+) (\d+) *(.*)$", re.MULTILINE)
+_NO_FILE: Final = b"00:00"
 _MOST_NAME: Final = 80
 
 
@@ -82,7 +83,7 @@ class Branches:
         self._waiting: collections.deque[Steps] = collections.deque()
         self._current: Steps | None = None
         self._asked: Asked | None = None
-        self._known = frozenset((device, inode) for _, _, device, inode, _ in _shared_mappings(os.getpid()))
+        self._known = frozenset((each.device, each.inode, each.name) for each in _mappings(os.getpid()))
         self._take_numbers()
 
     def handles(self, descriptor: int) -> bool:
@@ -120,18 +121,38 @@ class Branches:
             file.write("0")  # a guest's is higher, and was copied (jail/sealed.py)
         return self.adopt(pid, os.pidfd_open(pid), wake)
 
-    def refuse_shared_memory(self, keeper: Keeper) -> None:
+    def refuse_shared_memory(self, keeper: Keeper, *, fork: bool) -> None:
         """No copy may have memory in common with what it was copied from.
 
         The keeper's memory is looked at, in which no guest code runs, so that it stays as it is seen.
 
+        Args:
+            fork: Whether the copy will run beside its origin. What that one writes to its files would be read through
+                private mappings of them, too.
+
         Raises:
             Busy: There is such memory.
         """
-        for at, writable, device, inode, name in _shared_mappings(keeper.pid):
-            if at == sealed.CODE_AT or ((device, inode) in self._known and not writable):
+        changing = _devices_of_guests(keeper) if fork else set()
+        for each in _mappings(keeper.pid):
+            if each.at == sealed.CODE_AT or ((each.device, each.inode, each.name) in self._known and not each.writable):
                 continue
-            raise Busy(f"memory is shared, of {name[:_MOST_NAME] or 'no file'}")
+            if each.shared:
+                raise Busy(f"memory is shared, of {each.name[:_MOST_NAME] or 'no file'}")
+            if each.device in changing and (each.device, each.inode, each.name) not in self._known:
+                raise Busy(f"memory is mapped from a file that can change, {each.name[:_MOST_NAME]}")
+
+    def refuse_more_memory(self, keeper: Keeper, most_bytes: int) -> None:
+        """A fork is charged for what it writes, and not for what it was born with: that is its origin's.
+
+        So forks of forks, whose origins are closed, would hold more and more of which nobody is charged.
+
+        Raises:
+            Busy: The copy holds more than this, besides what it has from the template.
+        """
+        held = _memory_bytes(keeper.pid) - _memory_bytes(os.getpid())
+        if held > most_bytes:
+            raise Busy(f"it holds {held} bytes of memory, which is more than its limit of {most_bytes}")
 
     def handle(self, descriptor: int) -> None:
         """Something has happened to a descriptor of ours."""
@@ -168,7 +189,7 @@ class Branches:
         known = {keeper.pid for keeper in self._keepers.values()} | self._guests()
         for pid in _children() - known:
             with contextlib.suppress(OSError):
-                if any(at == sealed.CODE_AT for at, *_ in _shared_mappings(pid)):
+                if any(each.at == sealed.CODE_AT for each in _mappings(pid)):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
 
@@ -264,14 +285,39 @@ def workdir_of(keeper: Keeper) -> int:
         os.close(box)
 
 
-def _shared_mappings(pid: int) -> list[tuple[int, bool, bytes, bytes, str]]:
-    """Address, whether it is writable, device, inode and name of each shared mapping."""
+class _Mapping(NamedTuple):
+    at: int
+    writable: bool
+    shared: bool
+    device: str
+    inode: int
+    name: str
+
+
+def _mappings(pid: int) -> list[_Mapping]:
+    """Each mapping of a file, or of what the kernel takes for one."""
     with open(f"/proc/{pid}/maps", "rb") as file:
-        found = _SHARED.findall(file.read())
+        found = _MAPPING.findall(file.read())
     return [
-        (int(at, 16), b"w" in rights, device, inode, name.decode("utf-8", "replace"))
-        for at, rights, _, device, inode, name in found
+        _Mapping(
+            int(at, 16), b"w" in rights, kind == b"s", device.decode(), int(inode), name.decode("utf-8", "replace")
+        )
+        for at, rights, _, kind, device, inode, name in found
+        if kind == b"s" or device != _NO_FILE
     ]
+
+
+def _devices_of_guests(keeper: Keeper) -> set[str]:
+    """Where a guest can write to files: those that have a name, and those in memory. As /proc/PID/maps names them."""
+    numbers = [os.stat(f"/proc/{keeper.pid}/root{rootfs.BOX}").st_dev, os.fstat(Slot.ORDER).st_dev]
+    return {f"{os.major(number):02x}:{os.minor(number):02x}" for number in numbers}
+
+
+def _memory_bytes(pid: int) -> int:
+    """Pages of its own, where they lie in memory and where they were written out."""
+    with open(f"/proc/{pid}/status") as file:
+        told = dict(line.split(":", 1) for line in file)
+    return sum(int(told.get(name, "0").split()[0]) * 1024 for name in ("RssAnon", "VmSwap"))
 
 
 def _children() -> set[int]:

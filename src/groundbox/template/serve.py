@@ -245,7 +245,9 @@ class _Server:
             raise ProcessLookupError(0, "it has ended")
         keeper = yield from self._branches.copy(live)
         try:
-            self._branches.refuse_shared_memory(keeper)
+            self._branches.refuse_shared_memory(keeper, fork=order["fork"])
+            if order["fork"] and order["memory_bytes"] is not None:
+                self._branches.refuse_more_memory(keeper, order["memory_bytes"])
         except BaseException:
             keeper.end()
             raise
