@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from groundbox.errors import (
+        CheckpointLost,
         GroundboxError,
         InvalidArgument,
         LanguageUnavailable,
         ProgramFailed,
+        SandboxBusy,
         SandboxClosed,
         SandboxLost,
         SandboxUnavailable,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from groundbox.limits import GiB, Limits, MiB
     from groundbox.network import Network
     from groundbox.remote.connect import connect
+    from groundbox.sandbox.branching import Checkpoint
     from groundbox.sandbox.portal import Sandbox, run, run_async
     from groundbox.sandbox.sandbox import AsyncSandbox
     from groundbox.trace.options import TraceOptions
@@ -29,6 +32,8 @@ _HOME = {
     "InvalidArgument": "errors",
     "LanguageUnavailable": "errors",
     "ProgramFailed": "errors",
+    "CheckpointLost": "errors",
+    "SandboxBusy": "errors",
     "SandboxClosed": "errors",
     "SandboxLost": "errors",
     "SandboxUnavailable": "errors",
@@ -42,6 +47,7 @@ _HOME = {
     "MiB": "limits",
     "Network": "network",
     "connect": "remote.connect",
+    "Checkpoint": "sandbox.branching",
     "Sandbox": "sandbox.portal",
     "run": "sandbox.portal",
     "run_async": "sandbox.portal",
@@ -54,6 +60,8 @@ _HOME = {
 __all__ = [
     "Artifact",
     "AsyncSandbox",
+    "Checkpoint",
+    "CheckpointLost",
     "Display",
     "Event",
     "Execution",
@@ -67,6 +75,7 @@ __all__ = [
     "Outcome",
     "ProgramFailed",
     "Sandbox",
+    "SandboxBusy",
     "SandboxClosed",
     "SandboxLost",
     "SandboxUnavailable",

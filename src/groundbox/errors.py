@@ -164,6 +164,28 @@ class SandboxLost(GroundboxError):
         self.why = why
 
 
+class SandboxBusy(GroundboxError):
+    """A live sandbox cannot be copied at this moment; nothing was done, and it goes on.
+
+    Attributes:
+        why: What is in the way: threads, processes, sockets, memory that is shared.
+    """
+
+    program_ran = True
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this sandbox cannot be copied now: {why}")
+        self.why = why
+
+
+class CheckpointLost(GroundboxError):
+    """A checkpoint is gone: it was dropped, its sandbox was closed, or the kernel ended it for memory."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this checkpoint is gone ({why}); take another one")
+        self.why = why
+
+
 class TemplateFailed(GroundboxError):
     """A template process did not start or died, for a reason that is not the guest's.
 

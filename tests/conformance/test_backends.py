@@ -6,6 +6,7 @@ import os
 import pytest
 
 from groundbox import InvalidArgument, Sandbox, SandboxUnavailable
+from groundbox.jail import kernel
 from groundbox.sandbox import environments
 from groundbox.sandbox.environments.build import LOCKS
 from groundbox.testing.conformance import BackendConformance
@@ -66,3 +67,29 @@ class TestBare(BackendConformance):
         "test_processes_of_one_are_not_seen_by_the_other": _BARE,
         "test_the_network_is_off": _BARE,
     }
+
+
+class _Copied(BackendConformance):
+    """Sandboxes that are made of a live one's state."""
+
+    def sandbox(self, **options):
+        if "network" in options:
+            pytest.skip("a sandbox with a network cannot be copied so far")
+        return self.made_of(super().sandbox(**{"branching": True, **options}))
+
+
+@pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
+class TestForked(_Copied):
+    def made_of(self, box):
+        (fork,) = box.fork(1)
+        box.close()
+        return self._opened.enter_context(fork)
+
+
+@pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
+class TestRestored(_Copied):
+    def made_of(self, box):
+        state = box.checkpoint()
+        box.run("open('gone', 'w').write('x'); gone = 1")
+        box.restore(state)
+        return box

@@ -136,9 +136,22 @@ def sandbox():
     with contextlib.ExitStack() as opened:
 
         def make(**options):
-            return opened.enter_context(Sandbox(**{"profile": "bare", **options}))
+            box = opened.enter_context(Sandbox(**{"profile": "bare", **options}))
+            return _copied(box, opened) if COPIES and not options.keys() & UNCOPIED else box
 
         yield make
+
+
+COPIES = os.environ.get("GROUNDBOX_ESCAPE_FROM", "")
+"""`fork` or `restored`: attacks are made from such sandboxes, where they can be: a copy is to hold what others do."""
+UNCOPIED = {"waive", "network", "backend", "branching"}
+
+
+def _copied(box, opened):
+    if COPIES == "fork":
+        return opened.enter_context(box.fork(1)[0])
+    box.restore(box.checkpoint())
+    return box
 
 
 @pytest.fixture

@@ -44,6 +44,10 @@ class Residents:
         except OSError:
             return
 
+    def names(self) -> list[str]:
+        """Languages whose process is there."""
+        return list(self._living)
+
     def run(self, order: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         """Run one cell; what `done` says.
 

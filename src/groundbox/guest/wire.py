@@ -93,6 +93,12 @@ class Wire:
         return b"".join(parts)
 
 
+def framed(frame: dict[str, Any]) -> bytes:
+    """A small frame, as it is sent."""
+    body = _encode(frame)
+    return _LENGTH.pack(len(body)) + body
+
+
 def _wait_until_read(descriptor: int, unread: str) -> None:
     """Wait until the other end has read all, by the kernel's count of what it has not (pipe(7), unix(7))."""
     import fcntl

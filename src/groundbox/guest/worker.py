@@ -26,6 +26,7 @@ from .claims import checked_failure, checked_observed
 from .command import Commands
 from .files import Files
 from .outside import Outside
+from .parking import Parking
 from .processes import Processes
 from .python import (
     machine,
@@ -36,7 +37,7 @@ from .python.scripts import run_script
 from .python.tracing import Tracing
 from .python.watching import Watch
 from .resident import Residents
-from .wire import HostGone, Wire
+from .wire import HostGone, Wire, framed
 
 LimitSetter = Callable[[float | None, int | None], None]
 Mode = Callable[[dict[str, Any], list[int]], dict[str, Any]]
@@ -56,11 +57,13 @@ class Worker:
         alone: bool,
         guarded: bool,
         apart: int = -1,
+        park_at: int = 0,
     ) -> None:
         """Args:
         alone: Whether this process is the first of a pid namespace, so that it may end all others.
         guarded: Whether its memory is closed to a script while that runs.
         apart: What keeps programs apart (apart.py); -1 where nothing does.
+        park_at: How this worker stands still to be copied (parking.py); 0 where it cannot.
         """
         self._wire = Wire(sock)
         self._socket = sock
@@ -72,6 +75,7 @@ class Worker:
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._commands = Commands(self._children, self._wire.send, apart)
         self._processes = Processes(self._children, set_limits)
+        self._parking = Parking(park_at, cells, os.path.dirname(workdir), apart)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
@@ -108,6 +112,7 @@ class Worker:
             "scan": self._files.scan,
             "realpath": self._files.realpath,
             "start": self._start,
+            "unpack": self._parking.unpack,
         }
         outside = Outside(os.environ.get("TMPDIR", "/tmp"))
         while True:
@@ -115,6 +120,9 @@ class Worker:
                 order, descriptors = self._wire.receive()
             except HostGone:
                 return
+            if order["op"] == "park":
+                self._park(order, descriptors)
+                continue
             answer = orders[order["op"]](order, descriptors)
             if order["op"] == "run" and (left := outside.new()):
                 answer = {**answer, "outside": left}
@@ -124,6 +132,21 @@ class Worker:
             self._wire.send({"ev": "done", "id": order["id"], **answer})
             if order.get("mode") == "command":
                 self._commands.was_told()
+
+    def _park(self, order: dict[str, Any], descriptors: list[int]) -> None:
+        """Be copied. The worker goes on with the next order, and a copy with its first."""
+        self._commands.spares.drop()
+        self._children.reap_supervisors()
+        _flush()
+        in_the_way = self._parking.prepare(descriptors, self._residents.names())
+        for descriptor in descriptors:
+            _close(descriptor)
+        done = {"ev": "done", "id": order["id"], "ok": not in_the_way, "reason": in_the_way}
+        if in_the_way:
+            self._wire.send(done)
+        elif self._parking.stand_still(framed(done)):
+            self._parking.awake()
+            self._wire.send({"ev": "ready"})
 
     def _show(self, event: dict[str, Any]) -> None:
         """Tell the host what a cell shows; it clears nothing that is printed after it was asked to."""

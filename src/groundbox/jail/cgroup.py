@@ -95,11 +95,17 @@ def find() -> Hierarchy:
 
 
 class Cgroup:
-    """One sandbox's group. Made empty; the worker joins by itself."""
+    """One sandbox's group. Made empty; the worker joins by itself.
+
+    Attributes:
+        keepers: Members that are ours and not the guest's, such as checkpoints. They count as memory of the sandbox,
+            and not among its processes.
+    """
 
     def __init__(self, hierarchy: Hierarchy, name: str) -> None:
         self._version = hierarchy.version
-        self._limits: tuple[int | None, int | None] | None = None
+        self.keepers = 0
+        self._limits: tuple[int | None, int | None, int] | None = None
         self._kills_before = 0
         self._files: OpenFiles | None = None
         self._folders = {c: f"{parent}/{name}" for c, parent in hierarchy.parents.items()}
@@ -121,6 +127,7 @@ class Cgroup:
         after._files = self._files or OpenFiles.one_more()
         self._files = None
         self._folders = dict.fromkeys(self._folders, _NOWHERE)
+        after.keepers = 0
         return after
 
     def _set_back(self) -> bool:
@@ -147,10 +154,14 @@ class Cgroup:
 
     def limit(self, *, memory_bytes: int | None, process_count: int | None) -> None:
         """Set both bounds; None lifts one. Costs nothing when they are set so already."""
-        if self._limits == (memory_bytes, process_count):
+        if self._limits == (memory_bytes, process_count, self.keepers):
             return
         before = None if self._limits is None else self._limits[0]
-        self._limits = (memory_bytes, process_count)
+        changed = self._limits is None or before != memory_bytes
+        self._limits = (memory_bytes, process_count, self.keepers)
+        self._write("pids", "pids.max", "max" if process_count is None else str(process_count + self.keepers))
+        if not changed:
+            return
         memory = _NO_LIMIT[self._version] if memory_bytes is None else str(memory_bytes)
         if self._version == 1:
             names = ["memory.limit_in_bytes"]
@@ -166,10 +177,16 @@ class Cgroup:
                 self._write("memory", "memory.kmem.tcp.limit_in_bytes", _share(memory_bytes))
         else:
             self._write("memory", "memory.max", memory)
-            self._write("memory", "memory.oom.group", "1")
+            self._write("memory", "memory.oom.group", "0" if self.keepers else "1")
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory", "memory.swap.max", "0")
-        self._write("pids", "pids.max", "max" if process_count is None else str(process_count))
+
+    def count_keepers(self, more: int) -> None:
+        """So many members more are ours. Their room is made before they come, and taken away after they went."""
+        self.keepers += more
+        if self._limits is not None:
+            memory_bytes, process_count, _ = self._limits
+            self.limit(memory_bytes=memory_bytes, process_count=process_count)
 
     def cpu_s(self) -> float:
         """Processor time of all members that ever were, in seconds."""
@@ -195,8 +212,8 @@ class Cgroup:
         return self._field("memory", name, "oom_kill") - self._kills_before
 
     def process_count(self) -> int:
-        """Processes and threads in the group now."""
-        return int(self._read("pids", "pids.current"))
+        """Processes and threads of the guest in the group now."""
+        return max(0, int(self._read("pids", "pids.current")) - self.keepers)
 
     def freeze(self, frozen: bool) -> None:
         """Let no member run until this is undone; they can still be killed. Without effect in version 1."""

@@ -30,6 +30,7 @@ from . import (
     namespaces,
     rlimits,
     rootfs,
+    sealed,
     seccomp,
 )
 
@@ -66,6 +67,7 @@ class Entry:
         process_count: Only where no pids cgroup stands.
         workdir: Where programs run; rewritten by the landlock backend.
         listener: The proxy's socket, when `network` is `proxy`.
+        guarded_below: Addresses below this one must stay as they are mapped; 0 for none (sealed.py).
     """
 
     plan: Plan
@@ -79,6 +81,7 @@ class Entry:
     workdir: str = rootfs.WORKDIR
     folder: str = ""
     listener: object = field(default=None)
+    guarded_below: int = 0
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,9 @@ def ruleset_apart(plan: Plan) -> int:
 
 def _seccomp(entry: Entry) -> None:
     walled, apart = entry.plan.backend == NAMESPACES, ruleset_apart(entry.plan) >= 0
-    seccomp.narrow_filter(internet=entry.network != "off", namespaces=walled, apart=apart).install()
+    seccomp.narrow_filter(
+        internet=entry.network != "off", namespaces=walled, apart=apart, guarded_below=entry.guarded_below
+    ).install()
 
 
 WORKER: Final = (
@@ -272,6 +277,46 @@ def enter(entry: Entry) -> None:
             step.run(entry)
         except (OSError, ValueError) as reason:
             raise JailFailed(step.layer, reason) from reason
+
+
+def can_branch(plan: Plan) -> bool:
+    """Whether live sandboxes can be copied here: where every layer stands, on a machine that sealed.py knows."""
+    return plan.backend == NAMESPACES and not plan.waive and kernel.MACHINE == "x86_64"
+
+
+def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None) -> sealed.Program:
+    """The steps of `WORKER` as a sealed program, by which a copy of a guest enters the jail; see sealed.py.
+
+    They are the same functions, and their calls are written down in place of being made. A copy's files are made,
+    or are there already, before it is one, and its control group is joined then.
+    """
+    entry = Entry(
+        plan=plan,
+        uid=sealed.USER,
+        disk_bytes=disk_bytes,
+        file_count=file_count,
+        process_count=None,
+        network="off",
+        join=[],
+        keep=[sealed.Slot.SOCKET, sealed.Slot.OUT, sealed.Slot.ERR],
+        guarded_below=sealed.GUARDED_BELOW,
+    )
+    common_rules(plan)  # these are opened for good, and not recorded
+    with kernel.recording(sealed.Slot.FIRST_OWN) as room:
+        rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=sealed.USER)
+    with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
+        nothing = (
+            kernel.open_nothing()
+        )  # a copy may run the guest's code as soon as it goes on: no stream is the template's
+        for stream in range(3):
+            kernel.duplicate(nothing, stream)
+        for step in WORKER:
+            if plan.backend in step.backends and step.layer not in ("cgroup", "workdir"):
+                step.run(entry)
+            if step.layer == "uid":
+                kernel.chdir(rootfs.BOX)  # what is in it is the guest's, and may be anything when this is gone through
+                rlimits.set_open_files(own_user=plan.uid_base is not None)
+    return sealed.Program(flags=clone_flags(plan) & ~namespaces.NEWNET, network=True, room=room, calls=calls)
 
 
 def clone_flags(plan: Plan) -> int:

@@ -8,7 +8,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from .syscalls import NUMBERS
 
@@ -19,6 +19,8 @@ _SYSCALL.restype = ctypes.c_long
 _NUMBERS: Final = NUMBERS.get(MACHINE, {})
 _AT_FDCWD: Final = -100
 _NOFOLLOW: Final = 0x100
+_PATH: Final = os.O_PATH | os.O_CLOEXEC
+_MAKES_A_DESCRIPTOR: Final = ("openat", "landlock_create_ruleset")
 
 
 class KernelRefused(OSError):
@@ -72,14 +74,29 @@ def unmount(target: str, flags: int) -> None:
     call("umount2", _path(target), flags)
 
 
+def open_nothing() -> int:
+    """`open(2)` of /dev/null, for reading and writing."""
+    return call("openat", _AT_FDCWD, b"/dev/null", os.O_RDWR | os.O_CLOEXEC, 0)
+
+
+def duplicate(descriptor: int, number: int) -> None:
+    """`dup3(2)`: let a number be the same open file; what is executed has it, too."""
+    call("dup3", descriptor, number, 0)
+
+
 def mkdir(path: str, mode: int) -> None:
     """`mkdir(2)`. Like the next ones a direct call, so that `rehearsal` covers it."""
     call("mkdirat", _AT_FDCWD, _path(path), mode)
 
 
-def chown(path: str, uid: int) -> None:
-    """`lchown(2)`; the group stays."""
-    call("fchownat", _AT_FDCWD, _path(path), uid, -1, _NOFOLLOW)
+def chown(path: str, uid: int, gid: int = -1) -> None:
+    """`lchown(2)`; the group stays unless it is told."""
+    call("fchownat", _AT_FDCWD, _path(path), uid, gid, _NOFOLLOW)
+
+
+def open_path(path: str) -> int:
+    """`open(2)` with O_PATH: a descriptor that names a file and reads nothing."""
+    return call("openat", _AT_FDCWD, _path(path), _PATH, 0)
 
 
 def chdir(path: str) -> None:
@@ -115,6 +132,43 @@ def rehearsal() -> Iterator[None]:
     _SYSCALL.restype = ctypes.c_long
     try:
         yield
+    finally:
+        _SYSCALL = real
+
+
+class Call(NamedTuple):
+    """One system call as it was recorded. `slot` is where its result has to be found by later ones, if it is one."""
+
+    name: str
+    arguments: tuple[int | bytes | None, ...]
+    slot: int | None = None
+
+
+@contextmanager
+def recording(first_slot: int) -> Iterator[list[Call]]:
+    """Within it every `call` is written down instead of made, and answers 0, or a new slot where it makes a descriptor.
+
+    Args:
+        first_slot: The first of the numbers that descriptors are taken to have.
+    """
+    global _SYSCALL
+    real, names = _SYSCALL, {number: name for name, number in _NUMBERS.items()}
+    recorded: list[Call] = []
+    slot = first_slot
+
+    def note(number: ctypes.c_long, *words: Any) -> int:
+        nonlocal slot
+        name = names[number.value]
+        arguments = tuple(word.value if isinstance(word, ctypes.c_long) else word for word in words)
+        taken = None
+        if name in _MAKES_A_DESCRIPTOR:
+            taken, slot = slot, slot + 1
+        recorded.append(Call(name, arguments, taken))
+        return taken or 0
+
+    _SYSCALL = note  # type: ignore[assignment]
+    try:
+        yield recorded
     finally:
         _SYSCALL = real
 

@@ -140,6 +140,17 @@ def mount_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> No
     kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"mode=755,uid={uid},gid={uid}{size}{inodes}")
 
 
+def make_box(*, disk_bytes: int | None, file_count: int | None, uid: int) -> None:
+    """`mount_box` and `fill_box` on behalf of `uid`, which no text names: a recorded call may have another one."""
+    size = "" if disk_bytes is None else f",size={disk_bytes}"
+    inodes = "" if file_count is None else f",nr_inodes={file_count + len(_FOLDERS_IN_BOX) + 1}"
+    kernel.mount("tmpfs", BOX, "tmpfs", _NOSUID | _NODEV, f"mode=755{size}{inodes}")
+    for name in _FOLDERS_IN_BOX:
+        kernel.mkdir(f"{BOX}/{name}", 0o700)
+    for path in (BOX, *(f"{BOX}/{name}" for name in _FOLDERS_IN_BOX)):
+        kernel.chown(path, uid, uid)
+
+
 def fill_box() -> None:
     """Make the workdir, /tmp and /dev/shm in it, as their owner, and go to the workdir."""
     for name in _FOLDERS_IN_BOX:

@@ -110,6 +110,7 @@ _KNOWN_OPTIONS: Final = {
 }
 """Options of each protocol that set a number. Memberships, keys, headers and lists keep memory. See ip(7), tcp(7)."""
 _MAP_HUGETLB, _MFD_HUGETLB, _SHM_HUGETLB = 0x40000, 4, 0o4000
+_MAP_FIXED, _MREMAP_FIXED = 0x10, 2
 _SHARED: Final = """
     socket connect bind sendmmsg shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv
     msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr chown fchown lchown fchownat
@@ -125,6 +126,8 @@ _ON_A_PROCESS: Final = """
 _WITHOUT_EFFECT: Final = ("sync", "syncfs", "fsync", "fdatasync", "sync_file_range")
 """Would write out the host's disks; answered as done."""
 _PR_SET_SECCOMP: Final = 22
+_PR_SET_MM: Final = 35
+_ARCH_ENABLE_TAGGED_ADDR: Final = 0x4002
 _PRIO_PROCESS: Final = 0
 
 
@@ -163,10 +166,11 @@ def wide(*, locks_asked: bool = False) -> Program:
     return _compile(allow=ALLOWED | ENTRY, special=special, otherwise=_errno(errno.EPERM))
 
 
-def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False) -> Program:
+def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False, guarded_below: int = 0) -> Program:
     """The worker's filter: takes the calls of `ENTRY` away, and internet sockets when there is no network.
 
     Args:
+        guarded_below: Addresses below this one stay mapped as they are (jail/sealed.py).
         internet: Whether sockets of the families INET and INET6 may be made.
         namespaces: False for the landlock backend, which has no network, IPC or mount namespace:
             no named socket may be made or reached at all, and no System V or POSIX queue.
@@ -198,6 +202,8 @@ def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False) -> P
     else:
         special["prlimit64"] = _core_stays(_limits_of_others_are_only_read())
         special["socket"] = _only_streams() if internet else _only_families(_UNIX)
+    if guarded_below:
+        special |= _mappings_guarded(guarded_below)
     return _compile(allow=frozenset(), special=special, otherwise=_answer(_ALLOW))
 
 
@@ -226,9 +232,9 @@ class Filter:
 
 
 @functools.cache
-def narrow_filter(*, internet: bool, namespaces: bool, apart: bool) -> Filter:
+def narrow_filter(*, internet: bool, namespaces: bool, apart: bool, guarded_below: int = 0) -> Filter:
     """`narrow` made ready. Call it in the template, so that workers find it in the cache."""
-    return Filter(narrow(internet=internet, namespaces=namespaces, apart=apart))
+    return Filter(narrow(internet=internet, namespaces=namespaces, apart=apart, guarded_below=guarded_below))
 
 
 def _compile(*, allow: frozenset[str], special: dict[str, Program], otherwise: Instruction) -> Program:
@@ -301,6 +307,50 @@ def _refuse_bits(index: int, bits: int, refusal: int) -> Program:
 
 def _without_effect_where(index: int, bits: int) -> Program:
     return _refuse_bits(index, bits, 0)
+
+
+def _mappings_guarded(limit: int) -> dict[str, Program]:
+    """Every call that changes what is mapped somewhere, refused where that begins below `limit`.
+
+    Ranges only reach upwards, since the kernel takes none that wraps; so where one begins tells enough. Without a
+    MAP_FIXED the kernel chooses a place where nothing is.
+    Two more are about what other calls would do: the kernel takes its word from anybody where the heap begins
+    (PR_SET_MM_MAP), and brk(2) then unmaps what lies there; and of tagged addresses it compares the lower part only.
+    """
+    refused = [_errno(errno.EPERM)]
+    first = _where_below(0, limit, refused)
+    fixed = _where_bits(3, _MAP_FIXED, first)
+    moved = [*_where_below(0, limit, refused)[:-1], *_where_bits(3, _MREMAP_FIXED, _where_below(4, limit, refused))]
+    return {
+        **dict.fromkeys(("munmap", "mprotect", "pkey_mprotect", "madvise"), first),
+        "mmap": fixed,
+        "mremap": moved,
+        "shmat": _where_below(1, limit, refused, unless_zero=True),
+        "brk": _where_below(0, limit, refused, unless_zero=True),
+        "prctl": _refuse_values(0, _PR_SET_SECCOMP, _PR_SET_MM),
+        "arch_prctl": _refuse_values(0, _ARCH_ENABLE_TAGGED_ADDR),
+    }
+
+
+def _where_below(index: int, limit: int, then: Program, *, unless_zero: bool = False) -> Program:
+    """Go through `then` where an argument of 64 bits is below `limit`; else allow."""
+    high = [Instruction(_LOAD, 0, 0, _AT_ARGUMENT + 8 * index + 4)]
+    zero = [Instruction(_JUMP_EQUAL, len(then), 0, 0)] if unless_zero else []
+    skipped = len(then) + len(zero)
+    return [
+        *high,
+        Instruction(_JUMP_EQUAL, 0, skipped + 2, 0),
+        *_load_argument(index),
+        Instruction(_JUMP_AT_LEAST, skipped, 0, limit),
+        *zero,
+        *then,
+        _answer(_ALLOW),
+    ]
+
+
+def _where_bits(index: int, bits: int, then: Program) -> Program:
+    """Go through `then` where an argument has one of these bits; else allow."""
+    return [*_load_argument(index), Instruction(_JUMP_SET, 0, len(then), bits), *then, _answer(_ALLOW)]
 
 
 def _locks(*, asked: bool) -> Program:

@@ -34,6 +34,9 @@ _HERE_ONLY: Final = {
     "databases": "are asked from the host that runs the sandbox; ask them from a sandbox of this process",
     "backend": "is the server's to choose",
     "waive": "is the server's to choose",
+    "branching": "is for sandboxes of this process, so far",
+    "undo": "is for sandboxes of this process, so far",
+    "rollback": "is for sandboxes of this process, so far",
 }
 _BUSY_S: Final = 120.0
 _LONGEST_WAIT_S: Final = 30.0
@@ -151,6 +154,22 @@ class RemoteSandbox:
         """A fresh interpreter with the same files. Files that could not be kept are returned."""
         told = await self._connection.post(f"{await self.path()}/restart", {})
         return [str(each) for each in told["lost_files"]]
+
+    async def checkpoint(self) -> NoReturn:
+        """Refuse: sandboxes of a server cannot be copied so far."""
+        raise InvalidArgument("checkpoint", _HERE_ONLY["branching"])
+
+    async def restore(self, checkpoint: object) -> NoReturn:
+        """Refuse, as `checkpoint`."""
+        raise InvalidArgument("checkpoint", _HERE_ONLY["branching"])
+
+    async def undo(self, n: int = 1) -> NoReturn:
+        """Refuse, as `checkpoint`."""
+        raise InvalidArgument("undo", _HERE_ONLY["undo"])
+
+    async def fork(self, n: int) -> NoReturn:
+        """Refuse, as `checkpoint`."""
+        raise InvalidArgument("fork", _HERE_ONLY["branching"])
 
     async def close(self) -> None:
         """End it. A server that is gone has ended it already."""

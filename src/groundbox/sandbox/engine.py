@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import collections
 import contextlib
 import dataclasses
 import itertools
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from groundbox.errors import InvalidArgument, SandboxUnavailable
-from groundbox.jail import BARE, LANDLOCK, NAMESPACES, enter, landlock
+from groundbox.jail import BARE, LANDLOCK, NAMESPACES, enter, kernel, landlock
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
@@ -65,6 +66,7 @@ class Setup:
     network: str = "off"
     hash_seed: int | None = None
     traced: bool = False
+    branching: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -78,6 +80,12 @@ class Setup:
             raise InvalidArgument("waive", f"{', '.join(sorted(unknown))} is no layer; see `groundbox doctor`")
         if self.network != "off" and self.backend != NAMESPACES:
             raise InvalidArgument("network", f"the backend {self.backend} cannot give any; use namespaces")
+        if self.branching and (self.backend != NAMESPACES or self.waive):
+            raise InvalidArgument("branching", "needs the backend namespaces, with every layer")
+        if self.branching and self.network != "off":
+            raise InvalidArgument("branching", "is for sandboxes without a network, so far")
+        if self.branching and kernel.MACHINE != "x86_64":
+            raise InvalidArgument("branching", f"is for x86_64 so far, and this machine is {kernel.MACHINE}")
 
 
 class Loan(NamedTuple):
@@ -107,6 +115,8 @@ class Engine:
         self._emptied: weakref.WeakSet[cgroups.Cgroup] = weakref.WeakSet()
         self._full: list[cgroups.Cgroup] = []
         self._emptying: threading.Thread | None = None
+        self._held: collections.Counter[cgroups.Cgroup] = collections.Counter()
+        self._left: set[cgroups.Cgroup] = set()
         self._sweeping = False
         self._ranges: list[UidRange] = []
         self._leases: dict[Path, contextlib.ExitStack] = {}
@@ -137,6 +147,7 @@ class Engine:
             file_count=limits.file_count,
             network=setup.network,
             resident=_resident_language(setup.profile) if limited and self._cgroups is not None else "",
+            branching=setup.branching,
         )
         key = (recipe, shape, limited)
         pool = self._pools.get(key)
@@ -151,6 +162,31 @@ class Engine:
                 pool.returned()
                 raise
         return Loan(lent.worker, pool, template, lent.warm)
+
+    def new_group(self, limits: Limits) -> cgroups.Cgroup | None:
+        """A control group for one more sandbox, with its bounds set; None where there is none to be had."""
+        group = self._new_cgroup()
+        if group is not None:
+            group.count_keepers(1 - group.keepers)
+            group.limit(memory_bytes=limits.memory_bytes, process_count=limits.process_count)
+        return group
+
+    def hold(self, group: cgroups.Cgroup) -> None:
+        """Keep a group although its worker may end: something else of its sandbox is in it."""
+        self._held[group] += 1
+
+    def revive(self, group: cgroups.Cgroup) -> None:
+        """A group whose worker has ended, and that is held, gets another worker."""
+        self._left.discard(group)
+
+    def let_go(self, group: cgroups.Cgroup) -> None:
+        """Undo one `hold`."""
+        self._held[group] -= 1
+        if not self._held[group]:
+            del self._held[group]
+            if group in self._left:
+                self._left.discard(group)
+                self._leave(group)
 
     def _close_at_exit(self) -> None:
         """Close in the loop's own thread where it still runs: half a callback of it may be done. In a fork, nothing."""
@@ -287,13 +323,15 @@ class Engine:
     def _spawn(self, template: Template, shape: Shape, limited: bool, key: tuple[Recipe, Shape, bool]) -> Worker:
         self._sweep()
         group = self._new_cgroup() if limited else None
+        if group is not None and shape.branching:
+            group.count_keepers(1)
         pool = self._pools.get(key)
         worker = template.spawn(
             shape,
             cgroup=group,
             process_count=None if group else _USUAL.process_count,
             environ=_network_environ(shape.network),
-            on_end=self._ended,
+            on_end=self.ended,
             hurried=pool is not None and pool.hurried,
             resident=languages.optional(languages.find(shape.resident), "resident")() if shape.resident else None,
         )
@@ -308,10 +346,18 @@ class Engine:
         group.limit(memory_bytes=_USUAL.memory_bytes, process_count=_USUAL.process_count)
         return group
 
-    def _ended(self, worker: Worker) -> None:
-        if worker.cgroup is not None:
-            self._leaving.append(worker.cgroup)
-            self._sweep_soon()
+    def _leave(self, group: cgroups.Cgroup) -> None:
+        group.keepers = 0
+        self._leaving.append(group)
+        self._sweep_soon()
+
+    def ended(self, worker: Worker) -> None:
+        """A worker has ended; what was its own is given back."""
+        if worker.cgroup is not None and worker.cgroup in self._held:
+            worker.cgroup.count_keepers(-1)
+            self._left.add(worker.cgroup)
+        elif worker.cgroup is not None:
+            self._leave(worker.cgroup)
         if worker.folder and worker.cgroup is not None:
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()

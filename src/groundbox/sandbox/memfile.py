@@ -48,6 +48,22 @@ def _seal(descriptor: int) -> None:
                 raise
 
 
+def seal_all(descriptor: int) -> bool:
+    """Refuse all writes from here on to a file that a guest has written.
+
+    Returns:
+        False where it has mapped it for writing, or has forbidden other seals than its own (F_SEAL_SEAL).
+    """
+    for _ in range(_TRIES):
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SIZE | fcntl.F_SEAL_WRITE)
+            return True
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.EPERM):
+                raise
+    return False
+
+
 class Copy:
     """Owns what `copied` made, and closes it when it is dropped: made in a thread, nobody may wait for it any more."""
 

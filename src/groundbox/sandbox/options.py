@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from groundbox.trace.options import TraceOptions
 
 Restart = Literal["auto", "never"]
+Rollback = Literal["on_error"]
+MOST_UNDO: Final = 64
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -114,6 +116,12 @@ class SandboxOptions(TypedDict, total=False):
     """Whether results tell what their files are (docs/artifacts.md)."""
     tools: Grant | None
     """What Python code may call on the host (docs/tools.md)."""
+    branching: bool
+    """Whether it can be copied while it lives (docs/branching.md); `undo` and `rollback` imply it."""
+    undo: int
+    """How many states before a run are kept, for `undo()` to go back to."""
+    rollback: Rollback | None
+    """`on_error`: after a run that failed, variables and files are as they were before it. None: they stay."""
     restart: Restart | None
     """`auto`: a run begins afresh where an earlier one ended the process. None or `never`: it raises SandboxLost."""
 
@@ -160,6 +168,9 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "databases": (),
     "inspect": True,
     "tools": None,
+    "branching": False,
+    "undo": 0,
+    "rollback": None,
 }
 """What leaving an argument out means. Of `LanguageOptions` None is shown where there is no such value, and refused."""
 
@@ -205,6 +216,11 @@ _WRONG: Final[Mapping[str, Callable[[Any], str]]] = {
     "hash_seed": _wrong_seed,
     "databases": lambda value: "" if _is_list(value) else "names to databases or URLs, or a list of names",
     "inspect": lambda value: "" if isinstance(value, bool) else "True or False",
+    "branching": lambda value: "" if isinstance(value, bool) else "True or False",
+    "undo": lambda value: (
+        "" if type(value) is int and 0 <= value <= MOST_UNDO else f"a whole number from 0 to {MOST_UNDO}"
+    ),
+    "rollback": lambda value: "" if value in (None, "on_error") else "None or 'on_error'",
     "tools": lambda value: (
         "" if value is None or _is_list(value) or hasattr(value, "manifest") else "a list of functions"
     ),

@@ -79,6 +79,10 @@ class Pool:
             self._lent -= 1
             raise
 
+    def lent_elsewhere(self) -> None:
+        """A worker was made that is none of ours, and whose borrower will say `returned`."""
+        self._lent += 1
+
     def returned(self) -> None:
         """A borrower is done, its result is out: now is the time to refill."""
         self._lent -= 1

@@ -267,6 +267,9 @@ class Sandbox:
     run = blocking(AsyncSandbox.run)
     run_last = blocking(AsyncSandbox.run_last)
     restart = blocking(AsyncSandbox.restart)
+    checkpoint = blocking(AsyncSandbox.checkpoint)
+    restore = blocking(AsyncSandbox.restore)
+    undo = blocking(AsyncSandbox.undo)
     close = blocking(AsyncSandbox.close)
 
     @options.spelled_out(options.StreamOptions)
@@ -301,6 +304,11 @@ class Sandbox:
         return Process(PORTAL.call(started))
 
     start.__doc__ = AsyncSandbox.start.__doc__
+
+    def fork(self, n: int) -> list[Sandbox]:
+        return [Sandbox.of(each) for each in PORTAL.call(self.asynchronous.fork(n))]
+
+    fork.__doc__ = AsyncSandbox.fork.__doc__
 
     @property
     def processes(self) -> dict[int, Process]:

@@ -31,6 +31,7 @@ from groundbox.network import Network
 from groundbox.sandbox import answers, languages, options
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.ahead import HostWork
+from groundbox.sandbox.branching import Branches, Checkpoint
 from groundbox.sandbox.decoding import decoded_trace
 from groundbox.sandbox.egress.addresses import permits
 from groundbox.sandbox.egress.proxy import EgressProxy
@@ -93,6 +94,10 @@ class AsyncSandbox:
                 sandbox for a moment where a run leaves documents, tables or large pictures.
             tools: What Python code may call on the host (docs/tools.md): functions, `groundbox.tools.Tool`, or a
                 `groundbox.tools.Tools` with quotas, approval and a log.
+            branching: Whether it can be copied while it lives, by `checkpoint` and `fork` (docs/branching.md). Implied
+                by `undo` and `rollback`, and by a `checkpoint` before anything else.
+            undo: How many states before a run are kept, the last ones, for `undo` to go back to.
+            rollback: `on_error`: after a run that failed, variables and files are as they were before it.
             restart: `auto` lets a run begin afresh, with the same files, where an earlier one ended the process, and
                 tells so in a warning. None or `never`: such a run raises SandboxLost.
 
@@ -107,6 +112,9 @@ class AsyncSandbox:
         self.files = AsyncFiles(self)
         self.guest_files = AsyncGuestFiles(self)
         self._processes = Processes(self)
+        self._given = given
+        self._branches = Branches(self, undo=given.get("undo", 0), rollback=given.get("rollback"))
+        self._branching = bool(given.get("branching") or given.get("undo") or given.get("rollback"))
         self._environment = given.get("environment", options.DEFAULTS["environment"])
         self._backend = given.get("backend", options.DEFAULTS["backend"])
         self._profile = profile = given.get("profile", options.DEFAULTS["profile"])
@@ -126,7 +134,7 @@ class AsyncSandbox:
         self._start_s = 0.0
         self._runs = 0
         self._used = False
-        self._setups: dict[tuple[str, bool], engines.Setup] = {}
+        self._setups: dict[tuple[str, bool, bool], engines.Setup] = {}
         self._python: str | None = None
         self._isolation: Isolation | None = None
         self._setup(profile or "bare")
@@ -257,6 +265,50 @@ class AsyncSandbox:
         """
         return await self._processes.start(command, cwd=cwd, env=env, stdin=stdin, pty=pty, tag=tag, shell=shell)
 
+    async def checkpoint(self) -> Checkpoint:
+        """Keep the state of this moment: variables, files of the workdir and of /tmp, environment, current folder.
+
+        The sandbox goes on. Waits for a run that is under way.
+
+        Raises:
+            SandboxBusy: Something cannot be copied, such as a thread; it is named, and nothing was done.
+            InvalidArgument: This sandbox was not made for it (`branching`), and has a process already.
+            SandboxClosed, SandboxLost, SandboxUnavailable: As `run`.
+        """
+        return await self._branches.checkpoint()
+
+    async def restore(self, checkpoint: Checkpoint) -> None:
+        """Go back to a checkpoint of this sandbox, also where its process has ended since. The checkpoint stays.
+
+        All that runs in the sandbox is ended. Random numbers go on as they would have then.
+
+        Raises:
+            CheckpointLost: It is gone; nothing was done.
+            SandboxLost: Going back failed, and what was there is ended. Where `lost` is empty, it may be tried again.
+            SandboxClosed: The sandbox was closed.
+        """
+        await self._branches.restore(checkpoint)
+
+    async def undo(self, n: int = 1) -> None:
+        """Go back to the state before the last run, or the n-th last; of a sandbox made with `undo`.
+
+        Raises:
+            InvalidArgument: So many states are not kept.
+            SandboxBusy: The sandbox could not be copied before that run.
+            CheckpointLost, SandboxLost: As `restore`.
+        """
+        await self._branches.undo(n)
+
+    async def fork(self, n: int) -> list[AsyncSandbox]:
+        """Make n sandboxes that begin with the state of this one, and have walls, limits and files of their own.
+
+        Their random numbers differ. Each is to be closed by itself.
+
+        Raises:
+            SandboxBusy, InvalidArgument, SandboxClosed, SandboxLost, SandboxUnavailable: As `checkpoint`.
+        """
+        return await self._branches.fork(n)
+
     @property
     def processes(self) -> dict[int, AsyncProcess]:
         """The processes that were started and live, by `pid`."""
@@ -302,6 +354,7 @@ class AsyncSandbox:
         """`restart`, for who holds the lock."""
         old = self._loan
         self._loan, self._lost, self._spoiled, self._used = None, None, False, False
+        self._branches.begin_afresh()
         if old is None:
             return []
         workdir = old.worker.workdir
@@ -349,6 +402,7 @@ class AsyncSandbox:
         """End every process of the sandbox. Its files go when the last result that needs them goes."""
         self._closed = True
         self._host_work.close()
+        self._branches.forget()
         loan, self._loan = self._loan, None
         if loan is not None:
             await self._let_go(loan)
@@ -410,6 +464,7 @@ class AsyncSandbox:
             loan = await self._borrow(profile, traced=recorded is not None)
             if recorded is not None and recorded.core == "native" and not loan.template.recipe.tracer:
                 raise _no_tracer(self._environment)
+            before = None if last else await self._branches.before_run()
             wall_s = limits.wall_s if wall_s is None else wall_s
             ahead, ahead_s = await self._host_work.run(runtime, program, wall_s)
             if ahead is not None and wall_s is not None:
@@ -447,6 +502,8 @@ class AsyncSandbox:
                         execution = await inspected(execution, lambda limits: self._viewer(profile, limits))
                     if revived is not None:
                         execution = dataclasses.replace(execution, warnings=(revived, *execution.warnings))
+                    if not last:
+                        execution = await self._branches.after_run(before, execution)
                     if memory is None:
                         return execution
                     trace_read = await self._trace(memory, program, report, execution)
@@ -607,6 +664,40 @@ class AsyncSandbox:
             raise SandboxLost(self._lost)
         return self._loan
 
+    async def _borrow_to_branch(self) -> engines.Loan:
+        """A process that can be copied; where there is none yet, one is taken that can."""
+        if not self._branching and self._loan is not None:
+            raise InvalidArgument("branching", "this sandbox cannot be copied; make it with Sandbox(branching=True)")
+        self._branching = True
+        return await self._borrow(self._profile or "science")
+
+    async def _go_on_with(self, loan: engines.Loan, *, spoiled: bool, used: bool) -> None:
+        """Have another process in place of the one that was ended."""
+        self._processes.end()
+        if self._loan is None:
+            loan.pool.lent_elsewhere()
+        else:
+            self._loan.worker.leave_workdir()
+        self._loan, worker = loan, loan.worker
+        self._lost, self._spoiled, self._used = None, spoiled, used
+        assert worker.workdir is not None
+        await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
+        if self._closed:  # meanwhile
+            await self.close()
+            raise SandboxClosed
+
+    async def _like_this(self, worker: Worker, *, spoiled: bool, used: bool) -> AsyncSandbox:
+        """One more sandbox, made with the same arguments, that has this process."""
+        assert self._loan is not None
+        made = type(self)(**self._given)
+        self._loan.pool.lent_elsewhere()
+        made._loan = self._loan._replace(worker=worker)
+        made._branching, made._used, made._spoiled = True, used, spoiled
+        made._python, made._isolation, made._runs = self._python, self._isolation, self._runs
+        assert worker.workdir is not None
+        worker.workdir.note()
+        return made
+
     def _wall_of(self, loan: engines.Loan) -> Isolation:
         cgroup = loan.worker.cgroup is not None
         return Isolation(
@@ -624,11 +715,11 @@ class AsyncSandbox:
         loan.pool.returned()
 
     def _setup(self, profile: str, *, traced: bool = False) -> engines.Setup:
-        known = self._setups.get((profile, traced))
+        known = self._setups.get((profile, traced, self._branching))
         if known is not None:
             return known
         network = "proxy" if self.network.allow else "loopback" if self.network.loopback else "off"
-        made = self._setups[profile, traced] = engines.Setup(
+        made = self._setups[profile, traced, self._branching] = engines.Setup(
             environment=self._environment,
             profile=profile,
             backend=self._backend,
@@ -636,6 +727,7 @@ class AsyncSandbox:
             network=network,
             hash_seed=self._hash_seed,
             traced=traced,
+            branching=self._branching,
         )
         return made
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.errors import SandboxUnavailable, TemplateFailed
+from groundbox.errors import SandboxLost, SandboxUnavailable, TemplateFailed
 from groundbox.jail import NAMESPACES, credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
 from groundbox.sandbox.languages import GUEST_PATH
 from groundbox.sandbox.report import Ended
-from groundbox.sandbox.worker import Worker
+from groundbox.sandbox.worker import START_S, Worker
 
 _BOOT: Final = Path(__file__).parents[1] / "template" / "boot.py"
 _START_S: Final = 120.0
@@ -66,12 +66,41 @@ class Shape:
 
     Attributes:
         resident: The language whose process is started ahead of its first cell; empty for none.
+        branching: Whether it can be copied while it lives.
     """
 
     disk_bytes: int | None
     file_count: int | None
     network: str
     resident: str = ""
+    branching: bool = False
+
+
+class Kept:
+    """A copy of a live guest's memory, which waits in the template for sandboxes to be made of it.
+
+    Attributes:
+        refusal: Why there is none; empty as long as there is.
+        busy: Whether that is for something the guest does.
+        number: By which the guest's user id is known.
+    """
+
+    def __init__(self, identity: int, number: int) -> None:
+        self.identity, self.number = identity, number
+        self.refusal, self.busy = "", False
+        self.on_gone: Callable[[], None] = lambda: None
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def was_made(self) -> None:
+        """It is there."""
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+    def has_gone(self, why: str, *, busy: bool = False) -> None:
+        """It is not there, or no longer."""
+        self.refusal, self.busy = self.refusal or why, busy
+        self.was_made()
+        self.on_gone()
 
 
 class Template:
@@ -90,6 +119,8 @@ class Template:
         self.alive = False
         self.python = ""
         self._workers: dict[int, Worker] = {}
+        self._kept: dict[int, Kept] = {}
+        self._asking: dict[int, asyncio.Future[int | str]] = {}
         self._next = 0
         self._loop = asyncio.get_running_loop()
         self._log = os.memfd_create("groundbox-template-log", os.MFD_CLOEXEC)
@@ -163,24 +194,14 @@ class Template:
             resident: The process of the language that `shape` names.
         """
         self._next = self._free_number()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
-        err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
-        for reader in (out_reader, err_reader):
-            os.set_blocking(reader, False)
         joins = cgroup.join_descriptors() if cgroup else []
-        worker = Worker(
-            identity=self._next,
-            control=ours,
-            streams=(out_reader, err_reader),
-            cgroup=cgroup,
-            on_end=on_end,
-        )
+        worker, ends = self._new_worker(cgroup, on_end, is_copy=False)
         worker.folder = self._folder()
         worker.has_resident = resident is not None
         order = {
-            "id": self._next,
-            "uid": self._uid(),
+            **({"op": "first"} if shape.branching else {}),
+            "id": worker.identity,
+            "uid": self._uid(worker.number),
             "disk_bytes": shape.disk_bytes,
             "file_count": shape.file_count,
             "process_count": process_count,
@@ -192,22 +213,105 @@ class Template:
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},
         }
-        self._workers[self._next] = worker
-        self._ask(worker, json.dumps(order).encode(), [theirs.detach(), out_writer, err_writer, *joins])
+        self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
         return worker
 
-    def _ask(self, worker: Worker, order: bytes, descriptors: list[int]) -> None:
+    def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None) -> Kept:
+        """Ask for a copy of a worker that is parked. Returns at once; await `answered` and look at `refusal`.
+
+        Args:
+            fork: Whether workers of it will run beside this one.
+            memory_bytes: The most that a fork may be born with.
+        """
+        self._next = self._free_number()
+        kept = self._kept[self._next] = Kept(self._next, worker.number)
+        order = {"op": "keep", "id": kept.identity, "of": worker.identity, "fork": fork, "memory_bytes": memory_bytes}
+        self._ask(kept.identity, json.dumps(order).encode(), [])
+        return kept
+
+    def drop(self, kept: Kept) -> None:
+        """Let a copy end; `on_gone` is called when it has."""
+        self._ask(0, json.dumps({"op": "drop", "id": kept.identity}).encode(), [])
+
+    def branch(
+        self, kept: Kept, *, cgroup: Cgroup | None, on_end: Callable[[Worker], None], fresh: bool, last: bool = False
+    ) -> Worker:
+        """Ask for a worker made of a copy. Returns at once; `Worker.ready` waits for its jail.
+
+        Args:
+            fresh: Whether it has files, a user id and a group of its own; else it has those of the worker copied.
+            last: Whether the copy itself becomes the worker, which is faster; else it stays.
+        """
+        self._next = self._free_number()
+        joins = cgroup.join_descriptors() if cgroup and fresh else []
+        worker, ends = self._new_worker(cgroup, on_end, is_copy=True)
+        if not fresh:
+            worker.number = kept.number
+        order = {
+            "op": "branch",
+            "id": worker.identity,
+            "of": kept.identity,
+            "uid": self._uid(worker.number),
+            "room": fresh,
+            "last": last,
+        }
+        self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
+        return worker
+
+    async def find_workdir(self, worker: Worker) -> None:
+        """Have the workdir of a copy, which is not taken from the copy itself.
+
+        Raises:
+            SandboxLost: It has none, or has ended.
+        """
+        await worker.spawned()
+        asking = self._asking[worker.identity] = self._loop.create_future()
+        self._ask(0, json.dumps({"op": "workdir", "id": worker.identity}).encode(), [])
+        await asyncio.wait([asking], timeout=START_S)
+        self._asking.pop(worker.identity, None)
+        found = asking.result() if asking.done() else f"{START_S:g} s went by"
+        if isinstance(found, str):
+            raise SandboxLost(f"its workdir is not there: {found}")
+        worker.has_workdir(found)
+
+    def _new_worker(
+        self, cgroup: Cgroup | None, on_end: Callable[[Worker], None], *, is_copy: bool
+    ) -> tuple[Worker, list[int]]:
+        """Our side of one, and the descriptors of its own."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
+        err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
+        for reader in (out_reader, err_reader):
+            os.set_blocking(reader, False)
+        worker = Worker(
+            identity=self._next,
+            control=ours,
+            streams=(out_reader, err_reader),
+            cgroup=cgroup,
+            on_end=on_end,
+            is_copy=is_copy,
+        )
+        self._workers[self._next] = worker
+        return worker, [theirs.detach(), out_writer, err_writer]
+
+    def _ask(self, identity: int, order: bytes, descriptors: list[int]) -> None:
         """Send the order and close our copies; when the template has too many orders waiting, a little later."""
         try:
             socket.send_fds(self._control, [order], descriptors)
         except BlockingIOError:
-            self._loop.call_later(_RETRY_S, self._ask, worker, order, descriptors)
+            self._loop.call_later(_RETRY_S, self._ask, identity, order, descriptors)
             return
         except OSError as error:
-            if self._workers.pop(worker.identity, None) is not None:
-                worker.was_refused(f"the template is gone: {error.strerror}")
+            self._refuse(identity, f"the template is gone: {error.strerror}")
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _refuse(self, identity: int, reason: str, *, busy: bool = False) -> None:
+        worker, kept = self._workers.pop(identity, None), self._kept.pop(identity, None)
+        if worker is not None:
+            worker.was_refused(reason)
+        if kept is not None:
+            kept.has_gone(reason, busy=busy)
 
     def log(self) -> str:
         """The end of what the template wrote to its standard error."""
@@ -227,6 +331,11 @@ class Template:
         self._process.wait()
         for worker in list(self._workers.values()):
             self._forget(worker.identity, Ended(9, 0.0, 0))
+        for asking in self._asking.values():
+            if not asking.done():
+                asking.set_result("the template has ended")
+        for identity in list(self._kept):
+            self._kept.pop(identity).has_gone("the template has ended")
 
     def _order(self) -> dict[str, Any]:
         plan = dataclasses.asdict(self.plan)
@@ -240,19 +349,22 @@ class Template:
             "tracer": self.recipe.tracer,
         }
 
-    def _uid(self) -> int:
-        """A user id that no living worker of this template has."""
+    def _uid(self, number: int) -> int:
+        """The user id of a worker of this number."""
         if self.plan.uid_base is None:
             return credentials.INSIDE_UID
         if "uid" in self.plan.waive:
             return 0
-        inside = credentials.INSIDE_UID + self._next % credentials.GUESTS
+        inside = credentials.INSIDE_UID + number % credentials.GUESTS
         outside = "user_ns" in self.plan.waive or self.plan.backend != NAMESPACES
         return self.plan.uid_base + inside if outside else inside
 
     def _free_number(self) -> int:
         """The next number whose user id nobody alive has: the ids begin anew after GUESTS workers."""
-        taken = {number % credentials.GUESTS for number in self._workers} if self._next >= credentials.GUESTS else set()
+        if self._next < credentials.GUESTS:
+            return self._next + 1
+        holders: list[Worker | Kept] = [*self._workers.values(), *self._kept.values()]
+        taken = {holder.number % credentials.GUESTS for holder in holders}
         return next(number for number in itertools.count(self._next + 1) if number % credentials.GUESTS not in taken)
 
     def _folder(self) -> str:
@@ -283,8 +395,22 @@ class Template:
         elif event == "spawned":
             fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
             self._workers[message["id"]].was_spawned(descriptors[0])
+        elif event == "workdir":
+            if descriptors:
+                fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+            asking = self._asking.pop(message["id"], None)
+            if asking is None or asking.done():
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            else:
+                asking.set_result(descriptors[0] if descriptors else message["reason"])
         elif event == "refused":
-            self._workers.pop(message["id"]).was_refused(message["reason"])
+            self._refuse(message["id"], message["reason"], busy=message.get("busy", False))
+        elif event == "kept":
+            self._kept[message["id"]].was_made()
+        elif event == "gone":
+            if (kept := self._kept.pop(message["id"], None)) is not None:
+                kept.has_gone("it has ended")
         elif event == "exit":
             ended = Ended(message["status"], message["cpu_s"], message["peak_memory_bytes"])
             self._forget(message["id"], ended)

@@ -53,9 +53,16 @@ class Worker:
         streams: tuple[int, int],
         cgroup: Cgroup | None,
         on_end: Callable[[Worker], None],
+        is_copy: bool = False,
     ) -> None:
-        """Takes ownership of the socket, the streams' reading ends and the cgroup."""
-        self.identity = identity
+        """Takes ownership of the socket, the streams' reading ends and the cgroup.
+
+        Args:
+            is_copy: Whether guest code ran in it before it began, so that no descriptor of it is taken.
+        """
+        self.identity = self.number = identity
+        self._is_copy = is_copy
+        self._said_ready = False
         self.cgroup = cgroup
         self._peak_bytes: int | None = None
         self.workdir: Workdir | None = None
@@ -65,6 +72,8 @@ class Worker:
         self.folder = ""
         self.has_resident = False
         self._control = GuestSocket(control)
+        if is_copy:
+            self._control.refuse_descriptors()
         self._streams = streams
         self._pidfd = -1
         self._doomed = False
@@ -78,6 +87,7 @@ class Worker:
         self._is_ending = False
         self._reads_on: asyncio.TimerHandle | None = None
         self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._is_spawned: asyncio.Future[None] = self._loop.create_future()
         self._end: asyncio.Future[None] = self._loop.create_future()
         self._finished: asyncio.Future[None] | None = None
         self._report: Report | None = None
@@ -101,6 +111,8 @@ class Worker:
     def was_spawned(self, pidfd: int) -> None:
         """The template made the process; `pidfd` is ours now."""
         self._pidfd = pidfd
+        if not self._is_spawned.done():
+            self._is_spawned.set_result(None)
         if self._doomed:
             self.kill()
         elif self._interrupted is not None and self._interrupted is self._report:
@@ -130,12 +142,16 @@ class Worker:
             self._report.ended = ended
         self._finish()
         self._release()
-        for future in (self._ready, self._end):
+        for future in (self._ready, self._end, self._is_spawned):
             if not future.done():
                 future.set_result(None)
         self._on_end(self)
         if self._is_left:
             self.workdir = None
+
+    def has_workdir(self, descriptor: int) -> None:
+        """Of a copy: the template tells where its files are."""
+        self.workdir = Workdir(descriptor, self.folder)
 
     def leave_workdir(self) -> None:
         """Hold the workdir no longer than this worker lives: then what still reads it keeps it.
@@ -152,11 +168,15 @@ class Worker:
         Raises:
             SandboxLost: It never came to stand; `failure` says why.
         """
-        if self.workdir is None and not self._ready.done():
+        if not self._ready.done():
             await asyncio.wait([self._ready], timeout=START_S)
-        if self.workdir is None:
+        if not self._said_ready:
             late = "the worker ended" if self.ended else f"{START_S:g} s went by"
             raise SandboxLost(self.failure or f"{late} before it was ready")
+
+    async def spawned(self) -> None:
+        """Wait until the template has told of it, which may be after it has said that it is ready."""
+        await asyncio.wait([self._is_spawned], timeout=START_S)
 
     async def run(self, order: Order) -> Report:
         """Carry out one order; returns when it is done, or when the worker is gone."""
@@ -442,7 +462,7 @@ class Worker:
             sending.cancel()
 
     def _on_frames(self) -> None:
-        if self._finished is None and self.workdir is not None:
+        if self._finished is None and self._ready.done():
             self._look_away()
         else:
             self._on_control()
@@ -454,7 +474,7 @@ class Worker:
         if self._has_unread:
             return self._feed(b"")
         try:
-            if self.workdir is None:  # no guest code has run yet
+            if self.workdir is None and not self._is_copy:  # no guest code has run yet
                 data, descriptors, _, _ = socket.recv_fds(self._control.socket, _READ, 4)
                 self._adopt(descriptors)
             else:
@@ -566,7 +586,8 @@ class Worker:
     def _take(self, frame: wire.Frame) -> None:
         report = self._report
         if isinstance(frame, wire.Ready):
-            if not self._ready.done():
+            if not self._ready.done() and (self._is_copy or self.workdir is not None):
+                self._said_ready = True
                 self._ready.set_result(None)
                 self._prepare()
         elif isinstance(frame, wire.Failed):

@@ -84,7 +84,8 @@ def main() -> None:
     package.__path__ = []
     sys.modules["groundbox"] = package
     sys.meta_path.insert(0, _OwnCode())
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = socket.socket(fileno=os.dup(int(sys.argv[1])))  # a low number: others are spoken for (jail/sealed.py)
+    os.close(int(sys.argv[1]))
     order = json.loads(control.recv(1 << 20))
 
     from groundbox.jail import enter

@@ -15,8 +15,10 @@ from groundbox.guest.python import tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
-from groundbox.jail import BARE, NAMESPACES, credentials, enter, kernel, namespaces, rlimits
-from groundbox.template import layout, locks, memory, outer, warm
+from groundbox.jail import BARE, NAMESPACES, credentials, enter, kernel, namespaces, rlimits, sealed
+from groundbox.jail.sealed import Order, Slot
+from groundbox.template import branches, layout, locks, memory, outer, warm
+from groundbox.template.branches import Asked, Branches, Keeper, Steps
 from groundbox.template.networks import Networks
 
 _JAIL_FAILED: Final = 70
@@ -133,6 +135,15 @@ class _Server:
         self._spawned = 0
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = rlimits.data_bytes()
+        self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
+        if enter.can_branch(plan):
+            try:
+                self._branches = Branches(plan, self._poll, self._keeper_ended, self._guests)
+            except OSError as error:
+                self._no_branches = enter.refusal(error)
+        self._live: dict[int, Keeper] = {}
+        self._kept: dict[int, Keeper] = {}
+        self._last_words: dict[Keeper, dict[str, Any]] = {}
 
     def serve(self) -> None:
         """Until the host is gone, or the warden of locks is, without whom workers would wait for each lock."""
@@ -144,6 +155,8 @@ class _Server:
                         return
                 elif descriptor == self._warden:
                     return
+                elif self._branches is not None and self._branches.handles(descriptor):
+                    self._branches.handle(descriptor)
                 else:
                     self._reap(descriptor)
 
@@ -158,6 +171,9 @@ class _Server:
         if not data:
             return False
         order = json.loads(data)
+        if "op" in order:
+            self._branch(order, descriptors)
+            return True
         self._spawned += 1
         try:
             self._spawn(order, descriptors)
@@ -166,6 +182,131 @@ class _Server:
         for descriptor in descriptors:
             os.close(descriptor)
         return True
+
+    def _branch(self, order: dict[str, Any], descriptors: list[int]) -> None:
+        """Orders that concern copies of guests; each is answered when it has been carried out."""
+        if order["op"] == "drop":
+            if (keeper := self._kept.get(order["id"])) is not None:
+                keeper.end()
+            return
+        if order["op"] == "workdir":
+            self._show_workdir(order)
+            return
+        if self._branches is None:
+            self._tell({"ev": "refused", "id": order["id"], "reason": self._no_branches})
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return
+        steps = {"first": self._first_guest, "keep": self._keep, "branch": self._another_guest}[order["op"]]
+        self._branches.take(self._answered(steps(order, descriptors), order, descriptors))
+
+    def _show_workdir(self, order: dict[str, Any]) -> None:
+        """Send the host a descriptor of a live copy's workdir, which is not taken from the guest itself."""
+        message, descriptors = {"ev": "workdir", "id": order["id"], "reason": "it has ended"}, []
+        if (keeper := self._live.get(order["id"])) is not None and keeper.alive:
+            try:
+                descriptors.append(branches.workdir_of(keeper))
+            except OSError as error:
+                message["reason"] = enter.refusal(error)
+        socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _answered(self, steps: Steps, order: dict[str, Any], descriptors: list[int]) -> Steps:
+        """The same steps; where they fail the host hears why. Descriptors are closed."""
+        try:
+            yield from steps
+        except branches.Busy as busy:
+            self._tell({"ev": "refused", "id": order["id"], "reason": str(busy), "busy": True})
+        except OSError as error:
+            self._tell({"ev": "refused", "id": order["id"], "reason": enter.refusal(error)})
+        finally:
+            branches.clear()
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _first_guest(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
+        """Make a keeper, and the guest of a sandbox that can be branched."""
+        assert self._branches is not None
+        program = self._branches.program(order["disk_bytes"], order["file_count"])
+        sock, out, err, *join = descriptors
+        branches.place(sock, out, err, None, join)
+        wake = os.eventfd(0)
+        pid, pidfd = namespaces.clone(branches.SHARING)
+        if pid == 0:
+            self._be_branching_worker(order, program, wake)
+        yield from self._guest_of(self._branches.adopt(pid, pidfd, wake), order)
+
+    def _keep(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
+        """Make a checkpoint of a guest, which is parked."""
+        assert self._branches is not None
+        live = self._live.get(order["of"])
+        if live is None:
+            raise ProcessLookupError(0, "it has ended")
+        keeper = yield from self._branches.copy(live)
+        try:
+            self._branches.refuse_shared_memory(keeper, fork=order["fork"])
+            if order["fork"] and order["memory_bytes"] is not None:
+                self._branches.refuse_more_memory(keeper, order["memory_bytes"])
+        except BaseException:
+            keeper.end()
+            raise
+        self._kept[order["id"]] = keeper
+        self._tell({"ev": "kept", "id": order["id"]})
+
+    def _another_guest(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
+        """Make a guest of a copy of a checkpoint, or, where nobody will need that again, of the checkpoint itself."""
+        assert self._branches is not None
+        kept = self._kept.get(order["of"])
+        if kept is None:
+            raise ProcessLookupError(0, "the checkpoint has ended")
+        if order["last"]:
+            del self._kept[order["of"]]
+            self._tell({"ev": "gone", "id": order["of"]})
+            keeper = kept
+        else:
+            keeper = yield from self._branches.copy(kept)
+        sock, out, err, *join = descriptors
+        branches.place(sock, out, err, None, join)
+        try:
+            if order["room"]:
+                yield Asked(keeper, Order.MAKE_ROOM, uid=order["uid"])
+        except BaseException:
+            keeper.end()
+            raise
+        yield from self._guest_of(keeper, order)
+
+    def _guest_of(self, keeper: Keeper, order: dict[str, Any]) -> Steps:
+        """Let a keeper make a guest, and tell the host of it."""
+        network = None
+        try:
+            assert self._networks is not None
+            network = self._networks.enter_one()
+            os.dup2(network, Slot.NETWORK, inheritable=False)
+            pid = yield Asked(keeper, Order.RUN, uid=order["uid"])
+            pidfd = os.pidfd_open(pid)
+            self._workers[pidfd], network = (order["id"], pid, network), None
+            self._poll.register(pidfd, select.POLLIN)
+            self._live[order["id"]] = keeper
+            message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
+            socket.send_fds(self._control, [message], [pidfd])
+        except BaseException:
+            keeper.end()
+            raise
+        finally:
+            if network is not None and self._networks is not None:
+                self._networks.give_back(network)
+
+    def _guests(self) -> set[int]:
+        return {pid for _, pid, _ in self._workers.values()}
+
+    def _keeper_ended(self, keeper: Keeper) -> None:
+        if (message := self._last_words.pop(keeper, None)) is not None:
+            self._tell(message)
+        for identity, kept in list(self._kept.items()):
+            if kept is keeper:
+                del self._kept[identity]
+                self._tell({"ev": "gone", "id": identity})
 
     def _spawn(self, order: dict[str, Any], descriptors: list[int]) -> None:
         flags, network = enter.clone_flags(self._plan), None
@@ -189,15 +330,19 @@ class _Server:
             self._networks.give_back(network)
         if self._plan.backend != NAMESPACES:
             self._end_orphans()
-        self._tell(
-            {
-                "ev": "exit",
-                "id": identity,
-                "status": status,
-                "cpu_s": usage.ru_utime + usage.ru_stime,
-                "peak_memory_bytes": usage.ru_maxrss * 1024,
-            }
-        )
+        message = {
+            "ev": "exit",
+            "id": identity,
+            "status": status,
+            "cpu_s": usage.ru_utime + usage.ru_stime,
+            "peak_memory_bytes": usage.ru_maxrss * 1024,
+        }
+        keeper = self._live.pop(identity, None)
+        if keeper is not None and keeper.alive:
+            keeper.end()
+            self._last_words[keeper] = message  # all of a sandbox has ended when its keeper has, too
+        else:
+            self._tell(message)
 
     def _end_orphans(self) -> None:
         """Without a pid namespace, what a dead worker left behind is now our child: end it, and its children.
@@ -205,7 +350,7 @@ class _Server:
         Living workers adopt their own orphans. Something that forks as fast as it is killed is left
         for the next time, and for the host, which ends the whole cgroup.
         """
-        known = {pid for _, pid, _ in self._workers.values()}
+        known = self._guests()
         for _ in range(_ORPHAN_ROUNDS):
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 orphans = {int(pid) for pid in file.read().split()} - known
@@ -256,7 +401,33 @@ class _Server:
         finally:
             _exit(status)
 
-    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> Worker:
+    def _be_branching_worker(self, order: dict[str, Any], program: sealed.Program, wake: int) -> NoReturn:
+        """Be a keeper, and from there on the first guest that is made of it, which is in its jail then."""
+        status = _JAIL_FAILED
+        try:
+            sizes = {"disk_bytes": order["disk_bytes"], "file_count": order["file_count"]}
+            try:
+                branches.become_keeper(program, wake, uid=order["uid"], **sizes)
+                sock = socket.socket(fileno=Slot.SOCKET)
+                entry = enter.Entry(
+                    plan=self._plan, uid=order["uid"], process_count=None, network="off", join=[], keep=[], **sizes
+                )
+                os.chdir(entry.workdir)
+                _connect(os.open("/dev/null", os.O_RDONLY), 0)
+                if not order["hurried"]:
+                    _go_through(self._cells)
+                _connect(Slot.OUT, 1)
+                _connect(Slot.ERR, 2)
+                worker = self._worker(sock, entry, order, park_at=program.park_at)
+            except (enter.JailFailed, OSError) as error:
+                _confess(socket.socket(fileno=Slot.SOCKET), error)
+            else:
+                worker.serve()
+                status = 0
+        finally:
+            _exit(status)
+
+    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any], *, park_at: int = 0) -> Worker:
         self._become_other(entry)
         self._set_limits(order["cpu_s"], order["memory_bytes"])
         self._ahead = (order["cpu_s"], order["memory_bytes"])
@@ -269,6 +440,7 @@ class _Server:
             alone=alone,
             guarded=self._plan.backend != BARE and "dumpable" not in self._plan.waive,
             apart=enter.ruleset_apart(self._plan),
+            park_at=park_at,
         )
         os.environ.update(order["environ"])
         workdir = os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

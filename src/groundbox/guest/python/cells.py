@@ -113,6 +113,14 @@ class CellRunner:
             reseed()
         figures.after_fork()
 
+    def let_go_of_loop(self) -> None:
+        """Close the loop of top-level awaits, unless something waits on it; the next await makes another one."""
+        runner = self._runner
+        if runner is None or sys.modules["asyncio"].all_tasks(runner.get_loop()):
+            return
+        self._runner = None
+        runner.close()
+
     @property
     def namespace(self) -> dict[str, Any]:
         """The variables of cells."""

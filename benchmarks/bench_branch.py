@@ -1,0 +1,101 @@
+"""Checkpoints, going back and forks of a session with pandas, a DataFrame of 100 MB and 50 files of 10 MB together.
+
+python benchmarks/bench_branch.py [RUNS]
+
+Beside them a print in the same session and a fresh sandbox that runs one, as measures of the machine at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+
+from measure import PAUSE_S, machine, percentile
+
+import groundbox as gb
+from groundbox.sandbox.sandbox import load_of
+
+SESSION = """
+import os
+import numpy as np, pandas as pd
+df = pd.DataFrame({f"column {i}": np.random.rand(1 << 17) for i in range(100)})
+for i in range(50):
+    with open(f"file-{i}.bin", "wb") as file:
+        file.write(os.urandom(200_000))
+"""
+CHANGE = """
+for i in range(50):
+    with open(f"file-{i}.bin", "wb") as file:
+        file.write(os.urandom(200_000))
+"""
+FORKS = 8
+KEPT = 100
+
+
+async def measured(runs: int) -> dict[str, list[float]]:
+    """Seconds of each step, in rounds."""
+    taken: dict[str, list[float]] = {}
+
+    async def timed(name: str, work: object) -> object:
+        await asyncio.sleep(PAUSE_S)
+        begun = time.perf_counter()
+        made = await work  # type: ignore[misc]
+        taken.setdefault(name, []).append(time.perf_counter() - begun)
+        return made
+
+    async with gb.AsyncSandbox(branching=True, undo=2) as plain, gb.AsyncSandbox(branching=True) as box:
+        await plain.run(SESSION)
+        await box.run(SESSION)
+        for _ in range(runs):
+            await timed("print in the session", box.run("print(1)"))
+            await timed("fresh sandbox, print", gb.run_async("print(1)"))
+            await box.run(CHANGE)
+            first = await timed("checkpoint, files new", box.checkpoint())
+            state = await timed("checkpoint, files as they were", box.checkpoint())
+            await box.run("df.iloc[0, 0] = 1")
+            await timed("restore", box.restore(state))
+            await timed("first cell after it", box.run("print(1)"))
+            await plain.run("x = 1")
+            await timed("undo", plain.undo())
+            forks = await timed(f"fork into {FORKS}", box.fork(FORKS))
+            await timed("first cell in a fork", forks[0].run("print(1)"))
+            await asyncio.gather(*(each.close() for each in forks))
+            first.drop()
+            state.drop()
+    return taken
+
+
+async def held() -> tuple[float, int]:
+    """MiB that each of many checkpoints takes, and how many processes the sandbox counts beside them."""
+    async with gb.AsyncSandbox(branching=True) as box:
+        await box.run(SESSION)
+        state = [await box.checkpoint()]
+        await box.run("1")
+        before = load_of(box)
+        state += [await box.checkpoint() for _ in range(KEPT)]
+        await box.run("1")
+        after = load_of(box)
+        assert before is not None
+        assert after is not None
+        return (after.memory_bytes - before.memory_bytes) / KEPT / gb.MiB, after.process_count
+
+
+def main() -> None:
+    """One table of times, and what is held."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    machine()
+    taken = asyncio.run(measured(runs))
+    base = statistics.median(taken["print in the session"])
+    print(f"\n{'':32}{'p50 ms':>10}{'p95 ms':>10}{'least':>10}{'prints':>10}")
+    for name, values in taken.items():
+        median = statistics.median(values)
+        told = f"{median * 1e3:10.2f}{percentile(values, 0.95) * 1e3:10.2f}{min(values) * 1e3:10.2f}"
+        print(f"{name:32}{told}{median / base:9.1f}x")
+    each, processes = asyncio.run(held())
+    print(f"\n{KEPT} checkpoints hold {each:.2f} MiB each; processes that the sandbox counts: {processes}")
+
+
+if __name__ == "__main__":
+    main()

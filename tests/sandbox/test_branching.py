@@ -1,0 +1,473 @@
+"""Checkpoints, undo and forks, as who uses them sees them."""
+
+import asyncio
+import contextlib
+import gc
+import os
+
+import pytest
+
+from groundbox import (
+    AsyncSandbox,
+    CheckpointLost,
+    InvalidArgument,
+    Limits,
+    MiB,
+    Network,
+    Outcome,
+    Sandbox,
+    SandboxBusy,
+    SandboxClosed,
+    SandboxLost,
+)
+from groundbox.jail import cgroup, kernel
+from groundbox.sandbox import engine as engines
+from groundbox.sandbox.sandbox import load_of
+from groundbox.testing.base import until
+
+pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
+
+
+@pytest.fixture
+def box():
+    with Sandbox(profile="bare", branching=True) as made:
+        yield made
+
+
+def _said(box, source):
+    execution = box.run(source)
+    assert execution.outcome is Outcome.OK, execution.error
+    return execution.stdout
+
+
+def test_variables_files_and_surroundings_are_as_they_were(box):
+    _said(
+        box,
+        "import os, sys, signal; numbers = [1]; os.makedirs('sub'); os.chdir('sub'); os.environ['NAME'] = 'before'\n"
+        "open('/tmp/note', 'w').write('before'); open('file', 'w').write('before'); os.symlink('file', 'link')\n"
+        "os.chmod('file', 0o600); os.umask(0o077); signal.signal(signal.SIGUSR1, lambda *_: print('heard'))",
+    )
+    state = box.checkpoint()
+    _said(
+        box,
+        "numbers.append(2); os.environ['NAME'] = 'after'; open('/tmp/note', 'w').write('after'); os.unlink('file')\n"
+        "os.unlink('link'); os.mkdir('link'); open('link/new', 'w').close(); os.chdir('/'); os.umask(0)\n"
+        "signal.signal(signal.SIGUSR1, signal.SIG_IGN)",
+    )
+
+    box.restore(state)
+
+    told = _said(
+        box,
+        "print(numbers, os.getcwd(), os.environ['NAME'], open('/tmp/note').read(), open('link').read(), os.listdir())\n"
+        "print(oct(os.stat('file').st_mode), oct(os.umask(0))); os.kill(1, signal.SIGUSR1)",
+    )
+    assert told.splitlines() == [
+        "[1] /box/work/sub before before before ['file', 'link']",
+        "0o100600 0o77",
+        "heard",
+    ]
+
+
+def test_a_checkpoint_serves_more_than_once_and_states_may_branch(box):
+    _said(box, "path = ['a']")
+    first = box.checkpoint()
+    _said(box, "path.append('b')")
+    second = box.checkpoint()
+
+    seen = []
+    for state in (first, second, first, second):
+        box.restore(state)
+        seen.append(_said(box, "path.append('c'); print(*path)").strip())
+
+    assert seen == ["a c", "a b c", "a c", "a b c"]
+
+
+def test_a_restored_state_draws_the_same_numbers_and_forks_draw_others(box):
+    _said(box, "import random; random.seed(1)")
+    state = box.checkpoint()
+    draw = "print(random.random())"
+    first = _said(box, draw)
+
+    box.restore(state)
+    again = _said(box, draw)
+    forks = box.fork(3)
+
+    assert again == first
+    assert len({*(_said(each, draw) for each in forks), _said(box, draw)}) == 4
+    for each in forks:
+        each.close()
+
+
+def test_files_that_were_open_are_open_at_the_same_place(box):
+    _said(box, "log = open('log', 'a'); log.write('one\\n'); log.flush()\nreader = open('log'); reader.readline()")
+    state = box.checkpoint()
+    _said(box, "log.write('two\\n'); log.flush(); log.close(); reader.close()")
+
+    box.restore(state)
+
+    assert _said(box, "log.write('three\\n'); log.flush(); print(reader.read(), end='')") == "three\n"
+
+
+def test_writing_through_a_mapping_is_noticed_without_a_new_size_or_call(box):
+    _said(box, "import mmap; open('data', 'wb').write(b'a' * 5000)")
+    state = box.checkpoint()
+    _said(
+        box,
+        "file = open('data', 'r+b'); view = mmap.mmap(file.fileno(), 5000)\n"
+        "view[4500:4501] = b'z'; view.close(); file.close()",
+    )
+
+    box.restore(state)
+
+    assert _said(box, "print(set(open('data', 'rb').read()))") == "{97}\n"
+
+
+def test_holes_hard_links_and_pipes_are_put_back(box):
+    _said(
+        box,
+        "import os\nwith open('holes', 'wb') as f: f.seek(1 << 30); f.write(b'end')\n"
+        "open('one', 'w').write('x'); os.link('one', 'two'); os.mkfifo('pipe')",
+    )
+    state = box.checkpoint()
+    _said(box, "for name in os.listdir(): os.unlink(name)")
+
+    box.restore(state)
+
+    told = _said(
+        box,
+        "import stat; s = os.stat('holes'); print(s.st_size, s.st_blocks < 100, os.stat('one').st_nlink,\n"
+        "stat.S_ISFIFO(os.stat('pipe').st_mode), open('two').read())",
+    )
+    assert told == f"{(1 << 30) + 3} True 2 True x\n"
+
+
+def test_going_back_works_when_the_process_has_ended_or_hangs(box):
+    _said(box, "x = 'kept'; open('file', 'w').write('kept')")
+    state = box.checkpoint()
+
+    ended = box.run("open('file', 'w').write('lost'); import os; os._exit(3)")
+    with pytest.raises(SandboxLost):
+        box.run("x")
+    box.restore(state)
+    after_exit = _said(box, "print(x, open('file').read())")
+    late = box.run("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", wall_s=0.3)
+    box.restore(state)
+
+    assert (ended.outcome, late.outcome) == (Outcome.ERROR, Outcome.TIMEOUT)
+    assert [after_exit, _said(box, "print(x, open('file').read())")] == ["kept kept\n"] * 2
+
+
+GREEDY = """
+import mmap
+more = mmap.mmap(-1, 400 << 20)
+for at in range(0, len(more), 4096): more[at] = 1
+"""
+
+
+def test_at_the_limit_of_memory_what_runs_is_ended_and_not_the_checkpoint():
+    with Sandbox(profile="bare", branching=True, limits=Limits(memory_bytes=200 * MiB)) as box:
+        _said(box, "x = bytearray(60 << 20); x[:] = bytes([1]) * len(x)")
+        states = [box.checkpoint() for _ in range(3)]
+        execution = box.run(GREEDY)
+
+        assert execution.outcome is Outcome.MEMORY
+        assert [state.lost for state in states] == [""] * 3
+        box.restore(states[1])
+        assert _said(box, "print(len(x), x[-1])") == f"{60 << 20} 1\n"
+
+
+def test_after_a_restart_a_checkpoint_of_before_still_serves(box):
+    _said(box, "x = 1; open('file', 'w').write('one')")
+    state = box.checkpoint()
+    box.restart()
+    _said(box, "open('file', 'w').write('two')")
+
+    box.restore(state)
+
+    assert _said(box, "print(x, open('file').read())") == "1 one\n"
+
+
+THREAD = "import threading, time; threading.Thread(target=time.sleep, args=(60,), name='waits', daemon=True).start()"
+MAPPED = "import mmap; f = open('f', 'w+b'); f.truncate(9); shared = mmap.mmap(f.fileno(), 9)"
+TASK = """
+import asyncio
+async def wait(): await asyncio.sleep(60)
+task = asyncio.ensure_future(wait())
+await asyncio.sleep(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (THREAD, "thread waits"),
+        ("import subprocess; child = subprocess.Popen(['sleep', '60'])", "process sleep"),
+        ("import socket; pair = socket.socketpair()", "open socket"),
+        ("import os; ends = os.pipe()", "open pipe"),
+        ("import tempfile; file = tempfile.TemporaryFile()", "open file without a name"),
+        ("import mmap; shared = mmap.mmap(-1, 4096)", "memory is shared"),
+        (MAPPED, "memory is shared"),
+        (TASK, "open"),
+    ],
+)
+def test_what_cannot_go_along_is_named_and_the_sandbox_goes_on(box, source, why):
+    _said(box, f"x = 1\n{source}")
+
+    with pytest.raises(SandboxBusy, match=why):
+        box.checkpoint()
+
+    assert _said(box, "print(x)") == "1\n"
+
+
+def test_after_an_await_that_is_over_nothing_is_in_the_way(box):
+    _said(box, "import asyncio; await asyncio.sleep(0); x = 1")
+    state = box.checkpoint()
+    _said(box, "x = 2")
+
+    box.restore(state)
+
+    assert _said(box, "await asyncio.sleep(0); print(x)") == "1\n"
+
+
+def test_undo_goes_back_run_by_run_as_far_as_states_are_kept():
+    with Sandbox(profile="bare", undo=3) as box:
+        for number in range(6):
+            _said(box, f"x = {number}")
+
+        box.undo()
+        one = _said(box, "print(x)")
+        box.undo(2)
+        more = _said(box, "print(x)")
+
+        assert (one, more) == ("4\n", "3\n")
+        with pytest.raises(InvalidArgument, match="n: is 9, and"):
+            box.undo(9)
+
+
+def test_after_an_error_half_done_work_is_put_back_where_that_is_asked_for():
+    with Sandbox(profile="bare", rollback="on_error") as box:
+        _said(box, "items = []")
+        failed = box.run("items.append(1); open('half', 'w').write('done'); 1 / 0")
+        ended = box.run("import os; items.append(2); os._exit(1)")
+
+        assert [failed.error.type, failed.state, ended.state] == ["ZeroDivisionError", "kept", "kept"]
+        assert [[each.code for each in execution.warnings] for execution in (failed, ended)] == [
+            ["session.rolled_back"]
+        ] * 2
+        assert _said(box, "import os; print(items, os.listdir())") == "[] []\n"
+
+
+def test_forks_have_the_state_and_share_nothing():
+    with Sandbox(profile="bare", branching=True, limits=Limits(process_count=20)) as box:
+        _said(box, "import os; x = [0]; open('file', 'w').write('root'); os.makedirs('/tmp/deep/er')")
+        forks = box.fork(3)
+        for number, each in enumerate(forks):
+            _said(each, f"x.append({number}); open('file', 'w').write('{number}')")
+
+        told = [
+            _said(each, "print(x, open('file').read(), os.getpid(), os.path.isdir('/tmp/deep/er'))") for each in forks
+        ]
+        uids = {_said(each, "print(os.getuid())") for each in (box, *forks)}
+
+        assert told == [f"[0, {number}] {number} 1 True\n" for number in range(3)]
+        assert _said(box, "print(x, open('file').read())") == "[0] root\n"
+        assert len(uids) == (4 if os.geteuid() == 0 else 1)
+        assert forks[0].limits == box.limits
+        box.close()
+        again = forks[0].fork(1)[0]
+        assert _said(again, "print(x)") == "[0, 0]\n"
+        for each in (*forks, again):
+            each.close()
+
+
+def test_a_fork_and_a_restored_state_tell_of_new_files_only(box):
+    _said(box, "open('old', 'w').write('x')")
+    state = box.checkpoint()
+    box.restore(state)
+    fork = box.fork(1)[0]
+
+    executions = [each.run("open('new', 'w').write('x')") for each in (box, fork)]
+
+    assert [list(each.artifacts) for each in executions] == [["new"], ["new"]]
+    fork.close()
+
+
+def test_what_is_dropped_or_closed_is_told(box):
+    _said(box, "x = 1")
+    first, second = box.checkpoint(), box.checkpoint()
+    first.drop()
+    other = box.fork(1)[0]
+
+    with pytest.raises(CheckpointLost, match="it was dropped"):
+        box.restore(first)
+    with pytest.raises(InvalidArgument, match="of another sandbox"):
+        other.restore(second)
+    other.close()
+    box.close()
+    with pytest.raises(CheckpointLost, match="its sandbox was closed"):
+        box.restore(second)
+    with pytest.raises(SandboxClosed):
+        box.checkpoint()
+
+
+def test_a_sandbox_that_was_not_made_for_it_says_so():
+    with Sandbox(profile="bare") as begun:
+        begun.run("x = 1")
+        with pytest.raises(InvalidArgument, match="branching: .*Sandbox\\(branching=True\\)"):
+            begun.checkpoint()
+    with Sandbox(profile="bare") as fresh:
+        state = fresh.checkpoint()
+        fresh.run("x = 1")
+        fresh.restore(state)
+        assert fresh.run("x").error.type == "NameError"
+    for options in ({"backend": "landlock"}, {"waive": ["seccomp"]}, {"network": Network(loopback=True)}):
+        with pytest.raises(InvalidArgument, match="branching"):
+            Sandbox(profile="bare", branching=True, **options)
+    for options in ({"undo": -1}, {"undo": True}, {"undo": 1000}, {"rollback": "always"}, {"branching": 1}):
+        with pytest.raises(InvalidArgument):
+            Sandbox(profile="bare", **options)
+
+
+FORKS = """
+made = 0
+for _ in range(9):
+    try:
+        if os.fork() == 0: os.execvp('sleep', ['sleep', '9'])
+        made += 1
+    except OSError: break
+print(made)
+"""
+
+
+def test_checkpoints_are_no_processes_of_the_sandbox_and_count_as_its_memory():
+    with Sandbox(profile="bare", branching=True, limits=Limits(process_count=6)) as box:
+        _said(box, "import os; data = os.urandom(30 << 20)")
+        before = box.asynchronous._loan.worker.load()
+        states = [box.checkpoint() for _ in range(12)]
+        _said(box, "data = os.urandom(30 << 20)")  # what the checkpoints hold is held beside it
+        after = box.asynchronous._loan.worker.load()
+
+        assert (before.process_count, after.process_count) == (1, 1)
+        assert after.memory_bytes - before.memory_bytes > 25 * MiB
+        assert _said(box, FORKS) == "5\n"
+        assert len({state.lost for state in states}) == 1
+
+
+def _below(pid):
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children") as file:
+            found += map(int, file.read().split())
+    return found + [below for each in found for below in _below(each)]
+
+
+def _descriptors(pid):
+    """But for what is kept open for the next sandboxes: files of control groups, and empty networks."""
+    count = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            link = os.readlink(f"/proc/{pid}/fd/{name}")
+            count += "cgroup" not in link and not link.startswith("net:")
+    return count
+
+
+def _held(box, engine):
+    """What there is on this host, without the workers that wait in the pool."""
+    waiting = box._loan.pool.waiting
+    processes = _below(box._loan.template.pid)
+    mounts = {os.readlink(f"/proc/{pid}/ns/mnt") for pid in processes}
+    groups = sum(name.isdigit() for name in os.listdir(engine._cgroups.folders()[0])) - len(engine._spare)
+    return {
+        "processes": len(processes) - 2 * waiting,
+        "mount namespaces": len(mounts) - 2 * waiting,
+        "descriptors of the template": max(map(_descriptors, processes)) - 3 * waiting,
+        "descriptors of ours": _descriptors(os.getpid()) - 5 * waiting,
+        "groups": groups - waiting,
+        "memory of the sandbox": load_of(box).memory_bytes,
+    }
+
+
+async def _round_after_round(cycles, forks):
+    async with AsyncSandbox(profile="bare", branching=True, hash_seed=4711) as box:
+        await box.run("x = 0; open('f', 'w').write('x')")
+        engine = await engines.current()
+
+        async def settled():
+            for _ in range(200):
+                gc.collect()
+                await asyncio.sleep(0.05)
+                if all(each.is_ready for each in box._loan.pool._waiting) and not engine._leaving and not engine._full:
+                    break
+            return _held(box, engine)
+
+        async def go(cycles, forks):
+            for number in range(cycles):
+                state = await box.checkpoint()
+                await box.run(f"x += 1; open('f', 'w').write(str(x) * {number % 7})")
+                if number % 2:
+                    await box.restore(state)
+                state.drop()
+            for _ in range(forks):
+                (fork,) = await box.fork(1)
+                await fork.close()
+
+        await go(4, 4)
+        before = await settled()
+        await go(cycles, forks)
+        after = await settled()
+        for _ in range(20):  # what has just ended may still be going
+            if not _more(before, after):
+                break
+            after = await settled()
+        return _more(before, after)
+
+
+def _more(before, after):
+    """What has grown, and by how much. Of memory, what a few runs may take is let pass."""
+    room = {"memory of the sandbox": 8 * MiB}
+    return {name: after[name] - count for name, count in before.items() if after[name] - count > room.get(name, 0)}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("cycles", "forks"),
+    [(100, 30), pytest.param(1000, 200, marks=pytest.mark.slow), pytest.param(10_000, 1000, marks=pytest.mark.soak)],
+)
+@pytest.mark.timeout(3600)
+def test_nothing_is_left_of_what_was_dropped(cycles, forks):
+    more = asyncio.run(_round_after_round(cycles, forks))
+
+    assert more == {}
+
+
+def test_after_a_refusal_files_of_the_next_checkpoint_are_its_own(box, monkeypatch):
+    """The worker had written its files down already when something was in the way; its parts are begun anew then."""
+    _said(box, "open('file', 'w').write('first')")
+    first = box.checkpoint()
+    _said(box, "open('file', 'w').write('second')")
+    monkeypatch.setattr(cgroup.Cgroup, "process_count", lambda self: 2)
+    with pytest.raises(SandboxBusy):
+        box.checkpoint()
+    monkeypatch.undo()
+    second = box.checkpoint()
+
+    seen = []
+    for state in (first, second):
+        box.restore(state)
+        seen.append(_said(box, "print(open('file').read())"))
+
+    assert seen == ["first\n", "second\n"]
+
+
+def test_checkpoints_end_with_whoever_had_them(box):
+    _said(box, "x = 1")
+    group = box.asynchronous._loan.worker.cgroup
+    states = [box.checkpoint() for _ in range(5)]
+    held = group.keepers
+
+    del states
+    gc.collect()
+
+    assert held == 6
+    assert until(lambda: group.keepers == 1)
