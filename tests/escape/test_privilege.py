@@ -220,6 +220,15 @@ def test_a_program_may_not_put_a_filter_of_its_own_over_its_children(attack):
     assert attack("_libc.prctl(22, 2, None, 0, 0), ctypes.get_errno()").text == "(-1, 1)"
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_process_may_not_have_its_pages_merged_with_those_of_others(own, attack):
+    """How long a write to a merged page takes tells what others have in theirs (ksm, PR_SET_MEMORY_MERGE)."""
+    call = (
+        "_libc.prctl(67, 1, 0, 0, 0)" if own else "_libc.madvise(ctypes.c_void_p(0x10000), ctypes.c_size_t(4096), 12)"
+    )
+    assert attack(f"{call}, ctypes.get_errno()").text == ("(-1, 1)" if own else "(-1, 22)")
+
+
 def test_real_time_priority_cannot_be_had(attack):
     source = """
 [attempt(os.sched_setscheduler, 0, policy, os.sched_param(1)) for policy in (os.SCHED_FIFO, os.SCHED_RR)] + [attempt(os.nice, -1)]

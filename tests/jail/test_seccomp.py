@@ -205,6 +205,7 @@ def test_huge_pages_are_as_if_there_were_none(name, position, bit, flags):
         ("ioctl", 1, 0x5412),
         ("ioctl", 1, 0x541C),
         ("prctl", 0, 22),
+        ("prctl", 0, 67),
         ("fcntl", 1, 1024),
         ("fcntl", 1, 1026),
         ("personality", 0, 8),

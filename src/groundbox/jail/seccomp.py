@@ -127,6 +127,8 @@ _WITHOUT_EFFECT: Final = ("sync", "syncfs", "fsync", "fdatasync", "sync_file_ran
 """Would write out the host's disks; answered as done."""
 _PR_SET_SECCOMP: Final = 22
 _PR_SET_MM: Final = 35
+_PR_SET_MEMORY_MERGE: Final = 67
+"""Merges equal pages of a process with those of others, as MADV_MERGEABLE does for a part; writes then tell by time."""
 _ARCH_ENABLE_TAGGED_ADDR: Final = 0x4002
 _PRIO_PROCESS: Final = 0
 
@@ -181,7 +183,7 @@ def narrow(*, internet: bool, namespaces: bool = True, apart: bool = False, guar
     special = {
         "clone": _refuse_bits(0, _NEW_NAMESPACES | _CLONE_PARENT, errno.EPERM),
         "clone3": [_errno(errno.ENOSYS)],
-        "prctl": _refuse_values(0, _PR_SET_SECCOMP),
+        "prctl": _refuse_values(0, _PR_SET_SECCOMP, _PR_SET_MEMORY_MERGE),
         "setrlimit": [*_load_argument(0), Instruction(_JUMP_EQUAL, 0, 1, _RLIMIT_CORE), _errno(0), _answer(_ALLOW)],
         **{name: [_errno(errno.EPERM)] for name in refused},
     }
@@ -327,7 +329,7 @@ def _mappings_guarded(limit: int) -> dict[str, Program]:
         "mremap": moved,
         "shmat": _where_below(1, limit, refused, unless_zero=True),
         "brk": _where_below(0, limit, refused, unless_zero=True),
-        "prctl": _refuse_values(0, _PR_SET_SECCOMP, _PR_SET_MM),
+        "prctl": _refuse_values(0, _PR_SET_SECCOMP, _PR_SET_MEMORY_MERGE, _PR_SET_MM),
         "arch_prctl": _refuse_values(0, _ARCH_ENABLE_TAGGED_ADDR),
     }
 
