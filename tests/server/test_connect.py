@@ -145,6 +145,15 @@ def test_an_interrupt_stops_the_cell_and_keeps_variables(there):
     assert after.text == "1"
 
 
+def test_a_client_that_waits_for_an_answer_takes_no_processor_meanwhile(there):
+    there.run("1")
+    began, used = time.monotonic(), time.process_time()
+
+    there.run("import time; time.sleep(2)")
+
+    assert time.process_time() - used < (time.monotonic() - began) / 4
+
+
 def test_a_trace_comes_with_its_execution(there):
     execution = there.run("a = 1\nb = a + 1\n", trace=True, mode="script")
 

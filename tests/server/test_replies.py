@@ -169,6 +169,28 @@ async def test_kept_replies_are_bounded_by_number_bytes_and_age():
     assert len(by_age._replies) == 1
 
 
+async def test_a_request_looks_at_no_more_kept_replies_than_it_forgets():
+    looked_at = 0
+
+    class Counted(dict):
+        def items(self):
+            nonlocal looked_at
+            for item in super().items():
+                looked_at += 1
+                yield item
+
+    async def short():
+        return {}
+
+    replies = Replies(60)
+    replies._replies = Counted()
+    for number in range(200):
+        await replies.once(OWNER, str(number), b"r", short)
+
+    assert len(replies._replies) == 200
+    assert looked_at <= 2 * 200
+
+
 async def test_one_that_goes_on_for_long_does_not_keep_the_others():
     replies, endless = Replies(60, most=3), Work()
     task = asking(replies, endless, name="endless")

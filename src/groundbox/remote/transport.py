@@ -234,7 +234,9 @@ class _Connection:
             if body:
                 sent.append(self._state.send(h11.Data(data=body)))
             sent.append(self._state.send(h11.EndOfMessage()))
-            self._writer.writelines(sent)
+            # Without those that are empty, as the end of a body whose length was told: from Python 3.12 on asyncio
+            # would try to send such a rest again and again, and take a processor until the answer comes.
+            self._writer.writelines([part for part in sent if part])
             try:
                 await self._writer.drain()
             except ConnectionError:

@@ -489,15 +489,23 @@ class Replies:
         self._drop_old()
 
     def _drop_old(self) -> None:
-        """Forget what is too old, and the oldest of what is too much; what still goes on stays."""
+        """Forget what is too old, and the oldest of what is too much; what still goes on stays.
+
+        It is called twice for each request, so no more is looked at than is forgotten or still goes on.
+        """
         before = time.monotonic() - self._kept_s
-        for name, reply in list(self._replies.items()):
-            is_much = len(self._replies) > self._most or self._bytes > self._most_bytes
-            if reply.begun >= before and not is_much:
-                return
+        number, size_bytes = len(self._replies), self._bytes
+        dropped = []
+        for name, reply in self._replies.items():
+            if reply.begun >= before and number <= self._most and size_bytes <= self._most_bytes:
+                break
             if reply.task.done():
-                del self._replies[name]
-                self._bytes -= reply.size_bytes
+                dropped.append(name)
+                number -= 1
+                size_bytes -= reply.size_bytes
+        for name in dropped:
+            del self._replies[name]
+        self._bytes = size_bytes
 
 
 async def _waited(work: Awaitable[Any]) -> Any:
