@@ -19,7 +19,7 @@ from typing import Any, Final
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.running import Ran, Request, Runner, same
+from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
 from groundbox.dataset.tracing import summary
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
@@ -41,6 +41,7 @@ _DRAWN: Final = {
     chance.NUMPY: "draws numbers of `numpy.random` without a seed of its own",
     chance.ENTROPY: "asks for the kernel's random numbers, or for a generator without a seed",
     chance.CLOCK: "reads the time",
+    UNTOLD: "broke what would have told what it draws",
 }
 
 
