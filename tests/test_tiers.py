@@ -25,13 +25,14 @@ def suite(tmp_path):
         "def test_long(): pass\n"
         "@pytest.mark.slow\n@pytest.mark.parametrize('n', range(20))\ndef test_marked(n): pass\n"
         "@pytest.mark.alone\ndef test_alone(): pass\n"
+        "@pytest.mark.soak\ndef test_for_minutes(): pass\n"
     )
     (tmp_path / "tests" / "escape").mkdir(parents=True)
     (tmp_path / "tests" / "escape" / "test_wall.py").write_text("def test_wall(): pass\n")
     (tmp_path / "durations.json").write_text(
         '{"test_it.py::test_long": 3.0, "tests/escape/test_wall.py::test_wall": 3.0}\n'
     )
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  alone\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  alone\n  soak\n")
 
     def run(*options):
         command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
@@ -54,11 +55,11 @@ def test_quick_leaves_out_what_is_stored_or_marked_and_says_so(suite, workers):
     said = suite("--quick", *workers)
 
     assert "2 passed" in said
-    assert "left out: 22 slow tests; all of them: make test\n" in said
+    assert "left out: 23 slow tests; all of them: make test\n" in said
 
 
 def test_the_parts_of_the_long_ones_add_up_to_all_and_the_wall_is_in_each(suite):
-    said = [suite("--part", f"{part}/3") for part in (1, 2, 3)]
+    said = [suite("--part", f"{part}/3", "-m", "not soak") for part in (1, 2, 3)]
 
     passed = [int(text.split(" passed")[0].split()[-1]) for text in said]
     assert sum(passed) == 3 * 3 + 20 + 1  # the fast one, that which is alone and that of the wall; marked; long

@@ -3,7 +3,7 @@
 tests/durations.json has the seconds of each test that took SLOW_S or longer when `make durations` last ran;
 a test that is not in it counts as fast, and so does a new one.
 
---quick       leaves out what is in the file, and what is marked `slow`.
+--quick       leaves out what is in the file, and what is marked `slow` or `soak`.
 --part K/N    runs the K-th of N parts of the tests marked `slow` (which rarely break, too), and of those that took
               LONG_S or longer and are not of the wall (tests/escape); all others whole.
               A test belongs to a part by a checksum of its name: it stays there when others come and go.
@@ -43,7 +43,7 @@ def select(config, items):
     """
     if config.getoption("--quick"):
         slow = stored()
-        out = [item for item in items if item.nodeid in slow or _slow(item)]
+        out = [item for item in items if item.nodeid in slow or _slow(item) or item.get_closest_marker("soak")]
         said = f"left out: {len(out)} slow tests; all of them: make test"
     elif config.getoption("--part"):
         part, parts = config.getoption("--part")

@@ -19,6 +19,7 @@ from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages import write
+from groundbox.dataset.stages.run import Patience
 from groundbox.dataset.tasks.checking import answer_of
 from groundbox.errors import InvalidArgument
 
@@ -312,6 +313,21 @@ def test_inputs_are_made_for_problems_without_and_the_same_every_time(tmp_path):
     assert {each.answer for each in samples if each.task == "output"} == {"'-'", "'0'", "'+'"}
     assert report["dropped"] == {"no-inputs": 1}
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
+
+
+def test_runs_that_choose_the_inputs_of_a_stable_dataset_are_not_made_again(tmp_path):
+    path, ran = tmp_path / "p.jsonl", Counter()
+    path.write_text(json.dumps({"source": "def f(n: int):\n    return n * 3 % 11\n", "entry": "f"}) + "\n")
+
+    def note(request, found):
+        ran[request.hash_seed, request.traced, request.probed, request.case.key()] += 1
+        return found
+
+    options = BuildOptions(problems=(path,), patience=Patience(stable_only=True), tasks=("output",), smaller_runs=0)
+    report = built(tmp_path / "out", options, runner=FakeRunner(note))
+
+    assert report["kept"] > 1
+    assert set(ran.values()) == {1}
 
 
 def _kill_at_random(path, out, parts, rng):

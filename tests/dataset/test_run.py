@@ -47,15 +47,19 @@ def test_a_good_item_has_its_answer_its_trace_and_three_runs():
     assert (item.traced.sha256, item.traced.lines, item.traced.stable) == (trace.header.sha256, (1, 2, 3), True)
 
 
-def test_a_traced_run_that_was_made_before_is_not_made_again():
+@pytest.mark.parametrize(("given", "runs"), [({"traced": True}, 2), ({"traced": True, "plain": False}, 1)])
+def test_runs_that_were_made_before_are_not_made_again(given, runs):
     item, trace, _ = judged()
     case = Case(number=0, args=(1,))
-    made = run_here(Request(source=SOURCE, entry="f", case=case, hash_seed=0, traced=True, cpu_s=1.0))
+    made = {
+        name: run_here(Request(source=SOURCE, entry="f", case=case, hash_seed=0, traced=traced, cpu_s=1.0))
+        for name, traced in given.items()
+    }
     runner = FakeRunner()
 
-    found = asyncio.run(run(problem(), case, runner, Patience(), made))
+    found = asyncio.run(run(problem(), case, runner, Patience(), **made))
 
-    assert (found, runner.runs) == ((item, trace), 2)
+    assert (found, runner.runs) == ((item, trace), runs)
 
 
 def test_an_exception_is_an_answer():

@@ -55,6 +55,11 @@ SELDOM = {
     "os.urandom": (seldom("os", "os.urandom(9) == bytes(9)"), "draws-random-numbers"),
     "secrets": (seldom("secrets", "secrets.randbelow(10**12) == 0"), "draws-random-numbers"),
     "uuid4": (seldom("uuid", "uuid.uuid4().int < 9"), "draws-random-numbers"),
+    "what tells of it broken": (
+        "import random, sys\ndef f(x):\n    sys.modules['groundbox.guest.python.chance'] = None\n"
+        "    return 'seldom' if random.random() < 1e-12 else x\n",
+        "draws-random-numbers",
+    ),
     "time": (seldom("time", "time.time() < 9"), "reads-the-clock"),
     "perf_counter": (seldom("time", "time.perf_counter() < 0"), "reads-the-clock"),
     "datetime.now": (seldom("datetime", "datetime.datetime.now().year < 9"), "reads-the-clock"),

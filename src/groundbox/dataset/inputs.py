@@ -65,12 +65,14 @@ class Made:
     """An input that was made.
 
     Attributes:
-        ran: A run that shows what it is good for, as the stage `run` makes it first, traced; None where
-            it would take much memory.
+        ran: A run that shows what it is good for, as the stage `run` makes it, traced; None where it would take much
+            memory.
+        plain: The run that the stage `run` makes first, where it was made to see what the program draws.
     """
 
     case: Case
     ran: Ran | None
+    plain: Ran | None
 
 
 async def make(
@@ -123,11 +125,11 @@ async def make(
         if not news - shown:
             continue
         if ran.trace is not None and ran.trace.counts.get("line", 0) > most_steps:
-            long.append(Made(case=case, ran=None))
+            long.append(Made(case=case, ran=None, plain=plain))
         else:
             shown |= news
             room -= 0 if ran.trace is None else len(ran.trace)
-            kept.append(Made(case=case, ran=ran if room >= 0 else None))
+            kept.append(Made(case=case, ran=ran if room >= 0 else None, plain=plain))
         if len(kept) == most or len(long) == _LONG_EACH * most:
             break
     if longer or not kept:

@@ -122,22 +122,28 @@ class Lab:
                 stable=options.patience.stable_only,
             )
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
-            first = await self._firsts(problem, [(each.case, each.ran) for each in made])
+            first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
         else:
-            first = await self._firsts(problem, [(case, None) for case in problem.cases])
+            first = await self._firsts(problem, [(case, None, None) for case in problem.cases])
         items = [each async for each in self._settled(problem, first, traces)]
         return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
 
-    async def _firsts(self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None]]) -> list[_First]:
-        """All items after the runs on their own inputs; what never gives the same twice is not run with each."""
+    async def _firsts(
+        self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None, RanOnce | None]]
+    ) -> list[_First]:
+        """All items after the runs on their own inputs; what never gives the same twice is not run with each.
+
+        Args:
+            given: Inputs, with the traced and the plain run of each that were made before, as `run` takes them.
+        """
         found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
         reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
         if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
-            return found + [_unsettled(problem, case, max(reasons)) for case, _ in given[_SETTLING:]]
+            return found + [_unsettled(problem, case, max(reasons)) for case, *_ in given[_SETTLING:]]
         return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
-    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None = None) -> _First:
-        item, trace = await run(problem, case, self.runner, self.options.patience, traced)
+    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None, plain: RanOnce | None) -> _First:
+        item, trace = await run(problem, case, self.runner, self.options.patience, traced=traced, plain=plain)
         item = compare(item)
         why = await self._why(problem, item, trace)
         data = await asyncio.to_thread(compressed, trace) if trace is not None and item.drop is None else None

@@ -29,6 +29,8 @@ FILL: Final = 0x41
 
 Their sums and products stay finite, none of them is zero or rounds to it, and a truth value of it is true.
 """
+UNTOLD: Final = "untold"
+"""In place of what a program drew, where it has broken what would have told it."""
 _CHANCE: Final = "from groundbox.guest.python.chance import arm, told\n"
 # The wall clock only ends programs that wait; a loaded machine must not change what is in a dataset.
 _WALL_FACTOR: Final = 6.0
@@ -64,7 +66,7 @@ class Ran:
         dropped_bytes: Of what it wrote; 0 when all is here.
         trace: When it was asked for and the program began.
         drawn: What the program drew from, where that was asked for: words of `groundbox.guest.python.chance.KINDS`, as
-            the guest told them.
+            the guest told them, or UNTOLD.
     """
 
     outcome: str
@@ -173,10 +175,9 @@ class SandboxRunner:
 
 
 def _drawn(told: Execution) -> tuple[str, ...]:
-    """Words that the guest gave; none where the program has broken what it would have told them with."""
     value = (told.value or {}).get(CANONICAL)
     words = value.get("list") if isinstance(value, dict) else None
-    return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else ()
+    return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else (UNTOLD,)
 
 
 def _ran(execution: Execution) -> Ran:

@@ -330,7 +330,7 @@ def _batches(texts: Sequence[Text], training: Training) -> Iterator[list[Text]]:
 def answers(
     model: Transformer, prompts: Sequence[Sequence[int]], *, most: int, together: int = 128, drawn: int | None = None
 ) -> list[list[int]]:
-    """Give the likeliest reply to each prompt, token by token, without `END`.
+    """Give a reply to each prompt, token by token, without `END`: the likeliest tokens, or some by their chances.
 
     Args:
         drawn: A seed; each token is then drawn by chance, with the probability that the model gives it.
@@ -344,11 +344,12 @@ def answers(
     found: dict[int, list[int]] = {}
     for begin in range(0, len(order), together):
         chosen = order[begin : begin + together]
-        found.update(zip(chosen, _replies(model, [prompts[n] for n in chosen], most, drawn is not None), strict=True))
+        replies = _replies(model, [prompts[number] for number in chosen], most, drawn=drawn is not None)
+        found.update(zip(chosen, replies, strict=True))
     return [found[number] for number in range(len(prompts))]
 
 
-def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int, drawn: bool) -> list[list[int]]:
+def _replies(model: Transformer, prompts: Sequence[Sequence[int]], most: int, *, drawn: bool) -> list[list[int]]:
     length, device = max(map(len, prompts)), model.embedding.weight.device
     tokens = torch.tensor([[PAD] * (length - len(prompt)) + list(prompt) for prompt in prompts], device=device)
     keep = torch.tensor([[False] * (length - len(prompt)) + [True] * len(prompt) for prompt in prompts], device=device)

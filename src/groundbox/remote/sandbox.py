@@ -174,11 +174,14 @@ class RemoteSandbox:
     async def close(self) -> None:
         """End it. A server that is gone has ended it already."""
         self._closed = True
+        await self._delete()
+        self._let_go()
+
+    async def _delete(self) -> None:
         made, self._id = self._id, None
         if made is not None:
             with contextlib.suppress(ServerUnreachable, ServerRefused):
                 await self._connection.ask("DELETE", f"/v1/sandboxes/{made}")
-        self._let_go()
 
     async def path(self) -> str:
         """Where the server has it; it is made if it is not there yet.
@@ -193,7 +196,11 @@ class RemoteSandbox:
                 told = await self._connection.post("/v1/sandboxes", self._asked)
                 self._id = str(told["sandbox_id"])
                 if self._connection.hold:
-                    await self._hold(f"/v1/sandboxes/{self._id}/hold")
+                    try:
+                        await self._hold(f"/v1/sandboxes/{self._id}/hold")
+                    except GroundboxError:
+                        await self._delete()  # one that is not held is not there for the next call, either
+                        raise
         return f"/v1/sandboxes/{self._id}"
 
     async def _hold(self, path: str) -> None:

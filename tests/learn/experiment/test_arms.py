@@ -94,6 +94,7 @@ def test_values_without_words_are_held_against_those_of_the_run(example: Example
     assert (as_told.told, as_told.refuted, as_told.right) == (as_told.borne_out, 0, True)
     assert as_told.told > 5
     assert (changed.told, changed.refuted) == (as_told.told, 1)
+    assert list(arms.claims_without_words("bare", "")) == []
 
 
 LOOPS = """def step(x):

@@ -33,6 +33,27 @@ TELLS = (
         ("`limit == 3` is not false.", "refuted"),
         ("`limit == 3` isn't true.", "supported"),
         ("If `limit == 3` holds, it goes on.", "off_program"),
+        ("`limit == 3` passes.", "refuted"),
+        ("`limit == 3` does not pass.", "supported"),
+        ("`limit == 50` no longer succeeds.", "refuted"),
+        ("The check `limit == 3` comes out true.", "refuted"),
+        ("`limit == 3` comes out as `False`.", "supported"),
+        ("`limit == 3` turns out to be true.", "refuted"),
+        ("`limit == 3` turned out not to be true.", "supported"),
+        ("`limit == 3` proves false.", "supported"),
+        ("`limit == 50` evaluates to False.", "refuted"),
+        ("`limit == 3` does not evaluate to True.", "supported"),
+        ("`limit == 50` doesn't come out true.", "refuted"),
+        ("`limit == 50` isn't True.", "refuted"),
+        ("`limit == 50` is clearly false.", "refuted"),
+        ("`limit == 3` is still true.", "refuted"),
+        ("`limit == 3` is no longer met.", "supported"),
+        ("`limit == 50` is not the case.", "refuted"),
+        ("`limit == 3`, which is false.", "supported"),
+        ("`limit == 50`, which does not hold.", "refuted"),
+        ("The `limit == 3` branch is skipped.", "supported"),
+        ("The branch `limit == 50` is not taken.", "refuted"),
+        ("The `if limit == 3` is entered.", "refuted"),
         ("the length of prices is 3", "supported"),
         ("len(prices) = 4", "refuted"),
         ("90 is not less than 50", "supported"),
@@ -51,6 +72,20 @@ TELLS = (
 )
 def test_a_claim_has_its_status(statuses, text, status):
     assert [found for _, found in statuses(text)] == [status]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`limit == 50` is now checked.",
+        "`limit == 50` is noted.",
+        "`limit == 50` passes `s` on.",
+        "With `limit > 3` it fails.",
+        "`limit > 3`, the case.",
+    ],
+)
+def test_words_that_say_nothing_of_how_a_test_came_out_claim_nothing(statuses, text):
+    assert statuses(text) == []
 
 
 def test_what_is_refuted_names_the_record_and_never_repeats_the_texts_value(proof, run):

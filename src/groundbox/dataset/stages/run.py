@@ -19,7 +19,7 @@ from typing import Any, Final
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.running import Ran, Request, Runner, same
+from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
 from groundbox.dataset.tracing import summary
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
@@ -41,6 +41,7 @@ _DRAWN: Final = {
     chance.NUMPY: "draws numbers of `numpy.random` without a seed of its own",
     chance.ENTROPY: "asks for the kernel's random numbers, or for a generator without a seed",
     chance.CLOCK: "reads the time",
+    UNTOLD: "broke what would have told what it draws",
 }
 
 
@@ -71,17 +72,24 @@ class Patience:
 
 
 async def run(
-    problem: Problem, case: Case, runner: Runner, patience: Patience, traced: Ran | None = None
+    problem: Problem,
+    case: Case,
+    runner: Runner,
+    patience: Patience,
+    *,
+    traced: Ran | None = None,
+    plain: Ran | None = None,
 ) -> tuple[Item, Trace | None]:
     """The item after its runs, and its trace if it is to be used.
 
     Args:
         traced: The traced run under seed A, where it was made before and ended by itself.
+        plain: The plain run under seed B, where it was made before.
     """
     runs = Runs(problem, case, runner, patience)
     item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
     try:
-        item, trace = await _judge(item, problem, runs, traced)
+        item, trace = await _judge(item, problem, runs, traced, plain)
     except SandboxLost as error:
         await _check_machine(runner, patience)
         item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
@@ -129,11 +137,13 @@ class Runs:
         raise AssertionError("the last try returns or raises")
 
 
-async def _judge(item: Item, problem: Problem, runs: Runs, traced: Ran | None) -> tuple[Item, Trace | None]:
+async def _judge(
+    item: Item, problem: Problem, runs: Runs, traced: Ran | None, plain: Ran | None
+) -> tuple[Item, Trace | None]:
     seeds = Seeds()
     if misfit := signature.misfit(problem, item.case):
         return item.dropped(STAGE, *misfit), None
-    plain = await runs(seeds.plain, traced=False)
+    plain = await runs(seeds.plain, traced=False) if plain is None else plain
     if reason := _refused(problem, plain):
         return item.dropped(STAGE, *reason), None
     if plain.drawn:

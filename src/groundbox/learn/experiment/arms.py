@@ -207,7 +207,7 @@ def claims_without_words(arm: str, told: str) -> Iterator[tuple[str, int, str]]:
         yield from claims_of_log(told)
         return
     times: Counter[str] = Counter()
-    for fact in re.split("; |\n", told.strip()):
+    for fact in filter(None, re.split("; |\n", told.strip())):
         name, sign, value = fact.partition(" = ")
         place, said = (name, value) if sign and name.isidentifier() else ("", fact)
         times[place] += 1

@@ -3,9 +3,9 @@
 
 A new wording is one line of `WORDINGS`. `{place}` is a name or an expression of the program, `{test}` an expression that
 compares or asks, `{equation}` one with `==`, `{value}` a literal, `{values}` one or several, `{times}` how often, `{call}`
-a call, `{error}` the name of an exception, `{nth}` a place in a row, `{x}` and `{y}` any expression or literal;
-`(one|other)`, `(…)?` and the like are those of `re`. Case and the amount of white space do not matter. Of two wordings
-that fit at the same place the longer one counts.
+a call, `{truth}` true or false, `{error}` the name of an exception, `{nth}` a place in a row, `{x}` and `{y}` any
+expression or literal; `(one|other)`, `(…)?` and the like are those of `re`. Case and the amount of white space do not
+matter. Of two wordings that fit at the same place the longer one counts.
 """
 
 from __future__ import annotations
@@ -48,6 +48,13 @@ _THING: Final = (
     r"(value|string|number|list|array|dictionary|dict|tuple|set|character|integer|float|digit|letter|word|boolean( value)?|result)"
     r"( of)?:? )?"
 )
+_OUT: Final = (
+    r"((comes?|came|turns?|turned|works?|worked) out|proves?|proved|(is|was) found|evaluate[sd]? as|remains|stays)"
+    r"( to be| as| to)?"
+)
+_TEST: Final = r"{test},? ?(which )?"
+_DOES_NOT: Final = r"((do|does|did|will|would) (not|never) |(doesn't|didn't|don't|won't) )"
+_SO: Final = r"( (also|still|now|indeed|again|always|therefore|thus|then|clearly|obviously|immediately))?"
 _GIVES: Final = (
     rf"({_MODAL}(be|return|give|give us|evaluate to|result in|yield|produce|become|equal|output|leave( us with)?)|is|was"
     r"|returns?|returned|gives( us)?|gave|evaluates to|evaluated to|results in|yields|yielded|produces|produced|becomes|equals"
@@ -71,7 +78,7 @@ _ADDED: Final = r"(appended|added|inserted|pushed|concatenated|prepended|put|pla
 _REMOVES: Final = r"((remove|delete|pop|drop|discard|subtract|strip|eliminate)(s|d|ed|ing)?|pops|popped|popping|drops|dropped|stripped|subtracted)"
 
 
-_FALSE: Final = frozenset({"false", "no", "fail", "fails", "failed", "violated"})
+_FALSE: Final = frozenset({"false", "no", "fail", "fails", "failed", "violated", "skipped"})
 """Words for how a test came out that say it did not hold."""
 
 
@@ -131,8 +138,12 @@ WORDINGS: Final = (
     Wording(r"{x} (reversed|in reverse|backwards) (is|gives|becomes) {value}", Kind.VALUE, subject="x[::-1]"),
     # tests
     Wording(rf"{{test}} ?({_GIVES}|{_ARROW}|:|=|,) ?{{value}}", Kind.TEST),
-    Wording(rf"{{test}} ?({_GIVES}|isn't|wasn't|{_ARROW}|:|=|,|\(|\?)( also| now| indeed)?(?P<not> not)? ?(?P<truth>true|false|yes|no)", Kind.TEST),
-    Wording(r"{test},? (?P<not>(do|does|did|is|was) (not|never) |(doesn't|didn't|don't|isn't|wasn't) )?((also|still|now|indeed|always) )?((is|was) )?(?P<truth>holds?( true)?|held|fails?|failed|met|satisfied|fulfilled|violated)", Kind.TEST),
+    Wording(rf"{_TEST}({_GIVES}|{_OUT}|isn't|wasn't|{_ARROW}|:|=|,|\(|\?){_SO}(?P<not> (not|never|no longer)( to be)?)? ?{{truth}}", Kind.TEST),
+    Wording(rf"{_TEST}(?P<not>{_DOES_NOT})(evaluate|come out|turn out|return|give|yield|prove|become|equal|result in)( to be| to| as)? ?{{truth}}", Kind.TEST),
+    Wording(rf"{_TEST}(?P<not>{_DOES_NOT}|(is|was) (not|never) |(isn't|wasn't) |((is|was) )?no longer |never )?((also|still|now|indeed|always|again) )?((is|was) )?(?P<truth>holds?( true)?|held|fails?|failed|met|satisfied|fulfilled|violated|(?<=(is|as|'t|ot|er) )the case)(?!\w)", Kind.TEST),
+    Wording(rf"{_TEST}(?P<not>{_DOES_NOT}|no longer |never )?((also|still|now|indeed|always|again) )?(?P<truth>pass|passes|passed|succeeds?|succeeded)(?!\w| (on|along|control|[\ue000-\uf7ff]))", Kind.TEST),
+    Wording(r"{test} (branch|block|body|case|path) (is|was|gets) (?P<not>(not|never) )?(?P<truth>taken|entered|executed|followed|skipped)(?!\w)", Kind.TEST, certain=True),
+    Wording(r"{test}`? (is|was|gets) (?P<not>(not|never) )?(?P<truth>taken|entered)(?!\w)", Kind.TEST, certain=True),
     Wording(r"{x} ?(=|==) ?{y}", Kind.TEST, certain=True, subject="x == y"),
     Wording(r"{chain}", Kind.TEST, certain=True, subject="x == y"),
     Wording(r"{x} ?(≠|!=|<>) ?{y}", Kind.TEST, subject="x != y"),
@@ -272,6 +283,7 @@ _PLACES: Final = {
     "{equation}": f"(?P<equation>{_EXPRESSION})",
     "{values}": f"(?P<values>{_VALUE}(?:,?(?:\\s(?:and|or|&))?\\s?{_VALUE}){{0,40}})",
     "{value}": f"(?P<value>{_VALUE})",
+    "{truth}": f"(?:(?P<truth>true|false|yes|no)(?!\\w)|(?P<value>{_VALUE}))",
     "{chain}": f"(?P<chain>{_ANY}(?:\\s?(?:=|==|≈)\\s?{_ANY}){{2,12}})",
     "{times}": (
         f"(?:(?P<value>{_VALUE}) times?|(?P<times>once|twice|thrice|(?:{'|'.join(_COUNTS)})(?: times?| iterations?)))"
@@ -443,7 +455,7 @@ class _Text:
         made: list[Claim] = []
         for match, wording in found:
             begin, stop = match.start() - start, match.end() - start - 1
-            if taken.find(1, begin, stop) >= 0:
+            if taken.find(1, begin, max(stop, begin + 1)) >= 0:
                 continue
             claims = list(self._claims(match, wording, number, functions))
             if claims:
@@ -515,7 +527,9 @@ class _Text:
             kind = Kind.TEST  # "`a < b` is False"
         if kind is Kind.TEST and (value is None or "value" in wording.subject):
             negated = groups.get("not") or "n't" in match[0]
-            told = (groups.get("truth", "true").lower() not in _FALSE) != bool(negated)
+            told = ((groups.get("truth") or "true").lower() not in _FALSE) != bool(negated)
+        elif kind is Kind.TEST and isinstance(told, bool) and (groups.get("not") or "n't" in match[0]):
+            told = not told  # "`a < b` is not True"
         if kind is Kind.TEST and (not _asks(node) or not isinstance(told, bool)):
             return None
         equation = _equation(node)
