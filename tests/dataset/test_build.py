@@ -21,7 +21,7 @@ from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.stages import write
 from groundbox.dataset.stages.run import Patience
 from groundbox.dataset.tasks.checking import answer_of
-from groundbox.errors import InvalidArgument
+from groundbox.errors import InvalidArgument, SandboxLost
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 KILLED = Path(__file__).with_name("killed_build.py")
@@ -328,6 +328,29 @@ def test_runs_that_choose_the_inputs_of_a_stable_dataset_are_not_made_again(tmp_
 
     assert report["kept"] > 1
     assert set(ran.values()) == {1}
+
+
+def test_a_problem_whose_sandboxes_are_lost_while_inputs_are_looked_for_is_named_and_ends_no_build(tmp_path):
+    path, tries = tmp_path / "p.jsonl", Counter()
+    rows = [{"id": name, "source": f"def f(n: int):\n    {name} = n * 3 % 11\n    return {name}\n", "entry": "f"}
+            for name in ("lost", "seldom", "never")]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def lose(request, found):
+        tries[request.source] += 1
+        if "lost" in request.source or ("seldom" in request.source and tries[request.source] == 1):
+            raise SandboxLost("gone")
+        return found
+
+    options = BuildOptions(problems=(path,), tasks=("output",), smaller_runs=0, near_duplicate=1.0)
+    report = built(tmp_path / "out", options, runner=FakeRunner(lose))
+
+    dropped = [json.loads(line) for line in (tmp_path / "out" / "dropped.jsonl").read_text().splitlines()]
+    assert [(each["item"], each["stage"], each["reason"]) for each in dropped if each["reason"] == "sandbox-lost"] == [
+        ("lost", "inputs", "sandbox-lost")
+    ]
+    assert {each["problem"] for each in dropped if each["reason"] == "no-inputs"} == set()
+    assert report["kept"] > 1
 
 
 def _kill_at_random(path, out, parts, rng):

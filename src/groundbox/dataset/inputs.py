@@ -26,7 +26,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
-from groundbox.dataset.stages.run import Seeds, drawing
+from groundbox.dataset.stages.run import Seeds, drawing, patiently
 from groundbox.dataset.tracing import arcs_of
 from groundbox.trace.parsing import expression_of
 
@@ -92,6 +92,9 @@ async def make(
         most_steps: Recorded lines of a run that is not too long.
         longer: Whether those of longer runs make up what is missing, as they do in any case where there are no others.
         stable: Whether only inputs are kept whose runs show the same whenever they are made.
+
+    Raises:
+        SandboxLost: A run was lost each time that it was tried.
     """
     rng = random.Random(f"{seed}/{problem.id}/inputs")
     kept: list[Made] = []
@@ -196,7 +199,7 @@ class _Generator:
         wanted = Request(
             source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
         )
-        return await self._runner.run(wanted)
+        return await patiently(self._runner, wanted)
 
 
 def mutated(case: Case, rng: random.Random) -> Case:
@@ -226,17 +229,16 @@ def _unsettled(problem: Problem, plain: Ran) -> Drop:
 
 async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> Ran:
     """A traced run, or, to see what it draws, a plain one."""
-    return await runner.run(
-        Request(
-            source=problem.source,
-            entry=problem.entry,
-            case=case,
-            hash_seed=Seeds().plain if probed else Seeds().traced,
-            traced=not probed,
-            cpu_s=cpu_s,
-            probed=probed,
-        )
+    request = Request(
+        source=problem.source,
+        entry=problem.entry,
+        case=case,
+        hash_seed=Seeds().plain if probed else Seeds().traced,
+        traced=not probed,
+        cpu_s=cpu_s,
+        probed=probed,
     )
+    return await patiently(runner, request)
 
 
 def _shown(case: Case, ran: Ran) -> set[Any]:

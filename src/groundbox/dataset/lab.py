@@ -29,7 +29,7 @@ from groundbox.dataset.smaller import Measure, Search
 from groundbox.dataset.stages import quality
 from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.narrate import seed_of, style_of
-from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, run
+from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, check_machine, run
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft, input
 from groundbox.dataset.tasks.draft import guess_name
@@ -111,16 +111,23 @@ class Lab:
         drops: list[Drop] = []
         if not problem.cases:
             options = self.options
-            made, drops = await inputs.make(
-                problem,
-                self.runner,
-                most=options.made_inputs,
-                seed=options.seed,
-                cpu_s=options.patience.cpu_s,
-                most_steps=options.taste.most_steps,
-                longer=options.smaller_runs > 0,
-                stable=options.patience.stable_only,
-            )
+            try:
+                made, drops = await inputs.make(
+                    problem,
+                    self.runner,
+                    most=options.made_inputs,
+                    seed=options.seed,
+                    cpu_s=options.patience.cpu_s,
+                    most_steps=options.taste.most_steps,
+                    longer=options.smaller_runs > 0,
+                    stable=options.patience.stable_only,
+                )
+            except SandboxLost as error:
+                await check_machine(self.runner, options.patience)
+                lost = Drop(
+                    item=problem.id, problem=problem.id, stage=inputs.STAGE, reason="sandbox-lost", detail=str(error)
+                )
+                return Ran(problem=problem, items=(), drops=(lost,))
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
         else:

@@ -91,12 +91,12 @@ async def run(
     try:
         item, trace = await _judge(item, problem, runs, traced, plain)
     except SandboxLost as error:
-        await _check_machine(runner, patience)
+        await check_machine(runner, patience)
         item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
     return item, trace
 
 
-async def _check_machine(runner: Runner, patience: Patience) -> None:
+async def check_machine(runner: Runner, patience: Patience) -> None:
     """See that a program that does nothing can run, after one that lost its sandbox each time.
 
     Raises:
@@ -128,13 +128,22 @@ class Runs:
             cpu_s=self.patience.traced_cpu_s if traced else self.patience.cpu_s,
             probed=self.patience.stable_only and seed == Seeds().plain,
         )
-        for left in reversed(range(_TRIES)):
-            try:
-                return await self.runner.run(request)
-            except SandboxLost:
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        return await patiently(self.runner, request)
+
+
+async def patiently(runner: Runner, request: Request) -> Ran:
+    """Carry out a run, and again where the sandbox lost it.
+
+    Raises:
+        SandboxLost: It was lost each time.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            return await runner.run(request)
+        except SandboxLost:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 async def _judge(
