@@ -99,6 +99,47 @@ def test_a_restored_state_draws_the_same_numbers_and_forks_draw_others(box):
         each.close()
 
 
+def test_keys_of_copies_differ_although_all_are_process_1(box):
+    """OpenSSL tells copies apart by their process ids, so that each would make the same keys and nonces."""
+    _said(box, "import ssl; ssl.RAND_bytes(1)")
+    state, draw = box.checkpoint(), "print(ssl.RAND_bytes(8).hex())"
+
+    forks = box.fork(2)
+    drawn = [_said(each, draw) for each in (box, *forks)]
+    for _ in range(2):
+        box.restore(state)
+        drawn.append(_said(box, draw))
+
+    assert len(set(drawn)) == 5
+    for each in forks:
+        each.close()
+
+
+def test_a_copy_of_a_sandbox_that_has_run_nothing_has_the_limits_of_a_run():
+    """They are set ahead of the first run in who is copied, and the kernel does not copy them."""
+    look = "import resource as r; print(*(r.getrlimit(each)[0] > 0 for each in (r.RLIMIT_DATA, r.RLIMIT_CPU)))"  # -1: none
+    with Sandbox(profile="bare", branching=True) as box:
+        box.files.write("file", b"x")
+        (fork,) = box.fork(1)
+        box.restore(box.checkpoint())
+
+        assert [_said(each, look) for each in (box, fork)] == ["True True\n"] * 2
+        fork.close()
+
+
+def test_signals_that_come_while_it_stands_still_spoil_no_copy(box):
+    """Who leaves the place where it stands would write over the stack that its copies go on with."""
+    ring = "signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)"
+    _said(box, f"import signal; rung = []; signal.signal(signal.SIGALRM, lambda *_: rung.append(1)); {ring}")
+
+    seen = []
+    for _ in range(4):
+        box.restore(box.checkpoint())
+        seen.append(_said(box, f"print(len(rung) > 0); {ring}"))
+
+    assert seen == ["True\n"] * 4
+
+
 def test_files_that_were_open_are_open_at_the_same_place(box):
     _said(box, "log = open('log', 'a'); log.write('one\\n'); log.flush()\nreader = open('log'); reader.readline()")
     state = box.checkpoint()

@@ -148,7 +148,10 @@ class Program:
         self._label("park")
         self._save()
         self._system_call("write", ("rdi", "rsi", "rdx"), checked=False)
+        self._label("stand")  # still, also where a signal comes: who left would overwrite the stack that is copied
         self._system_call("recvfrom", ("rdi", _SCRATCH_AT, 1, _MSG_PEEK, 0, 0), checked=False)
+        self._emit("48 83 f8", struct.pack("b", -errno.EINTR))  # cmp rax, -EINTR
+        self._jump("stand", "0f 84")  # je
         self._emit("31 c0 c3")  # xor eax, eax; ret
 
     def _enter(self) -> None:
