@@ -116,8 +116,8 @@ def test_keys_of_copies_differ_although_all_are_process_1(box):
 
 
 def test_a_copy_of_a_sandbox_that_has_run_nothing_has_the_limits_of_a_run():
-    """They are set ahead of the first run in who is copied, and the kernel does not copy them."""
-    look = "import resource as r; print(*(r.getrlimit(each)[0] > 0 for each in (r.RLIMIT_DATA, r.RLIMIT_CPU)))"  # -1: none
+    """They are set ahead of the first run in who is copied, and the kernel does not copy them; -1 is none."""
+    look = "import resource as r; print(*(r.getrlimit(each)[0] > 0 for each in (r.RLIMIT_DATA, r.RLIMIT_CPU)))"
     with Sandbox(profile="bare", branching=True) as box:
         box.files.write("file", b"x")
         (fork,) = box.fork(1)
@@ -512,3 +512,31 @@ def test_checkpoints_end_with_whoever_had_them(box):
 
     assert held == 6
     assert until(lambda: group.keepers == 1)
+
+
+async def _given_up(at_s):
+    """A checkpoint of which its caller thinks better after a while; what is left of it."""
+    async with AsyncSandbox(profile="bare", branching=True) as box:
+        await box.run("import os; data = os.urandom(100 << 20)")  # making a copy takes a while
+        template, group = box._loan.template, box._loan.worker.cgroup
+        asking = asyncio.ensure_future(box.checkpoint())
+        while not template._kept:
+            await asyncio.sleep(0)
+        await asyncio.sleep(at_s)
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+        del asking
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        engine = await engines.current()
+        return len(template._kept), group in engine._held
+
+
+@pytest.mark.parametrize("at_s", [0, 0.003])
+def test_a_checkpoint_that_is_given_up_while_it_is_made_is_not_kept(at_s):
+    """The template hears of it before there is anything to drop."""
+    assert asyncio.run(_given_up(at_s)) == (0, False)

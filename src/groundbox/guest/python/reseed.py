@@ -32,7 +32,7 @@ def reseed() -> None:
 def renew_keys() -> None:
     """Let OpenSSL draw other bytes than whoever this process was copied from, for keys and nonces.
 
-    It notices a fork by the id of the process, and that is 1 in every sandbox. What it is given it takes before it draws
+    It notices a fork by the id of the process, which is 1 in every sandbox. What it is given it takes before it draws
     again. A library that brings an OpenSSL of its own, as wheels of `cryptography` do, is not reached.
     """
     ssl: Any = sys.modules.get("_ssl")
