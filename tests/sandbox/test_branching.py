@@ -218,6 +218,28 @@ def test_at_the_limit_of_memory_what_runs_is_ended_and_not_the_checkpoint():
         assert _said(box, "print(len(x), x[-1])") == f"{60 << 20} 1\n"
 
 
+MANY = """
+import os, time
+for _ in range(12):
+    if os.fork() == 0:
+        x = bytearray(b"1") * (12 << 20)
+        time.sleep(60)
+time.sleep(3)
+"""
+
+
+def test_at_the_limit_of_memory_a_large_checkpoint_outlives_many_small_processes():
+    """Left to itself, the kernel would end the largest process, which is the checkpoint."""
+    with Sandbox(profile="bare", branching=True, limits=Limits(memory_bytes=200 * MiB)) as box:
+        _said(box, "x = bytearray(b'1') * (110 << 20)")
+        state = box.checkpoint()
+        box.run("del x\n" + MANY)
+
+        assert state.lost == ""
+        box.restore(state)
+        assert _said(box, "print(len(x))") == f"{110 << 20}\n"
+
+
 def test_after_a_restart_a_checkpoint_of_before_still_serves(box):
     _said(box, "x = 1; open('file', 'w').write('one')")
     state = box.checkpoint()
@@ -520,8 +542,10 @@ async def _given_up(at_s):
         await box.run("import os; data = os.urandom(100 << 20)")  # making a copy takes a while
         template, group = box._loan.template, box._loan.worker.cgroup
         asking = asyncio.ensure_future(box.checkpoint())
-        while not template._kept:
+        for _ in range(1000):
             await asyncio.sleep(0)
+            if template._kept:
+                break
         await asyncio.sleep(at_s)
         asking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
