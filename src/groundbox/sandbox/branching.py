@@ -17,8 +17,9 @@ import contextlib
 import dataclasses
 import functools
 import os
+import stat
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from groundbox.errors import CheckpointLost, InvalidArgument, SandboxBusy, SandboxClosed, SandboxLost
@@ -43,10 +44,15 @@ _LOOK_S: Final = 0.005
 
 
 class Part:
-    """Owns a file in memory with bytes of files. It is closed with the last checkpoint that needs it."""
+    """Owns a file in memory with bytes of files. It is closed with the last checkpoint that needs it.
+
+    Only the worker that writes it has this descriptor, too. Others get one of their own to read from: an open file has
+    one place for all who have it, which any of them sets and the others read.
+    """
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("groundbox-files", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.fchmod(self.descriptor, stat.S_IRUSR)  # extended attributes would be left for others by who may write
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -238,7 +244,8 @@ class Branches:
             SandboxBusy: It says that something is in the way, or the kernel does.
         """
         new = Part()
-        done = await worker.order({"op": "park"}, [new.descriptor, *(part.descriptor for part in parts)])
+        with _opened(parts) as readable:
+            done = await worker.order({"op": "park"}, [new.descriptor, *readable])
         if not done.ok:
             raise SandboxBusy(done.reason)
         if not seal_all(new.descriptor):
@@ -309,6 +316,19 @@ class Branches:
         made.append(fork)
 
 
+@contextlib.contextmanager
+def _opened(parts: Sequence[Part]) -> Iterator[list[int]]:
+    """Descriptors of their own for one worker, which share nothing but the bytes with those of others."""
+    opened: list[int] = []
+    try:
+        for part in parts:
+            opened.append(os.open(f"/proc/self/fd/{part.descriptor}", os.O_RDONLY | os.O_CLOEXEC))
+        yield opened
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
 async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, fork: bool) -> None:
     """Let a copy put its files as they were, and find them.
 
@@ -319,7 +339,8 @@ async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, for
         SandboxLost: It cannot, or has ended.
     """
     order = {"op": "unpack", "fork": fork}
-    done = await worker.order(order, [part.descriptor for part in state._parts], cpu_s=cpu_s)
+    with _opened(state._parts) as readable:
+        done = await worker.order(order, readable, cpu_s=cpu_s)
     if not done.ok:
         raise SandboxLost(done.reason)
     await state._template.find_workdir(worker)
