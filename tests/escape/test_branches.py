@@ -66,6 +66,28 @@ def live(sandbox, prelude):
     return make
 
 
+def test_a_guest_that_ends_its_keeper_ends_with_it(live):
+    """The page that a keeper waits with is the guest's. Without a keeper, a guest would have its room, too."""
+    spoil = """
+import socket
+from groundbox.guest.parking import Parking
+def stand_still(self, frame):
+    assert call('munmap', 0x20000, 4096) == 0
+    host = socket.socket(fileno=os.dup(44))
+    host.sendall(frame)
+    host.recv(1, socket.MSG_PEEK)
+    return False
+Parking.stand_still = stand_still
+"""
+    box = live(spoil)
+    worker = box.asynchronous._loan.worker
+
+    with pytest.raises((SandboxBusy, SandboxLost)):
+        box.checkpoint()
+
+    assert until(lambda: worker.ended is not None)
+
+
 def test_a_checkpoint_is_neither_seen_nor_read_nor_ended_by_its_guest(live, nonce):
     box = live(f"word = {nonce!r}")
     states = [box.checkpoint() for _ in range(3)]

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
+import threading
 
 import pytest
 
@@ -23,6 +25,8 @@ from groundbox import (
 from groundbox.jail import cgroup, kernel
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.sandbox import load_of
+from groundbox.sandbox.template import Template
+from groundbox.sandbox.workdir import Workdir
 from groundbox.testing.base import until
 
 pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
@@ -523,6 +527,25 @@ def test_after_a_refusal_files_of_the_next_checkpoint_are_its_own(box, monkeypat
     assert seen == ["first\n", "second\n"]
 
 
+def test_where_going_back_cannot_begin_the_sandbox_goes_on_within_its_bounds(box, monkeypatch):
+    _said(box, "x = 1")
+    state, worker = box.checkpoint(), box.asynchronous._loan.worker
+    group = worker.cgroup
+    _said(box, "x = 2")
+
+    def refuse(*given, **told):
+        raise OSError(errno.EMFILE, "no descriptors are left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Template, "branch", refuse)
+        with pytest.raises(OSError, match="no descriptors"):
+            box.restore(state)
+
+    assert (worker.cgroup, group.keepers, _said(box, "print(x)")) == (group, 2, "2\n")
+    box.restore(state)
+    assert (group.keepers, _said(box, "print(x)")) == (2, "1\n")
+
+
 def test_checkpoints_end_with_whoever_had_them(box):
     _said(box, "x = 1")
     group = box.asynchronous._loan.worker.cgroup
@@ -534,6 +557,44 @@ def test_checkpoints_end_with_whoever_had_them(box):
 
     assert held == 6
     assert until(lambda: group.keepers == 1)
+
+
+async def _closed_meanwhile(at_s):
+    """What becomes of forks whose origin is closed while they are made, and how many processes are left."""
+    async with AsyncSandbox(profile="bare", branching=True, hash_seed=4712) as box:
+        await box.run("open('file', 'w').write('x')")
+        template = box._loan.template
+        forking = asyncio.ensure_future(box.fork(3))
+        await asyncio.sleep(at_s)
+        await box.close()
+        try:
+            told = "".join([(await each.run("print(open('file').read())")).stdout for each in await forking])
+            for each in forking.result():
+                await each.close()
+        except SandboxClosed:
+            told = "closed"
+        del forking
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        return told in ("closed", "x\nx\nx\n"), len(template._kept)
+
+
+@pytest.mark.parametrize("at_s", [0.002, 0.01, 0.02, 0.04])
+def test_closing_the_origin_while_forks_are_made_is_told_as_that(at_s):
+    assert asyncio.run(_closed_meanwhile(at_s)) == (True, 0)
+
+
+def test_many_files_of_a_fork_are_looked_at_beside_the_loop(box, monkeypatch):
+    _said(box, "for i in range(600): open(str(i), 'w').close()")
+    note, threads = Workdir.note, []
+    monkeypatch.setattr(Workdir, "note", lambda self: (threads.append(threading.current_thread()), note(self))[1])
+
+    box.fork(1)[0].close()
+
+    assert [each.name.startswith("asyncio") for each in threads] == [True]
 
 
 async def _given_up(at_s):

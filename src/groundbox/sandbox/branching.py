@@ -156,6 +156,8 @@ class Branches:
                 await asyncio.wait(forks)
                 for box in made:
                     await box.close()
+                if self._box._closed:  # meanwhile, and with it went what forks are made of
+                    raise SandboxClosed from None
                 raise
             finally:
                 state.drop()
@@ -268,15 +270,17 @@ class Branches:
             raise CheckpointLost(to.lost)
         loan = box._loan
         old = None if loan is None else loan.worker
-        is_same = old is not None and old.cgroup is group
-        if old is not None and is_same and old.ended is None:
-            old.cgroup = None  # the group goes on with the next one
-        else:
-            is_same = False
-        engine.revive(group)
+        is_same = old is not None and old.cgroup is group and old.ended is None
         group.count_keepers(1)
-        worker = to._template.branch(to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last)
+        try:
+            worker = to._template.branch(to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last)
+        except BaseException:  # no descriptors are left: what is there goes on, in its group
+            group.count_keepers(-1)
+            raise
+        engine.revive(group)
         if old is not None:
+            if is_same:
+                old.cgroup = None  # the group goes on with the next one
             old.kill()
         try:
             await worker.ready()
@@ -308,7 +312,7 @@ class Branches:
         try:
             await worker.ready()
             await _unpack(worker, state, cpu_s=box.limits.cpu_s, fork=True)
-            fork = await box._like_this(worker, spoiled=state._spoiled, used=state._used)
+            fork = await box._like_this(state._loan._replace(worker=worker), spoiled=state._spoiled, used=state._used)
         except BaseException:
             worker.kill()
             raise

@@ -1,5 +1,6 @@
 """The template's loop: on request, one more copy of itself, jailed; on its end, the kernel's word how it ended."""
 
+import contextlib
 import json
 import os
 import select
@@ -312,6 +313,10 @@ class _Server:
     def _keeper_ended(self, keeper: Keeper) -> None:
         if (message := self._last_words.pop(keeper, None)) is not None:
             self._tell(message)
+        for pidfd, (identity, _, _) in self._workers.items():
+            if self._live.get(identity) is keeper:  # a guest may spoil what its keeper waits with, and goes with it
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for identity, kept in list(self._kept.items()):
             if kept is keeper:
                 del self._kept[identity]
