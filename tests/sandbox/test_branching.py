@@ -587,6 +587,30 @@ def test_closing_the_origin_while_forks_are_made_is_told_as_that(at_s):
     assert asyncio.run(_closed_meanwhile(at_s)) == (True, 0)
 
 
+async def _closed_while(action, at_s):
+    async with AsyncSandbox(profile="bare", branching=True, hash_seed=4712) as box:
+        await box.run("data = bytearray(b'x') * (64 << 20); open('file', 'w').write('x')")
+        template, state = box._loan.template, await box.checkpoint()
+        doing = asyncio.ensure_future({"checkpoint": box.checkpoint, "restore": lambda: box.restore(state)}[action]())
+        await asyncio.sleep(at_s)
+        await box.close()
+        with contextlib.suppress(SandboxClosed):
+            await doing
+        del doing
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        return len(template._kept), len((await engines.current())._held)
+
+
+@pytest.mark.parametrize("at_s", [0.001, 0.003, 0.006])
+@pytest.mark.parametrize("action", ["checkpoint", "restore"])
+def test_closing_it_meanwhile_is_told_as_that_and_nothing_is_left(action, at_s):
+    assert asyncio.run(_closed_while(action, at_s)) == (0, 0)
+
+
 def test_many_files_of_a_fork_are_looked_at_beside_the_loop(box, monkeypatch):
     _said(box, "for i in range(600): open(str(i), 'w').close()")
     note, threads = Workdir.note, []

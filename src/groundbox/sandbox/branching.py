@@ -223,6 +223,8 @@ class Branches:
                 raise SandboxLost(f"it could not be copied within {_ANSWER_S:g} s") from None
             raise
         if kept.refusal:
+            if self._box._closed:  # meanwhile
+                raise SandboxClosed
             if not kept.busy and group.process_count() > 1:  # it was alone a moment ago, and said that it stands still
                 worker.kill()
                 raise SandboxLost("it started something while it was being copied")
@@ -290,6 +292,8 @@ class Branches:
         except SandboxLost as failed:
             worker.kill()
             await worker.wait()
+            if box._closed:  # meanwhile
+                raise SandboxClosed from None
             box._lost = f"going back to a checkpoint failed: {failed.why}"
             raise SandboxLost(box._lost) from None
         except BaseException:
