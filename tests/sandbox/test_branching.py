@@ -611,6 +611,40 @@ def test_closing_it_meanwhile_is_told_as_that_and_nothing_is_left(action, at_s):
     assert asyncio.run(_closed_while(action, at_s)) == (0, 0)
 
 
+LATE = """
+import threading, time
+def late():
+    time.sleep(0.2)
+    print("late", flush=True)
+    open("told", "w").close()
+threading.Thread(target=late).start()
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"undo": 1}, {"rollback": "on_error"}], ids=["plain", "undo", "rollback"])
+def test_what_is_printed_between_runs_is_told_by_the_next_one(options):
+    """Small orders go on between runs, such as for files, or for the checkpoint before each run."""
+    with Sandbox(profile="bare", **options) as box:
+        box.run(LATE)
+        assert until(lambda: "told" in box.files.list())
+        box.files.write("file", b"x")
+
+        assert box.run("print('now')").stdout == "late\nnow\n"
+
+
+def test_forks_can_be_made_where_a_sandbox_may_have_one_process():
+    with Sandbox(profile="bare", branching=True, limits=Limits(process_count=1)) as box:
+        _said(box, "x = 1")
+        group = box.asynchronous._loan.worker.cgroup
+
+        forks = box.fork(3)
+
+        assert [_said(each, "print(x)") for each in forks] == ["1\n"] * 3
+        assert until(lambda: group.keepers == 1)
+        for each in forks:
+            each.close()
+
+
 def test_many_files_of_a_fork_are_looked_at_beside_the_loop(box, monkeypatch):
     _said(box, "for i in range(600): open(str(i), 'w').close()")
     note, threads = Workdir.note, []

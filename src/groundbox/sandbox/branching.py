@@ -147,6 +147,7 @@ class Branches:
         async with self._box.lock:
             state = await self._take(fork=True)
             made: list[AsyncSandbox] = []
+            state._group.count_keepers(1)  # each copy begins in there, one after the other
             forks = [asyncio.ensure_future(self._one_fork(state, made)) for _ in range(count)]
             try:
                 await asyncio.gather(*forks)
@@ -160,6 +161,8 @@ class Branches:
                     raise SandboxClosed from None
                 raise
             finally:
+                with contextlib.suppress(OSError):  # the group is removed
+                    state._group.count_keepers(-1)
                 state.drop()
         return made
 
