@@ -495,3 +495,4 @@ def _confess(sock: socket.socket, error: Exception) -> None:
     reason = enter.refusal(error) if isinstance(error, OSError) else str(error)
     body = json.dumps({"ev": "failed", "reason": reason}).encode()
     sock.sendall(struct.pack("<I", len(body)) + body)
+    sock.detach()  # a keeper shares its descriptors with the template, which closes this one itself
