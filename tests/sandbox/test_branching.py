@@ -611,6 +611,19 @@ def test_closing_it_meanwhile_is_told_as_that_and_nothing_is_left(action, at_s):
     assert asyncio.run(_closed_while(action, at_s)) == (0, 0)
 
 
+def test_many_checkpoints_are_in_no_other_sandboxes_way():
+    """Their descriptors are the template's, and more than a guest may have, who begins with a copy of all."""
+    with Sandbox(profile="bare", branching=True) as first, Sandbox(profile="bare", branching=True) as second:
+        _said(second, "x = 1")
+        states = [each.checkpoint() for each in (first, second) for _ in range(250)]
+
+        second.restore(states[-1])
+
+        assert _said(second, "print(x)") == "1\n"
+        look = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1] <= 1024)"
+        assert _said(second, look) == "True\n"
+
+
 LATE = """
 import threading, time
 def late():
