@@ -546,6 +546,22 @@ def test_where_going_back_cannot_begin_the_sandbox_goes_on_within_its_bounds(box
     assert (group.keepers, _said(box, "print(x)")) == (2, "1\n")
 
 
+def test_a_template_that_cannot_be_asked_leaves_nothing_counted(box, monkeypatch):
+    """Where it has just died, the answer comes before anybody could wait for one."""
+    _said(box, "x = 1")
+    group = box.asynchronous._loan.worker.cgroup
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Template, "_ask", lambda self, identity, *_: self._refuse(identity, "the template is gone"))
+        with pytest.raises(SandboxBusy, match="the template is gone"):
+            box.checkpoint()
+    state = box.checkpoint()
+
+    assert group.keepers == 2
+    state.drop()
+    assert until(lambda: group.keepers == 1)
+
+
 def test_checkpoints_end_with_whoever_had_them(box):
     _said(box, "x = 1")
     group = box.asynchronous._loan.worker.cgroup

@@ -215,8 +215,8 @@ class Branches:
         parts = await self._park(worker, group, parts if len(parts) < _MOST_PARTS else ())
         group.count_keepers(1)
         engine.hold(group)
-        kept = loan.template.keep(worker, fork=fork, memory_bytes=self._box.limits.memory_bytes)
-        kept.on_gone = functools.partial(_one_less, engine, group)
+        gone = functools.partial(_one_less, engine, group)
+        kept = loan.template.keep(worker, fork=fork, memory_bytes=self._box.limits.memory_bytes, on_gone=gone)
         try:
             await asyncio.wait_for(asyncio.shield(kept.answered), _ANSWER_S)
         except BaseException as error:
