@@ -562,6 +562,21 @@ def test_a_template_that_cannot_be_asked_leaves_nothing_counted(box, monkeypatch
     assert until(lambda: group.keepers == 1)
 
 
+def test_a_result_is_told_also_where_going_back_after_it_cannot_begin(monkeypatch):
+    def refuse(*given, **told):
+        raise OSError(errno.EMFILE, "no descriptors are left")
+
+    monkeypatch.setattr(Template, "branch", refuse)
+    with Sandbox(profile="bare", rollback="on_error") as box:
+        failed = box.run("x = 1; x / 0")
+
+        assert failed.error.type == "ZeroDivisionError"
+        assert [(each.code, each.message) for each in failed.warnings] == [
+            ("session.not_rolled_back", "going back could not begin: no descriptors are left")
+        ]
+        assert _said(box, "print(x)") == "1\n"
+
+
 def test_checkpoints_end_with_whoever_had_them(box):
     _said(box, "x = 1")
     group = box.asynchronous._loan.worker.cgroup

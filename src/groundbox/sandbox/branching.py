@@ -189,6 +189,8 @@ class Branches:
             await self._go_back(before, last=True)
         except (CheckpointLost, SandboxLost) as lost:
             return _with_warning(execution, "session.not_rolled_back", f"the state before this run is gone: {lost.why}")
+        except OSError as error:  # of this host, such as no descriptors: the result is there all the same
+            return _with_warning(execution, "session.not_rolled_back", f"going back could not begin: {error.strerror}")
         if self._before.maxlen:
             self._before.pop()
         told = _with_warning(execution, "session.rolled_back", "variables and files are as they were before this run")
