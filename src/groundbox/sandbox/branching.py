@@ -161,8 +161,7 @@ class Branches:
                     raise SandboxClosed from None
                 raise
             finally:
-                with contextlib.suppress(OSError):  # the group is removed
-                    state._group.count_keepers(-1)
+                _uncount(state._group)
                 state.drop()
         return made
 
@@ -251,10 +250,16 @@ class Branches:
 
         Raises:
             SandboxBusy: It says that something is in the way, or the kernel does.
+            SandboxClosed: Meanwhile.
         """
         new = Part()
-        with _opened(parts) as readable:
-            done = await worker.order({"op": "park"}, [new.descriptor, *readable])
+        try:
+            with _opened(parts) as readable:
+                done = await worker.order({"op": "park"}, [new.descriptor, *readable])
+        except SandboxLost:
+            if self._box._closed:  # meanwhile
+                raise SandboxClosed from None
+            raise
         if not done.ok:
             raise SandboxBusy(done.reason)
         if not seal_all(new.descriptor):
@@ -307,7 +312,7 @@ class Branches:
             raise
         finally:
             if is_same:
-                group.count_keepers(-1)
+                _uncount(group)
         await box._go_on_with(to._loan._replace(worker=worker), spoiled=to._spoiled, used=to._used)
         self._parts = to._parts
         if last:
@@ -360,9 +365,14 @@ async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, for
 
 
 def _one_less(engine: engines.Engine, group: Cgroup) -> None:
-    with contextlib.suppress(OSError):  # the engine has been closed
-        group.count_keepers(-1)
+    _uncount(group)
     engine.let_go(group)
+
+
+def _uncount(group: Cgroup) -> None:
+    """One keeper less is in there. That the group has ended with its sandbox or its engine is no error."""
+    with contextlib.suppress(OSError):
+        group.count_keepers(-1)
 
 
 def _with_warning(execution: Execution, code: str, message: str) -> Execution:
