@@ -4,12 +4,14 @@ The wall of a keeper itself, whose memory the guest shares, is tried in tests/ja
 Here, what a copy inside the sandbox would have been open to is the control that shows an attack to be a real one.
 """
 
+import contextlib
 import os
 
 import pytest
 
 from groundbox import Limits, SandboxBusy, SandboxLost
 from groundbox.jail import cgroup, enter, kernel
+from groundbox.sandbox import branching
 from groundbox.sandbox.memfile import seal_all
 from groundbox.sandbox.template import Template
 from groundbox.testing.base import until
@@ -62,6 +64,28 @@ def live(sandbox, prelude):
         return box
 
     return make
+
+
+def test_a_guest_that_ends_its_keeper_ends_with_it(live):
+    """The page that a keeper waits with is the guest's. Without a keeper, a guest would have its room, too."""
+    spoil = """
+import socket
+from groundbox.guest.parking import Parking
+def stand_still(self, frame):
+    assert call('munmap', 0x20000, 4096) == 0
+    host = socket.socket(fileno=os.dup(44))
+    host.sendall(frame)
+    host.recv(1, socket.MSG_PEEK)
+    return False
+Parking.stand_still = stand_still
+"""
+    box = live(spoil)
+    worker = box.asynchronous._loan.worker
+
+    with pytest.raises((SandboxBusy, SandboxLost)):
+        box.checkpoint()
+
+    assert until(lambda: worker.ended is not None)
 
 
 def test_a_checkpoint_is_neither_seen_nor_read_nor_ended_by_its_guest(live, nonce):
@@ -157,6 +181,41 @@ def test_files_of_a_checkpoint_are_not_written_to_later(live):
     assert os.write(control, b"y") == 1
     assert seal_all(control)
     os.close(control)
+
+
+HOLD = """
+from groundbox.guest.snapshots import Snapshots
+held, restore = [], Snapshots.restore
+def holding(self, descriptors):
+    held.extend(map(os.dup, descriptors))
+    return restore(self, descriptors)
+Snapshots.restore = holding
+open('file', 'w').write('x' * 100)
+"""
+
+
+def test_forks_tell_each_other_nothing_by_the_files_of_their_checkpoint(live, monkeypatch):
+    """All get the same bytes; an open file that they shared would have one place, which one sets and another reads."""
+    told = []
+    for shared in (False, True):
+        if shared:  # the control: the guard is off
+
+            @contextlib.contextmanager
+            def opened(parts):
+                yield [part.descriptor for part in parts]
+
+            monkeypatch.setattr(branching, "_opened", opened)
+        box = live(HOLD)
+        first, second = box.fork(2)
+        first.run("os.lseek(held[0], 4711, 0)")
+        told.append(second.run("print(len(held), os.lseek(held[0], 0, 1))").stdout)
+        if os.geteuid() == 0:  # an ordinary user's guests own the file
+            refused = first.run("print(attempt(os.setxattr, held[0], 'user.word', b'x'))")
+            assert refused.stdout in ("EACCES\n", "EPERM\n", "ENOTSUP\n")
+        for each in (first, second):
+            each.close()
+
+    assert told == ["1 0\n", "1 4711\n"]
 
 
 def test_a_guest_that_seals_the_file_of_a_checkpoint_itself_has_none(live):

@@ -216,3 +216,18 @@ def test_a_group_that_somebody_has_removed_is_not_there_although_its_files_are_o
             group.process_count()
     finally:
         cgroup.remove_own(own)
+
+
+def test_the_kernel_ends_a_whole_group_unless_checkpoints_are_in_it(tmp_path):
+    """As files, so that it is told on every host; the limits of a pool come before the first keeper."""
+    group = cgroup.Cgroup(cgroup.Hierarchy(2, dict.fromkeys(("memory", "pids", "cpu"), str(tmp_path))), "one")
+    for name in ("memory.max", "memory.oom.group", "pids.max"):
+        (tmp_path / "one" / name).touch()
+    seen = []
+
+    group.limit(memory_bytes=1 << 26, process_count=7)
+    for more in (0, 1, 1, -2):
+        group.count_keepers(more)
+        seen.append([(tmp_path / "one" / name).read_text() for name in ("memory.oom.group", "pids.max")])
+
+    assert seen == [["1", "7"], ["0", "8"], ["0", "9"], ["1", "7"]]

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
 import os
+import threading
 
 import pytest
 
@@ -23,6 +25,8 @@ from groundbox import (
 from groundbox.jail import cgroup, kernel
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.sandbox import load_of
+from groundbox.sandbox.template import Template
+from groundbox.sandbox.workdir import Workdir
 from groundbox.testing.base import until
 
 pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
@@ -97,6 +101,47 @@ def test_a_restored_state_draws_the_same_numbers_and_forks_draw_others(box):
     assert len({*(_said(each, draw) for each in forks), _said(box, draw)}) == 4
     for each in forks:
         each.close()
+
+
+def test_keys_of_copies_differ_although_all_are_process_1(box):
+    """OpenSSL tells copies apart by their process ids, so that each would make the same keys and nonces."""
+    _said(box, "import ssl; ssl.RAND_bytes(1)")
+    state, draw = box.checkpoint(), "print(ssl.RAND_bytes(8).hex())"
+
+    forks = box.fork(2)
+    drawn = [_said(each, draw) for each in (box, *forks)]
+    for _ in range(2):
+        box.restore(state)
+        drawn.append(_said(box, draw))
+
+    assert len(set(drawn)) == 5
+    for each in forks:
+        each.close()
+
+
+def test_a_copy_of_a_sandbox_that_has_run_nothing_has_the_limits_of_a_run():
+    """They are set ahead of the first run in who is copied, and the kernel does not copy them; -1 is none."""
+    look = "import resource as r; print(*(r.getrlimit(each)[0] > 0 for each in (r.RLIMIT_DATA, r.RLIMIT_CPU)))"
+    with Sandbox(profile="bare", branching=True) as box:
+        box.files.write("file", b"x")
+        (fork,) = box.fork(1)
+        box.restore(box.checkpoint())
+
+        assert [_said(each, look) for each in (box, fork)] == ["True True\n"] * 2
+        fork.close()
+
+
+def test_signals_that_come_while_it_stands_still_spoil_no_copy(box):
+    """Who leaves the place where it stands would write over the stack that its copies go on with."""
+    ring = "signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)"
+    _said(box, f"import signal; rung = []; signal.signal(signal.SIGALRM, lambda *_: rung.append(1)); {ring}")
+
+    seen = []
+    for _ in range(4):
+        box.restore(box.checkpoint())
+        seen.append(_said(box, f"print(len(rung) > 0); {ring}"))
+
+    assert seen == ["True\n"] * 4
 
 
 def test_files_that_were_open_are_open_at_the_same_place(box):
@@ -175,6 +220,28 @@ def test_at_the_limit_of_memory_what_runs_is_ended_and_not_the_checkpoint():
         assert [state.lost for state in states] == [""] * 3
         box.restore(states[1])
         assert _said(box, "print(len(x), x[-1])") == f"{60 << 20} 1\n"
+
+
+MANY = """
+import os, time
+for _ in range(12):
+    if os.fork() == 0:
+        x = bytearray(b"1") * (12 << 20)
+        time.sleep(60)
+time.sleep(3)
+"""
+
+
+def test_at_the_limit_of_memory_a_large_checkpoint_outlives_many_small_processes():
+    """Left to itself, the kernel would end the largest process, which is the checkpoint."""
+    with Sandbox(profile="bare", branching=True, limits=Limits(memory_bytes=200 * MiB)) as box:
+        _said(box, "x = bytearray(b'1') * (110 << 20)")
+        state = box.checkpoint()
+        box.run("del x\n" + MANY)
+
+        assert state.lost == ""
+        box.restore(state)
+        assert _said(box, "print(len(x))") == f"{110 << 20}\n"
 
 
 def test_after_a_restart_a_checkpoint_of_before_still_serves(box):
@@ -460,6 +527,56 @@ def test_after_a_refusal_files_of_the_next_checkpoint_are_its_own(box, monkeypat
     assert seen == ["first\n", "second\n"]
 
 
+def test_where_going_back_cannot_begin_the_sandbox_goes_on_within_its_bounds(box, monkeypatch):
+    _said(box, "x = 1")
+    state, worker = box.checkpoint(), box.asynchronous._loan.worker
+    group = worker.cgroup
+    _said(box, "x = 2")
+
+    def refuse(*given, **told):
+        raise OSError(errno.EMFILE, "no descriptors are left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Template, "branch", refuse)
+        with pytest.raises(OSError, match="no descriptors"):
+            box.restore(state)
+
+    assert (worker.cgroup, group.keepers, _said(box, "print(x)")) == (group, 2, "2\n")
+    box.restore(state)
+    assert (group.keepers, _said(box, "print(x)")) == (2, "1\n")
+
+
+def test_a_template_that_cannot_be_asked_leaves_nothing_counted(box, monkeypatch):
+    """Where it has just died, the answer comes before anybody could wait for one."""
+    _said(box, "x = 1")
+    group = box.asynchronous._loan.worker.cgroup
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Template, "_ask", lambda self, identity, *_: self._refuse(identity, "the template is gone"))
+        with pytest.raises(SandboxBusy, match="the template is gone"):
+            box.checkpoint()
+    state = box.checkpoint()
+
+    assert group.keepers == 2
+    state.drop()
+    assert until(lambda: group.keepers == 1)
+
+
+def test_a_result_is_told_also_where_going_back_after_it_cannot_begin(monkeypatch):
+    def refuse(*given, **told):
+        raise OSError(errno.EMFILE, "no descriptors are left")
+
+    monkeypatch.setattr(Template, "branch", refuse)
+    with Sandbox(profile="bare", rollback="on_error") as box:
+        failed = box.run("x = 1; x / 0")
+
+        assert failed.error.type == "ZeroDivisionError"
+        assert [(each.code, each.message) for each in failed.warnings] == [
+            ("session.not_rolled_back", "going back could not begin: no descriptors are left")
+        ]
+        assert _said(box, "print(x)") == "1\n"
+
+
 def test_checkpoints_end_with_whoever_had_them(box):
     _said(box, "x = 1")
     group = box.asynchronous._loan.worker.cgroup
@@ -471,3 +588,142 @@ def test_checkpoints_end_with_whoever_had_them(box):
 
     assert held == 6
     assert until(lambda: group.keepers == 1)
+
+
+async def _closed_meanwhile(at_s):
+    """What becomes of forks whose origin is closed while they are made, and how many processes are left."""
+    async with AsyncSandbox(profile="bare", branching=True, hash_seed=4712) as box:
+        await box.run("open('file', 'w').write('x')")
+        template = box._loan.template
+        forking = asyncio.ensure_future(box.fork(3))
+        await asyncio.sleep(at_s)
+        await box.close()
+        try:
+            told = "".join([(await each.run("print(open('file').read())")).stdout for each in await forking])
+            for each in forking.result():
+                await each.close()
+        except SandboxClosed:
+            told = "closed"
+        del forking
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        return told in ("closed", "x\nx\nx\n"), len(template._kept)
+
+
+@pytest.mark.parametrize("at_s", [0.002, 0.01, 0.02, 0.04])
+def test_closing_the_origin_while_forks_are_made_is_told_as_that(at_s):
+    assert asyncio.run(_closed_meanwhile(at_s)) == (True, 0)
+
+
+async def _closed_while(action, at_s):
+    async with AsyncSandbox(profile="bare", branching=True, hash_seed=4712) as box:
+        await box.run("data = bytearray(b'x') * (64 << 20); open('file', 'w').write('x')")
+        template, state = box._loan.template, await box.checkpoint()
+        doing = asyncio.ensure_future({"checkpoint": box.checkpoint, "restore": lambda: box.restore(state)}[action]())
+        await asyncio.sleep(at_s)
+        await box.close()
+        with contextlib.suppress(SandboxClosed):
+            await doing
+        del doing
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        return len(template._kept), len((await engines.current())._held)
+
+
+@pytest.mark.parametrize("at_s", [0.001, 0.003, 0.006])
+@pytest.mark.parametrize("action", ["checkpoint", "restore"])
+def test_closing_it_meanwhile_is_told_as_that_and_nothing_is_left(action, at_s):
+    assert asyncio.run(_closed_while(action, at_s)) == (0, 0)
+
+
+def test_many_checkpoints_are_in_no_other_sandboxes_way():
+    """Their descriptors are the template's, and more than a guest may have, who begins with a copy of all."""
+    with Sandbox(profile="bare", branching=True) as first, Sandbox(profile="bare", branching=True) as second:
+        _said(second, "x = 1")
+        states = [each.checkpoint() for each in (first, second) for _ in range(250)]
+
+        second.restore(states[-1])
+
+        assert _said(second, "print(x)") == "1\n"
+        look = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1] <= 1024)"
+        assert _said(second, look) == "True\n"
+
+
+LATE = """
+import threading, time
+def late():
+    time.sleep(0.2)
+    print("late", flush=True)
+    open("told", "w").close()
+threading.Thread(target=late).start()
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"undo": 1}, {"rollback": "on_error"}], ids=["plain", "undo", "rollback"])
+def test_what_is_printed_between_runs_is_told_by_the_next_one(options):
+    """Small orders go on between runs, such as for files, or for the checkpoint before each run."""
+    with Sandbox(profile="bare", **options) as box:
+        box.run(LATE)
+        assert until(lambda: "told" in box.files.list())
+        box.files.write("file", b"x")
+
+        assert box.run("print('now')").stdout == "late\nnow\n"
+
+
+def test_forks_can_be_made_where_a_sandbox_may_have_one_process():
+    with Sandbox(profile="bare", branching=True, limits=Limits(process_count=1)) as box:
+        _said(box, "x = 1")
+        group = box.asynchronous._loan.worker.cgroup
+
+        forks = box.fork(3)
+
+        assert [_said(each, "print(x)") for each in forks] == ["1\n"] * 3
+        assert until(lambda: group.keepers == 1)
+        for each in forks:
+            each.close()
+
+
+def test_many_files_of_a_fork_are_looked_at_beside_the_loop(box, monkeypatch):
+    _said(box, "for i in range(600): open(str(i), 'w').close()")
+    note, threads = Workdir.note, []
+    monkeypatch.setattr(Workdir, "note", lambda self: (threads.append(threading.current_thread()), note(self))[1])
+
+    box.fork(1)[0].close()
+
+    assert [each.name.startswith("asyncio") for each in threads] == [True]
+
+
+async def _given_up(at_s):
+    """A checkpoint of which its caller thinks better after a while; what is left of it."""
+    async with AsyncSandbox(profile="bare", branching=True) as box:
+        await box.run("import os; data = os.urandom(100 << 20)")  # making a copy takes a while
+        template, group = box._loan.template, box._loan.worker.cgroup
+        asking = asyncio.ensure_future(box.checkpoint())
+        for _ in range(1000):
+            await asyncio.sleep(0)
+            if template._kept:
+                break
+        await asyncio.sleep(at_s)
+        asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asking
+        del asking
+        for _ in range(100):
+            gc.collect()
+            await asyncio.sleep(0.02)
+            if not template._kept:
+                break
+        engine = await engines.current()
+        return len(template._kept), group in engine._held
+
+
+@pytest.mark.parametrize("at_s", [0, 0.003])
+def test_a_checkpoint_that_is_given_up_while_it_is_made_is_not_kept(at_s):
+    """The template hears of it before there is anything to drop."""
+    assert asyncio.run(_given_up(at_s)) == (0, False)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .python.cells import CellRunner
-from .python.reseed import reseed
+from .python.reseed import renew_keys, reseed
 from .snapshots import Snapshots
 
 SOCKET, OUT, ERR = 44, 45, 46
@@ -124,6 +124,7 @@ class Parking:
                 _open_again(each)
         except OSError as error:
             return {"ok": False, "reason": f"{error.filename or 'a file'}: {error.strerror}"}
+        renew_keys()
         if order["fork"]:
             reseed()
         return {"ok": True}

@@ -146,6 +146,7 @@ class Worker:
             self._wire.send(done)
         elif self._parking.stand_still(framed(done)):
             self._parking.awake()
+            self._set_limits(None, None)  # the kernel has none for a copy, whatever was set ahead in who was copied
             self._wire.send({"ev": "ready"})
 
     def _show(self, event: dict[str, Any]) -> None:

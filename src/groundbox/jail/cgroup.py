@@ -156,10 +156,13 @@ class Cgroup:
         """Set both bounds; None lifts one. Costs nothing when they are set so already."""
         if self._limits == (memory_bytes, process_count, self.keepers):
             return
-        before = None if self._limits is None else self._limits[0]
-        changed = self._limits is None or before != memory_bytes
+        is_first = self._limits is None
+        before, _, keepers_before = self._limits or (None, None, 0)
+        changed = is_first or before != memory_bytes
         self._limits = (memory_bytes, process_count, self.keepers)
         self._write("pids", "pids.max", "max" if process_count is None else str(process_count + self.keepers))
+        if self._version == 2 and (is_first or bool(keepers_before) != bool(self.keepers)):
+            self._write("memory", "memory.oom.group", "0" if self.keepers else "1")
         if not changed:
             return
         memory = _NO_LIMIT[self._version] if memory_bytes is None else str(memory_bytes)
@@ -177,7 +180,6 @@ class Cgroup:
                 self._write("memory", "memory.kmem.tcp.limit_in_bytes", _share(memory_bytes))
         else:
             self._write("memory", "memory.max", memory)
-            self._write("memory", "memory.oom.group", "0" if self.keepers else "1")
             with contextlib.suppress(FileNotFoundError):
                 self._write("memory", "memory.swap.max", "0")
 

@@ -40,6 +40,13 @@ def act_as(uid: int) -> None:
     kernel.call("setresuid", -1, uid, -1)
 
 
+def be_ended_first() -> None:
+    """Be the first that the kernel ends where memory runs out. Needs `allow_own_proc`. See proc(5)."""
+    file = kernel.open_to_write("/proc/self/oom_score_adj")
+    kernel.write(file, b"1000")
+    kernel.close(file)
+
+
 def die_with_parent() -> None:
     """Be killed when the parent process ends. A change of ids clears this, so it comes after."""
     kernel.prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, _SIGKILL)

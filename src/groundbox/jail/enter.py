@@ -315,7 +315,10 @@ def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None
                 step.run(entry)
             if step.layer == "uid":
                 kernel.chdir(rootfs.BOX)  # what is in it is the guest's, and may be anything when this is gone through
+            if step.layer == "descriptors":  # before, all of the template's are there, and more are opened
                 rlimits.set_open_files(own_user=plan.uid_base is not None)
+            if step.layer == "parent":
+                credentials.be_ended_first()  # and not the checkpoints that it could go on from
     return sealed.Program(flags=clone_flags(plan) & ~namespaces.NEWNET, network=True, room=room, calls=calls)
 
 

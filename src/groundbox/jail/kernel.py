@@ -79,6 +79,11 @@ def open_nothing() -> int:
     return call("openat", _AT_FDCWD, b"/dev/null", os.O_RDWR | os.O_CLOEXEC, 0)
 
 
+def open_to_write(path: str) -> int:
+    """`open(2)` of a file that is there, for writing."""
+    return call("openat", _AT_FDCWD, _path(path), os.O_WRONLY | os.O_CLOEXEC, 0)
+
+
 def duplicate(descriptor: int, number: int) -> None:
     """`dup3(2)`: let a number be the same open file; what is executed has it, too."""
     call("dup3", descriptor, number, 0)

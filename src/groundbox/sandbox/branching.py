@@ -17,8 +17,9 @@ import contextlib
 import dataclasses
 import functools
 import os
+import stat
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from groundbox.errors import CheckpointLost, InvalidArgument, SandboxBusy, SandboxClosed, SandboxLost
@@ -43,10 +44,15 @@ _LOOK_S: Final = 0.005
 
 
 class Part:
-    """Owns a file in memory with bytes of files. It is closed with the last checkpoint that needs it."""
+    """Owns a file in memory with bytes of files. It is closed with the last checkpoint that needs it.
+
+    Only the worker that writes it has this descriptor, too. Others get one of their own to read from: an open file has
+    one place for all who have it, which any of them sets and the others read.
+    """
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("groundbox-files", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.fchmod(self.descriptor, stat.S_IRUSR)  # extended attributes would be left for others by who may write
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -141,6 +147,7 @@ class Branches:
         async with self._box.lock:
             state = await self._take(fork=True)
             made: list[AsyncSandbox] = []
+            state._group.count_keepers(1)  # each copy begins in there, one after the other
             forks = [asyncio.ensure_future(self._one_fork(state, made)) for _ in range(count)]
             try:
                 await asyncio.gather(*forks)
@@ -150,8 +157,11 @@ class Branches:
                 await asyncio.wait(forks)
                 for box in made:
                     await box.close()
+                if self._box._closed:  # meanwhile, and with it went what forks are made of
+                    raise SandboxClosed from None
                 raise
             finally:
+                _uncount(state._group)
                 state.drop()
         return made
 
@@ -178,6 +188,8 @@ class Branches:
             await self._go_back(before, last=True)
         except (CheckpointLost, SandboxLost) as lost:
             return _with_warning(execution, "session.not_rolled_back", f"the state before this run is gone: {lost.why}")
+        except OSError as error:  # of this host, such as no descriptors: the result is there all the same
+            return _with_warning(execution, "session.not_rolled_back", f"going back could not begin: {error.strerror}")
         if self._before.maxlen:
             self._before.pop()
         told = _with_warning(execution, "session.rolled_back", "variables and files are as they were before this run")
@@ -204,8 +216,8 @@ class Branches:
         parts = await self._park(worker, group, parts if len(parts) < _MOST_PARTS else ())
         group.count_keepers(1)
         engine.hold(group)
-        kept = loan.template.keep(worker, fork=fork, memory_bytes=self._box.limits.memory_bytes)
-        kept.on_gone = functools.partial(_one_less, engine, group)
+        gone = functools.partial(_one_less, engine, group)
+        kept = loan.template.keep(worker, fork=fork, memory_bytes=self._box.limits.memory_bytes, on_gone=gone)
         try:
             await asyncio.wait_for(asyncio.shield(kept.answered), _ANSWER_S)
         except BaseException as error:
@@ -215,6 +227,8 @@ class Branches:
                 raise SandboxLost(f"it could not be copied within {_ANSWER_S:g} s") from None
             raise
         if kept.refusal:
+            if self._box._closed:  # meanwhile
+                raise SandboxClosed
             if not kept.busy and group.process_count() > 1:  # it was alone a moment ago, and said that it stands still
                 worker.kill()
                 raise SandboxLost("it started something while it was being copied")
@@ -236,9 +250,16 @@ class Branches:
 
         Raises:
             SandboxBusy: It says that something is in the way, or the kernel does.
+            SandboxClosed: Meanwhile.
         """
         new = Part()
-        done = await worker.order({"op": "park"}, [new.descriptor, *(part.descriptor for part in parts)])
+        try:
+            with _opened(parts) as readable:
+                done = await worker.order({"op": "park"}, [new.descriptor, *readable])
+        except SandboxLost:
+            if self._box._closed:  # meanwhile
+                raise SandboxClosed from None
+            raise
         if not done.ok:
             raise SandboxBusy(done.reason)
         if not seal_all(new.descriptor):
@@ -261,15 +282,17 @@ class Branches:
             raise CheckpointLost(to.lost)
         loan = box._loan
         old = None if loan is None else loan.worker
-        is_same = old is not None and old.cgroup is group
-        if old is not None and is_same and old.ended is None:
-            old.cgroup = None  # the group goes on with the next one
-        else:
-            is_same = False
-        engine.revive(group)
+        is_same = old is not None and old.cgroup is group and old.ended is None
         group.count_keepers(1)
-        worker = to._template.branch(to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last)
+        try:
+            worker = to._template.branch(to._kept, cgroup=group, on_end=engine.ended, fresh=False, last=last)
+        except BaseException:  # no descriptors are left: what is there goes on, in its group
+            group.count_keepers(-1)
+            raise
+        engine.revive(group)
         if old is not None:
+            if is_same:
+                old.cgroup = None  # the group goes on with the next one
             old.kill()
         try:
             await worker.ready()
@@ -279,6 +302,8 @@ class Branches:
         except SandboxLost as failed:
             worker.kill()
             await worker.wait()
+            if box._closed:  # meanwhile
+                raise SandboxClosed from None
             box._lost = f"going back to a checkpoint failed: {failed.why}"
             raise SandboxLost(box._lost) from None
         except BaseException:
@@ -287,7 +312,7 @@ class Branches:
             raise
         finally:
             if is_same:
-                group.count_keepers(-1)
+                _uncount(group)
         await box._go_on_with(to._loan._replace(worker=worker), spoiled=to._spoiled, used=to._used)
         self._parts = to._parts
         if last:
@@ -301,12 +326,25 @@ class Branches:
         try:
             await worker.ready()
             await _unpack(worker, state, cpu_s=box.limits.cpu_s, fork=True)
-            fork = await box._like_this(worker, spoiled=state._spoiled, used=state._used)
+            fork = await box._like_this(state._loan._replace(worker=worker), spoiled=state._spoiled, used=state._used)
         except BaseException:
             worker.kill()
             raise
         fork._branches._parts = state._parts
         made.append(fork)
+
+
+@contextlib.contextmanager
+def _opened(parts: Sequence[Part]) -> Iterator[list[int]]:
+    """Descriptors of their own for one worker, which share nothing but the bytes with those of others."""
+    opened: list[int] = []
+    try:
+        for part in parts:
+            opened.append(os.open(f"/proc/self/fd/{part.descriptor}", os.O_RDONLY | os.O_CLOEXEC))
+        yield opened
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
 async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, fork: bool) -> None:
@@ -319,16 +357,22 @@ async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, for
         SandboxLost: It cannot, or has ended.
     """
     order = {"op": "unpack", "fork": fork}
-    done = await worker.order(order, [part.descriptor for part in state._parts], cpu_s=cpu_s)
+    with _opened(state._parts) as readable:
+        done = await worker.order(order, readable, cpu_s=cpu_s)
     if not done.ok:
         raise SandboxLost(done.reason)
     await state._template.find_workdir(worker)
 
 
 def _one_less(engine: engines.Engine, group: Cgroup) -> None:
-    with contextlib.suppress(OSError):  # the engine has been closed
-        group.count_keepers(-1)
+    _uncount(group)
     engine.let_go(group)
+
+
+def _uncount(group: Cgroup) -> None:
+    """One keeper less is in there. That the group has ended with its sandbox or its engine is no error."""
+    with contextlib.suppress(OSError):
+        group.count_keepers(-1)
 
 
 def _with_warning(execution: Execution, code: str, message: str) -> Execution:

@@ -680,22 +680,19 @@ class AsyncSandbox:
             self._loan.worker.leave_workdir()
         self._loan, worker = loan, loan.worker
         self._lost, self._spoiled, self._used = None, spoiled, used
-        assert worker.workdir is not None
-        await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
+        await _noted(worker)
         if self._closed:  # meanwhile
             await self.close()
             raise SandboxClosed
 
-    async def _like_this(self, worker: Worker, *, spoiled: bool, used: bool) -> AsyncSandbox:
+    async def _like_this(self, loan: engines.Loan, *, spoiled: bool, used: bool) -> AsyncSandbox:
         """One more sandbox, made with the same arguments, that has this process."""
-        assert self._loan is not None
+        await _noted(loan.worker)
         made = type(self)(**self._given)
-        self._loan.pool.lent_elsewhere()
-        made._loan = self._loan._replace(worker=worker)
+        loan.pool.lent_elsewhere()
+        made._loan = loan
         made._branching, made._used, made._spoiled = True, used, spoiled
         made._python, made._isolation, made._runs = self._python, self._isolation, self._runs
-        assert worker.workdir is not None
-        worker.workdir.note()
         return made
 
     def _wall_of(self, loan: engines.Loan) -> Isolation:
@@ -779,6 +776,12 @@ async def _collect(workdir: Workdir) -> Collected:
     if workdir.unread_bytes(listing) < _READ_AT_ONCE_BYTES:
         return workdir.collect(listing)
     return await asyncio.to_thread(workdir.collect, listing)
+
+
+async def _noted(worker: Worker) -> None:
+    """Take a copy's files as known; in a thread when there are many of them."""
+    assert worker.workdir is not None
+    await asyncio.to_thread(worker.workdir.note) if worker.workdir.is_crowded() else worker.workdir.note()
 
 
 def _bridge(tools: Grant) -> Bridge | None:

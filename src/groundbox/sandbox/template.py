@@ -85,10 +85,10 @@ class Kept:
         number: By which the guest's user id is known.
     """
 
-    def __init__(self, identity: int, number: int) -> None:
+    def __init__(self, identity: int, number: int, on_gone: Callable[[], None]) -> None:
         self.identity, self.number = identity, number
         self.refusal, self.busy = "", False
-        self.on_gone: Callable[[], None] = lambda: None
+        self._on_gone = on_gone
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def was_made(self) -> None:
@@ -100,7 +100,7 @@ class Kept:
         """It is not there, or no longer."""
         self.refusal, self.busy = self.refusal or why, busy
         self.was_made()
-        self.on_gone()
+        self._on_gone()
 
 
 class Template:
@@ -216,15 +216,16 @@ class Template:
         self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
         return worker
 
-    def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None) -> Kept:
+    def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None, on_gone: Callable[[], None]) -> Kept:
         """Ask for a copy of a worker that is parked. Returns at once; await `answered` and look at `refusal`.
 
         Args:
+            on_gone: Called when there is none, or none any more; that may be before this returns.
             fork: Whether workers of it will run beside this one.
             memory_bytes: The most that a fork may be born with.
         """
         self._next = self._free_number()
-        kept = self._kept[self._next] = Kept(self._next, worker.number)
+        kept = self._kept[self._next] = Kept(self._next, worker.number, on_gone)
         order = {"op": "keep", "id": kept.identity, "of": worker.identity, "fork": fork, "memory_bytes": memory_bytes}
         self._ask(kept.identity, json.dumps(order).encode(), [])
         return kept

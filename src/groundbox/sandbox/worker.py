@@ -40,6 +40,8 @@ _CALL_CHECK_S: Final = 0.1
 _SOON_S: Final = 0.002  # a run that ends sooner needs nobody to listen, as its output waits in the pipes, and no clocks
 _CPU_COUNT: Final = os.cpu_count() or 1  # asking reads a file of the kernel's
 START_S: Final = 30.0
+_BETWEEN_BYTES: Final = 1 << 16
+"""As much as waits in a pipe; of what is written between two runs, beside small orders, no more is kept."""
 
 
 class Worker:
@@ -93,6 +95,7 @@ class Worker:
         self._report: Report | None = None
         self._order: Order | None = None
         self._next_id = 0
+        self._between: list[tuple[str, bytes]] = []
         self._listening = False
         self._memory_kills = 0
         self._idle_cpu_s: float | None = None
@@ -182,6 +185,9 @@ class Worker:
         """Carry out one order; returns when it is done, or when the worker is gone."""
         self._order, report = order, Report(order)
         self._report = report
+        between, self._between = self._between, []
+        for name, data in between:
+            self._hear(name, data)
         report.ended = self.ended
         self._finished = self._loop.create_future()
         cpu_before, self._cpu_s_when_ready = self._cpu_s_when_ready, None
@@ -223,7 +229,7 @@ class Worker:
     async def order(
         self, frame: dict[str, Any], descriptors: Sequence[int] = (), *, cpu_s: float | None = None
     ) -> wire.Done:
-        """Carry out a small order that is no run.
+        """Carry out a small order that is no run. What is written meanwhile is for the next run to tell.
 
         Args:
             cpu_s: Processor time for what the order leaves running, until the next order or run.
@@ -231,7 +237,10 @@ class Worker:
         Raises:
             SandboxLost: The worker is gone.
         """
-        report = await self.run(Order(frame, descriptors, START_S, cpu_s, 1 << 16, False))
+        report = await self.run(Order(frame, descriptors, START_S, cpu_s, _BETWEEN_BYTES, False))
+        for name, output in (("stdout", report.stdout), ("stderr", report.stderr)):
+            if output.total_bytes:
+                self._between.append((name, output.read(0, _BETWEEN_BYTES)))
         if report.done is None:
             raise SandboxLost(self.failure or "it ended while it carried out an order")
         return report.done

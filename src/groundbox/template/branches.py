@@ -117,8 +117,8 @@ class Branches:
         except BaseException:
             os.close(wake)
             raise
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
-            file.write("0")  # a guest's is higher, and was copied (jail/sealed.py)
+        with contextlib.suppress(ProcessLookupError), open(f"/proc/{pid}/oom_score_adj", "w") as file:
+            file.write(_own_badness())  # a guest's is higher, and was copied (jail/enter.py)
         return self.adopt(pid, os.pidfd_open(pid), wake)
 
     def refuse_shared_memory(self, keeper: Keeper, *, fork: bool) -> None:
@@ -318,6 +318,12 @@ def _memory_bytes(pid: int) -> int:
     with open(f"/proc/{pid}/status") as file:
         told = dict(line.split(":", 1) for line in file)
     return sum(int(told.get(name, "0").split()[0]) * 1024 for name in ("RssAnon", "VmSwap"))
+
+
+def _own_badness() -> str:
+    """How readily the kernel ends us where memory runs out, besides for our size. See proc(5)."""
+    with open("/proc/self/oom_score_adj") as file:
+        return file.read()
 
 
 def _children() -> set[int]:

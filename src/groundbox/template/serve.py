@@ -1,5 +1,6 @@
 """The template's loop: on request, one more copy of itself, jailed; on its end, the kernel's word how it ended."""
 
+import contextlib
 import json
 import os
 import select
@@ -143,6 +144,7 @@ class _Server:
                 self._no_branches = enter.refusal(error)
         self._live: dict[int, Keeper] = {}
         self._kept: dict[int, Keeper] = {}
+        self._to_keep: set[int] = set()
         self._last_words: dict[Keeper, dict[str, Any]] = {}
 
     def serve(self) -> None:
@@ -186,6 +188,7 @@ class _Server:
     def _branch(self, order: dict[str, Any], descriptors: list[int]) -> None:
         """Orders that concern copies of guests; each is answered when it has been carried out."""
         if order["op"] == "drop":
+            self._to_keep.discard(order["id"])  # it may not have been made yet
             if (keeper := self._kept.get(order["id"])) is not None:
                 keeper.end()
             return
@@ -197,6 +200,8 @@ class _Server:
             for descriptor in descriptors:
                 os.close(descriptor)
             return
+        if order["op"] == "keep":
+            self._to_keep.add(order["id"])
         steps = {"first": self._first_guest, "keep": self._keep, "branch": self._another_guest}[order["op"]]
         self._branches.take(self._answered(steps(order, descriptors), order, descriptors))
 
@@ -240,17 +245,22 @@ class _Server:
     def _keep(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
         """Make a checkpoint of a guest, which is parked."""
         assert self._branches is not None
-        live = self._live.get(order["of"])
-        if live is None:
-            raise ProcessLookupError(0, "it has ended")
-        keeper = yield from self._branches.copy(live)
         try:
-            self._branches.refuse_shared_memory(keeper, fork=order["fork"])
-            if order["fork"] and order["memory_bytes"] is not None:
-                self._branches.refuse_more_memory(keeper, order["memory_bytes"])
-        except BaseException:
-            keeper.end()
-            raise
+            live = self._live.get(order["of"])
+            if live is None:
+                raise ProcessLookupError(0, "it has ended")
+            keeper = yield from self._branches.copy(live)
+            try:
+                self._branches.refuse_shared_memory(keeper, fork=order["fork"])
+                if order["fork"] and order["memory_bytes"] is not None:
+                    self._branches.refuse_more_memory(keeper, order["memory_bytes"])
+                if order["id"] not in self._to_keep:
+                    raise ProcessLookupError(0, "it was dropped while it was made")
+            except BaseException:
+                keeper.end()
+                raise
+        finally:
+            self._to_keep.discard(order["id"])
         self._kept[order["id"]] = keeper
         self._tell({"ev": "kept", "id": order["id"]})
 
@@ -303,6 +313,10 @@ class _Server:
     def _keeper_ended(self, keeper: Keeper) -> None:
         if (message := self._last_words.pop(keeper, None)) is not None:
             self._tell(message)
+        for pidfd, (identity, _, _) in self._workers.items():
+            if self._live.get(identity) is keeper:  # a guest may spoil what its keeper waits with, and goes with it
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         for identity, kept in list(self._kept.items()):
             if kept is keeper:
                 del self._kept[identity]
@@ -481,3 +495,4 @@ def _confess(sock: socket.socket, error: Exception) -> None:
     reason = enter.refusal(error) if isinstance(error, OSError) else str(error)
     body = json.dumps({"ev": "failed", "reason": reason}).encode()
     sock.sendall(struct.pack("<I", len(body)) + body)
+    sock.detach()  # a keeper shares its descriptors with the template, which closes this one itself

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
+
+_KEY_BYTES: Final = 64
 
 
 def reseed() -> None:
@@ -25,3 +27,14 @@ def reseed() -> None:
     tempfile: Any = modules.get("tempfile")
     if tempfile is not None:
         tempfile._name_sequence = tempfile.tempdir = None
+
+
+def renew_keys() -> None:
+    """Let OpenSSL draw other bytes than whoever this process was copied from, for keys and nonces.
+
+    It notices a fork by the id of the process, which is 1 in every sandbox. What it is given it takes before it draws
+    again. A library that brings an OpenSSL of its own, as wheels of `cryptography` do, is not reached.
+    """
+    ssl: Any = sys.modules.get("_ssl")
+    if ssl is not None:
+        ssl.RAND_add(os.urandom(_KEY_BYTES), float(_KEY_BYTES))
