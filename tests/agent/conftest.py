@@ -92,6 +92,24 @@ class RecordedBox:
         return []
 
 
+class CopiedBox(RecordedBox):
+    """One of which copies can be made: given to it, which it hands out."""
+
+    def __init__(self, *executions, copies=()):
+        super().__init__(*executions)
+        self.copies = list(copies)
+        self.closed = 0
+
+    async def fork(self, n):
+        given, self.copies = self.copies[:n], self.copies[n:]
+        if given and isinstance(given[0], BaseException):
+            raise given[0]
+        return given
+
+    async def close(self):
+        self.closed += 1
+
+
 @pytest.fixture(scope="session")
 def made():
     """What the tests here make things with."""
@@ -102,5 +120,6 @@ def made():
         picture = staticmethod(picture)
         file = staticmethod(file)
         box = RecordedBox
+        copied = CopiedBox
 
     return Made

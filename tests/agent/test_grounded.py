@@ -83,3 +83,54 @@ def test_a_database_is_asked_by_its_name(postgres):
     assert "SQL reaches these databases by `database`: shop." in model.asked[0][0].text
     assert "'other'" in model.asked[1][-1].text
     assert postgres.folder not in str(model.asked)
+
+
+def tried(*programs):
+    return Reply(calls=[Call(name="try_programs", arguments={"programs": list(programs)}, call_id="t")])
+
+
+def kept(run):
+    return Reply(calls=[Call(name="keep_run", arguments={"run": run}, call_id="k")])
+
+
+def test_each_of_several_programs_has_the_variables_and_files_to_itself():
+    programs = [f"x.append({n}); open('f', 'a').write('{n}')" for n in (1, 2, 3)]
+    look = "print(x, open('f').read())"
+    model = ScriptedModel(
+        [code("x = [0]; open('f', 'w').write('0')"), tried(*programs), code(look), kept(3), code(look), "x"]
+    )
+
+    ended = PORTAL.call(GroundedAgent(model, branches=3).ask("?"))
+
+    assert [each.stdout for each in ended.executions] == ["", "", "", "", "[0] 0\n", "[0, 2] 02\n"]
+
+
+def test_variables_that_were_worked_out_on_the_host_are_there_on_every_copy():
+    model = ScriptedModel(
+        [code("x = 6 * 7\nx"), tried("print([x])", "print({x})"), kept(3), code("print(x, 'on')"), "x"]
+    )
+
+    ended = PORTAL.call(GroundedAgent(model, branches=2).ask("?"))
+
+    assert [each.stdout for each in ended.executions] == ["", "[42]\n", "{42}\n", "42 on\n"]
+
+
+def test_a_program_that_fails_is_taken_back_where_that_is_asked_for():
+    wrong = "x.append(1); open('f', 'w').write('half'); 1 / 0"
+    look = "import os; print(x, os.path.exists('f'))"
+    taken_back = ScriptedModel([code("x = []"), code(wrong), code(look), "x"])
+    usual = ScriptedModel([code("x = []"), code(wrong), code(look), "x"])
+
+    back = PORTAL.call(GroundedAgent(taken_back, rollback="on_error").ask("?"))
+    left = PORTAL.call(GroundedAgent(usual).ask("?"))
+
+    assert (back.executions[2].stdout, left.executions[2].stdout) == ("[] False\n", "[1] True\n")
+    shown = taken_back.asked[2][-1].text
+    assert shown.startswith("run 2 (python): failed, variables and files are as they were before it\n")
+    assert "<files" not in shown
+
+
+@pytest.mark.parametrize("branches", [0, 9, True, "2"])
+def test_a_number_of_branches_that_cannot_be_meant_is_refused(branches):
+    with pytest.raises(InvalidArgument, match="must be a whole number from 1 to 8"):
+        GroundedAgent(ScriptedModel([]), branches=branches)

@@ -8,12 +8,23 @@ from groundbox.agent.loop import converse
 from groundbox.agent.messages import Call, Cost, Reply
 from groundbox.agent.scripted import ScriptedModel
 from groundbox.agent.turn import Bounds, Verdict
-from groundbox.errors import InvalidArgument, SandboxLost, SandboxUnavailable
-from groundbox.execution import Outcome, Warning
+from groundbox.errors import InvalidArgument, SandboxBusy, SandboxLost, SandboxUnavailable
+from groundbox.execution import Failure, Outcome, Warning
 
 
 def code(source, language="python"):
     return Reply(calls=[Call(name="run_code", arguments={"code": source, "language": language}, call_id="c")])
+
+
+FAILED = {"outcome": Outcome.ERROR, "error": Failure(type="ValueError", message="no", line=1)}
+
+
+def tried(*sources):
+    return Reply(calls=[Call(name="try_programs", arguments={"programs": list(sources)}, call_id="t")])
+
+
+def kept(run):
+    return Reply(calls=[Call(name="keep_run", arguments={"run": run}, call_id="k")])
 
 
 def talk(box, *replies, model=None, **options):
@@ -259,3 +270,106 @@ def test_the_last_event_has_every_run(made):
 
     assert isinstance(events[-1], Ended)
     assert [execution.stdout for execution in events[-1].executions] == ["1", "1"]
+
+
+def test_programs_run_side_by_side_and_the_next_one_runs_where_one_of_them_did(made):
+    one, two = made.copied(made.execution(stdout="1\n")), made.copied(made.execution(stdout="2\n"))
+    first = made.copied(copies=[one, two])
+    model = ScriptedModel([tried("a", "b"), kept(2), code("c"), "2"])
+
+    events = talk(first, model=model, branches=2)
+
+    assert kinds(events)[:5] == ["Replied", "Started", "Started", "Observed", "Observed"]
+    assert [(each.run, each.beside) for each in events if isinstance(each, Observed)] == [
+        (1, (1, 2)),
+        (2, (1, 2)),
+        (3, ()),
+    ]
+    assert [(each.kind, each.run) for each in events if isinstance(each, Noticed)] == [("kept", 2)]
+    assert [source for _, source, _ in two.ran] == ["b", "c"]
+    assert (first.ran, [source for _, source, _ in one.ran]) == ([], ["a"])
+    told = model.asked[1][-1]
+    assert told.call_id == "t"
+    assert told.text.startswith("Runs 1, 2 each ran on a copy; variables and files here are as before them. ")
+    assert "run 1 (python): ok" in told.text
+    assert "run 2 (python): ok" in told.text
+
+
+def test_copies_are_closed_when_they_are_needed_no_more_and_the_sandbox_that_was_given_is_not(made):
+    boxes = [made.copied(made.execution()) for _ in range(4)]
+    boxes[1].copies = boxes[2:]
+    first = made.copied(made.execution(), copies=boxes[:2])
+
+    talk(first, tried("a", "b"), kept(2), tried("c", "d"), "done", branches=2)
+
+    assert [each.closed for each in boxes] == [1, 1, 1, 1]
+    assert first.closed == 0
+
+
+def test_what_is_not_kept_leaves_the_state_as_it_was(made):
+    copies = [made.copied(made.execution()) for _ in range(2)]
+    first = made.copied(made.execution(), copies=copies)
+
+    talk(first, tried("a", "b"), code("c"), "done", branches=2)
+
+    assert [source for _, source, _ in first.ran] == ["c"]
+    assert [each.closed for each in copies] == [1, 1]
+
+
+def test_a_run_of_which_there_is_no_copy_is_named_with_those_that_there_are(made):
+    first = made.copied(made.execution(), copies=[made.copied(made.execution()) for _ in range(2)])
+    model = ScriptedModel([code("a"), kept(1), tried("b", "c"), kept(1), "done"])
+
+    talk(first, model=model, branches=2)
+
+    assert "There is no copy that run 1 has left. Those there are: none." in model.asked[2][-1].text
+    assert "There is no copy that run 1 has left. Those there are: 2, 3." in model.asked[4][-1].text
+
+
+def test_a_state_that_cannot_be_copied_is_told_and_the_conversation_goes_on(made):
+    first = made.copied(made.execution(), copies=[SandboxBusy("a thread runs")])
+    model = ScriptedModel([tried("a", "b"), code("a"), "done"])
+
+    events = talk(first, model=model, branches=2)
+
+    busy = "Not run: this sandbox cannot be copied now: a thread runs. Run the programs one after the other."
+    assert busy in model.asked[1][-1].text
+    assert events[-1].ending is Ending.ANSWERED
+
+
+def test_attempts_side_by_side_count_as_one_and_as_runs_each(made):
+    copies = [made.copied(made.execution(**FAILED)) for _ in range(3)]
+    first = made.copied(made.execution(), copies=copies)
+
+    events = talk(first, tried("x", "x ", "x  "), "done", branches=3, bounds=Bounds(max_same_failure=2))
+
+    assert (events[-1].ending, events[-1].spent.runs, events[-1].spent.retries) == (Ending.ANSWERED, 3, 1)
+
+
+def test_one_that_goes_well_ends_the_row_of_failures(made):
+    copies = [made.copied(made.execution(**FAILED)), made.copied(made.execution())]
+    first = made.copied(made.execution(**FAILED), copies=copies)
+
+    events = talk(first, code("x"), tried("x", "y"), "done", branches=2, bounds=Bounds(max_same_failure=2))
+
+    assert (events[-1].ending, events[-1].spent.retries) == (Ending.ANSWERED, 0)
+
+
+def test_more_programs_than_may_be_run_are_not_begun(made):
+    first = made.copied(made.execution())
+    model = ScriptedModel([tried("a", "b"), "done"])
+
+    events = talk(first, model=model, branches=2, bounds=Bounds(max_runs=1))
+
+    assert "Started" not in kinds(events)
+    assert "Not run: 2 programs, and 1 more are allowed." in model.asked[1][-1].text
+
+
+def test_a_copy_that_fails_by_our_fault_ends_the_conversation_and_leaves_none(made):
+    copies = [made.copied(made.execution()), made.copied(SandboxUnavailable("no room"))]
+    first = made.copied(made.execution(), copies=copies)
+
+    events = talk(first, tried("a", "b"), branches=2)
+
+    assert events[-1].ending is Ending.SANDBOX
+    assert [each.closed for each in copies] == [1, 1]

@@ -1,6 +1,7 @@
 """A conversation as a page: all of it there, in words, and nothing of a guest or a model but text and pictures."""
 
 import base64
+import dataclasses
 import struct
 import zlib
 from html.parser import HTMLParser
@@ -150,6 +151,23 @@ def test_words_of_guests_and_models_are_text_wherever_they_stand():
     assert "\u202e" not in made
     (policy,) = [each["content"] for each in tags.all("meta") if "http-equiv" in each]
     assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+
+
+def test_what_was_tried_stands_side_by_side_and_what_was_taken_back_says_so():
+    back = Warning(code="session.rolled_back", tier="note", message="as before")
+    undone = execution(outcome=Outcome.ERROR, error=Failure(type="E", message="no"), warnings=[back])
+    events = [
+        observed(undone, run=1),
+        *(dataclasses.replace(observed(execution(), run=run), beside=(2, 3)) for run in (2, 3)),
+        Noticed(kind="kept", text="Run 3 is kept.", run=3),
+    ]
+
+    text = Tags(page("?", "m", [], events))
+
+    kinds = [attributes.get("class") for tag, attributes in text.found if tag in ("section", "div")]
+    assert kinds == ["undone", "tried", "beside", "left", "kept", None, "answer none"]
+    assert "taken back: variables and files are as before it" in text.text
+    assert "2 programs, each tried on a copy of the variables and files" in text.text
 
 
 def test_a_long_text_is_cut_in_its_middle_and_counted():

@@ -17,7 +17,8 @@ def replay(name):
     recording = transcript.read(FOLDER / f"{name}.jsonl")
 
     async def collect():
-        agent = GroundedAgent(ScriptedModel(recording.replies))
+        copies = {"branches": recording.branches, "rollback": recording.rollback}
+        agent = GroundedAgent(ScriptedModel(recording.replies), **copies)
         return [event async for event in agent.stream(recording.question, files=recording.files)]
 
     events = PORTAL.call(collect())
@@ -57,3 +58,19 @@ def test_sql_leads_to_a_chart():
 
     assert [each.execution.language for each in observed] == ["sql", "sql", "python", "sql"]
     assert [picture.name for picture in observed[2].observation.pictures] == ["display 1"]
+
+
+def test_a_wrong_step_is_taken_back():
+    """Without going back, the amounts that had been changed would be changed twice."""
+    _, observed, _ = replay("wrong_step")
+
+    head = observed[1].observation.text.splitlines()[0]
+    assert head == "run 2 (python): failed, variables and files are as they were before it"
+    assert observed[2].execution.stdout == "11 invoices, from 9.9 to 230.75\n"
+
+
+def test_of_three_ways_one_is_gone_on_from():
+    _, observed, _ = replay("side_by_side")
+
+    assert [each.beside for each in observed] == [(), (2, 3, 4), (2, 3, 4), (2, 3, 4), ()]
+    assert observed[4].execution.text == "np.float64(11.02)"

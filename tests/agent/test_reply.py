@@ -1,14 +1,14 @@
 import pytest
 
 from groundbox.agent.messages import Call, Reply
-from groundbox.agent.reply import MOST_CALLS, Answer, Malformed, Read, Run, promises, steps_of
+from groundbox.agent.reply import MOST_CALLS, Answer, Keep, Malformed, Read, Run, Try, promises, steps_of
 from groundbox.check.contracts import Contract
 
 LANGUAGES = {"python", "sql", "shell"}
 
 
-def steps(text="", *calls, was_run=lambda source, language: False):
-    return steps_of(Reply(text=text, calls=calls), LANGUAGES, was_run=was_run)
+def steps(text="", *calls, was_run=lambda source, language: False, branches=1):
+    return steps_of(Reply(text=text, calls=calls), LANGUAGES, was_run=was_run, branches=branches)
 
 
 def run_call(arguments, name="run_code"):
@@ -123,3 +123,37 @@ def test_nothing_is_no_answer(text):
 )
 def test_a_text_that_says_what_will_be_done_is_told_from_an_answer(text, expected):
     assert promises(text) is expected
+
+
+def test_programs_side_by_side_are_asked_for_by_one_call():
+    tried = run_call({"programs": ["1", "2"], "language": "SQL"}, name="try_programs")
+    kept = run_call({"run": 3}, name="keep_run")
+
+    programs = [Run(source="1", language="sql", call_id="1"), Run(source="2", language="sql", call_id="1")]
+    assert steps("", tried, kept, branches=3) == [Try(programs=programs, call_id="1"), Keep(run=3, call_id="1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("try_programs", {"programs": ["1"]}, "try_programs needs `programs`, a list of 2 to 3 texts"),
+        ("try_programs", {"programs": ["1"] * 4}, "try_programs needs `programs`, a list of 2 to 3 texts"),
+        ("try_programs", {"programs": "1"}, "try_programs needs `programs`, a list of 2 to 3 texts"),
+        ("try_programs", {"programs": ["1", "# no"]}, "Program 2 of 2: `code` holds no statement."),
+        ("keep_run", {"run": "3"}, "keep_run needs `run`, the number of a run that was tried."),
+        ("keep_run", {"run": True}, "keep_run needs `run`, the number of a run that was tried."),
+        ("fork", {}, "The tools are run_code, try_programs, keep_run and read_output."),
+    ],
+)
+def test_programs_side_by_side_that_cannot_be_meant_are_told_so(name, arguments, problem):
+    (step,) = steps("", run_call(arguments, name=name), branches=3)
+
+    assert isinstance(step, Malformed)
+    assert problem in step.problem
+
+
+def test_where_nothing_is_copied_there_is_no_such_tool():
+    told = "There is no tool of the name that was called. The tools are run_code and read_output."
+
+    assert steps("", run_call({"programs": ["1", "2"]}, name="try_programs")) == [Malformed(problem=told, call_id="1")]
+    assert steps("", run_call({"run": 2}, name="keep_run")) == [Malformed(problem=told, call_id="1")]

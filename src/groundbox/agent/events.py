@@ -24,6 +24,20 @@ class Box(Protocol):
         """A fresh process with the same files; those that could not be kept."""
 
 
+class BranchingBox(Box, Protocol):
+    """A box of which copies can be made, to try programs side by side."""
+
+    async def fork(self, n: int) -> Sequence[BranchingBox]:
+        """So many copies of its state, each a box of its own.
+
+        Raises:
+            SandboxBusy: Something in there cannot be copied; it goes on.
+        """
+
+    async def close(self) -> None:
+        """End it. Idempotent."""
+
+
 class Ending(enum.StrEnum):
     """Why a conversation ended."""
 
@@ -43,17 +57,26 @@ class Replied:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
-    """A program begins."""
+    """A program begins.
+
+    Attributes:
+        beside: Numbers of the runs that are tried side by side, this one among them, each on a copy of the state.
+    """
 
     run: int
     source: str
     language: str
     options: Mapping[str, Any]
+    beside: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Observed:
-    """It has ended, and this is what the model is shown."""
+    """It has ended, and this is what the model is shown.
+
+    Attributes:
+        beside: As in `Started`.
+    """
 
     run: int
     source: str
@@ -61,6 +84,7 @@ class Observed:
     findings: Sequence[Warning]
     decision: Decision
     observation: Observation
+    beside: Sequence[int] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,11 +92,13 @@ class Noticed:
     """The model is told something that is no observation of a run: what was wrong with its reply, lines it asked for.
 
     Attributes:
-        kind: `malformed`, `read`, `restart`, `promise` or `mend`.
+        kind: `malformed`, `read`, `restart`, `promise`, `mend`, `busy` or `kept`.
+        run: Of `kept`: the run of which the state is gone on from.
     """
 
     kind: str
     text: str
+    run: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

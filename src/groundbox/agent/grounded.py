@@ -16,8 +16,11 @@ from groundbox.agent.checks import Checks, UsualChecks
 from groundbox.agent.events import Ended, Event
 from groundbox.agent.loop import converse
 from groundbox.agent.messages import Model
+from groundbox.agent.reply import MOST_BRANCHES
 from groundbox.agent.routed import RoutedBox
 from groundbox.agent.turn import Bounds
+from groundbox.errors import InvalidArgument
+from groundbox.sandbox.options import Rollback
 from groundbox.sandbox.sandbox import AsyncSandbox
 
 Content = bytes | str | os.PathLike[str]
@@ -33,17 +36,29 @@ class GroundedAgent:
         bounds: Bounds | None = None,
         checks: Checks | None = None,
         databases: Mapping[str, Any] | None = None,
+        branches: int = 1,
+        rollback: Rollback | None = None,
         make_sandbox: Callable[..., AsyncSandbox] = AsyncSandbox,
         **sandbox: Any,
     ) -> None:
         """Args:
         checks: By default those of `groundbox.check`.
         databases: As AsyncSandbox takes them, by the names that the model uses.
+        branches: How many programs the model may try side by side, each on a copy of variables and files, to go on
+            from one of them; at most 8. With 1 it is not offered.
+        rollback: `on_error` for a sandbox that goes back to the state before a run that has failed.
         make_sandbox: Makes the sandbox of a question of all further arguments; `groundbox.connect(url).AsyncSandbox`
             makes it on a server.
         sandbox: Further arguments of AsyncSandbox, such as `limits`.
+
+        Raises:
+            InvalidArgument: `branches` or `rollback` is none of those.
         """
-        self._model, self._bounds, self._sandbox = model, bounds or Bounds(), sandbox
+        if type(branches) is not int or not 1 <= branches <= MOST_BRANCHES:
+            raise InvalidArgument("branches", f"must be a whole number from 1 to {MOST_BRANCHES}, not {branches!r}")
+        self._model, self._bounds, self._branches = model, bounds or Bounds(), branches
+        copies = {"branching": True} if branches > 1 else {}
+        self._sandbox = {**sandbox, **copies, **({} if rollback is None else {"rollback": rollback})}
         self._make_sandbox = make_sandbox
         self._databases = dict(databases or {})
         self._checks = checks or UsualChecks(databases=self._databases)
@@ -77,6 +92,7 @@ class GroundedAgent:
                 databases=self._databases,
                 checks=self._checks,
                 bounds=self._bounds,
+                branches=self._branches,
             )
             async with contextlib.aclosing(events):
                 async for event in events:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from groundbox.agent.defusing import fenced, mark_for, one_line, shown
-from groundbox.agent.messages import READ, RUN, Tool
+from groundbox.agent.messages import KEEP, READ, RUN, TRY, Tool
 from groundbox.agent.observation import finding_lines
 from groundbox.execution import Warning
 
@@ -34,11 +34,20 @@ what needs none."""
 _DATABASES: Final = "SQL reaches these databases by `database`: {names}. `DESCRIBE ALL` lists what they hold."
 
 
-def instructions(databases: Collection[str] = ()) -> str:
+_BRANCHES: Final = f"""\
+Where several ways may lead on and you cannot tell which, try them with {TRY}: each program runs on a copy of the \
+variables and files, and what you have stays as it is. Compare what they show, and go on from one of them with {KEEP}, \
+or from where you were with {RUN}."""
+
+
+def instructions(databases: Collection[str] = (), *, branches: int = 1) -> str:
     """The system message."""
-    if not databases:
-        return INSTRUCTIONS
-    return INSTRUCTIONS + "\n\n" + _DATABASES.format(names=", ".join(sorted(databases)))
+    parts = [INSTRUCTIONS]
+    if branches > 1:
+        parts.append(_BRANCHES)
+    if databases:
+        parts.append(_DATABASES.format(names=", ".join(sorted(databases))))
+    return "\n\n".join(parts)
 
 
 def question_text(question: str, files: Mapping[str, int]) -> str:
@@ -49,8 +58,12 @@ def question_text(question: str, files: Mapping[str, int]) -> str:
     return f"{question}\n\nFiles in the working folder:\n{listed}"
 
 
-def tools(languages: Collection[str], databases: Collection[str] = ()) -> Sequence[Tool]:
-    """The tools as a model is told of them."""
+def tools(languages: Collection[str], databases: Collection[str] = (), *, branches: int = 1) -> Sequence[Tool]:
+    """The tools as a model is told of them.
+
+    Args:
+        branches: How many programs may be tried side by side; with 1 no tool offers it.
+    """
     properties: dict[str, object] = {
         "code": {"type": "string", "description": "The program."},
         "language": {"type": "string", "enum": sorted(languages), "default": "python"},
@@ -66,7 +79,7 @@ def tools(languages: Collection[str], databases: Collection[str] = ()) -> Sequen
             "enum": sorted(databases),
             "description": "For SQL: the database that is asked, instead of the files.",
         }
-    return (
+    offered = [
         Tool(
             name=RUN,
             description="Run one program in the sandbox and see what it does. SQL reads files by name: FROM 'a.csv'.",
@@ -89,7 +102,23 @@ def tools(languages: Collection[str], databases: Collection[str] = ()) -> Sequen
                 "handle",
             ),
         ),
-    )
+    ]
+    if branches > 1:
+        shared = {name: value for name, value in properties.items() if name != "code"}
+        programs = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": branches}
+        offered += [
+            Tool(
+                name=TRY,
+                description="Run several programs side by side, each on a copy of the variables and files.",
+                parameters=_object({"programs": programs, **shared}, "programs"),
+            ),
+            Tool(
+                name=KEEP,
+                description=f"Go on from the variables and files that one of the last {TRY} left.",
+                parameters=_object({"run": {"type": "integer", "description": "Its number."}}, "run"),
+            ),
+        ]
+    return tuple(offered)
 
 
 def _object(properties: Mapping[str, object], *required: str) -> dict[str, object]:
@@ -99,6 +128,15 @@ def _object(properties: Mapping[str, object], *required: str) -> dict[str, objec
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+def tried_text(runs: Sequence[int]) -> str:
+    """What stands before the observations of programs that were tried side by side."""
+    numbers = ", ".join(map(str, runs))
+    return (
+        f"Runs {numbers} each ran on a copy; variables and files here are as before them. "
+        f"Call {KEEP} with the number of one to go on from what it left."
+    )
 
 
 def mend_text(unsupported: Sequence[Warning]) -> str:

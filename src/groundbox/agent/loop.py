@@ -14,16 +14,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.agent.budget import tokens_of
 from groundbox.agent.checks import Checks, NoChecks
 from groundbox.agent.events import Box, Ended, Ending, Event, Noticed, Observed, Replied, Started
-from groundbox.agent.instructions import instructions, mend_text, question_text, tools
+from groundbox.agent.instructions import instructions, mend_text, question_text, tools, tried_text
 from groundbox.agent.messages import RUN, Message, Model, ModelFailed, Reply, Tool
 from groundbox.agent.pictures import Picture
-from groundbox.agent.reply import Answer, Malformed, Read, Run, Step, promises, steps_of
+from groundbox.agent.reply import Answer, Keep, Malformed, Read, Run, Step, Try, promises, steps_of
 from groundbox.agent.session import Over, Session
 from groundbox.agent.turn import Bounds
 
@@ -42,6 +42,7 @@ async def converse(
     languages: Collection[str] = LANGUAGES,
     checks: Checks | None = None,
     bounds: Bounds = _USUAL,
+    branches: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncGenerator[Event, None]:
     """Ask `question` and tell what happens.
@@ -49,23 +50,36 @@ async def converse(
     Args:
         files: What lies in the workdir, path to size in bytes, for the model to know.
         databases: Names that the box was given.
+        branches: How many programs the model may try side by side, each on a copy of the state (`Box.fork`).
         clock: Seconds; another one for tests.
     """
     checks = checks or NoChecks()
     session = Session(box, checks=checks, bounds=bounds, question=question, clock=clock)
     asked = question_text(question, files or {})
-    loop = _Loop(asked, model, session, tools(languages, databases), checks)
-    first = [Message(role="system", text=instructions(databases)), Message(role="user", text=asked)]
-    async for event in loop.events(first, languages=languages):
-        yield event
+    loop = _Loop(asked, model, session, tools(languages, databases, branches=branches), checks, branches)
+    told = instructions(databases, branches=branches)
+    first = [Message(role="system", text=told), Message(role="user", text=asked)]
+    try:
+        async for event in loop.events(first, languages=languages):
+            yield event
+    finally:
+        await session.close()
 
 
 class _Loop:
     """The state of one conversation."""
 
-    def __init__(self, question: str, model: Model, session: Session, tools: Sequence[Tool], checks: Checks) -> None:
+    def __init__(
+        self,
+        question: str,
+        model: Model,
+        session: Session,
+        tools: Sequence[Tool],
+        checks: Checks,
+        branches: int,
+    ) -> None:
         self._question, self._model, self._session, self._checks = question, model, session, checks
-        self._tools = tools
+        self._tools, self._branches = tools, branches
         self._messages: list[Message] = []
         self._dollars: float | None = None
         self._promised = False
@@ -79,14 +93,13 @@ class _Loop:
                 session.check()
                 reply = await self._reply()
                 yield Replied(turn=session.spent.turns, reply=reply)
-                for step in steps_of(reply, languages, was_run=session.was_run):
-                    if isinstance(step, Run) and session.spent.runs < session.bounds.max_runs:
-                        number = session.spent.runs + 1
-                        yield Started(run=number, source=step.source, language=step.language, options=step.options)
-                    event = await self._done(step)
-                    yield event
-                    if isinstance(event, Ended):
-                        return
+                for step in steps_of(reply, languages, was_run=session.was_run, branches=self._branches):
+                    for started in self._begun(step):
+                        yield started
+                    for event in await self._done(step):
+                        yield event
+                        if isinstance(event, Ended):
+                            return
                     session.check()
         except Over as over:
             yield self._ended(over.ending, why=over.why)
@@ -109,21 +122,40 @@ class _Loop:
         self._messages.append(now)
         return reply
 
-    async def _done(self, step: Step) -> Observed | Noticed | Ended:
+    def _begun(self, step: Step) -> Iterator[Started]:
+        programs = step.programs if isinstance(step, Try) else [step] if isinstance(step, Run) else []
+        first, most = self._session.spent.runs + 1, self._session.bounds.max_runs
+        beside = tuple(range(first, first + len(programs))) if isinstance(step, Try) else ()
+        if first + len(programs) - 1 <= most:
+            for number, each in enumerate(programs, first):
+                yield Started(
+                    run=number, source=each.source, language=each.language, options=each.options, beside=beside
+                )
+
+    async def _done(self, step: Step) -> Sequence[Observed | Noticed | Ended]:
         if isinstance(step, Answer):
-            return await self._answered(step)
-        event: Observed | Noticed
+            return [await self._answered(step)]
+        event: Observed | Noticed | list[Observed]
         if isinstance(step, Malformed):
             event = self._session.malformed(step.problem)
         elif isinstance(step, Read):
             event = Noticed(kind="read", text=await self._session.read(step))
+        elif isinstance(step, Keep):
+            event = await self._session.keep(step)
+        elif isinstance(step, Try):
+            event = await self._session.try_out(step)
         else:
             event = await self._session.run(step)
-        if isinstance(event, Observed):
-            self._tell(event.observation.text, step.call_id, event.observation.pictures)
-        else:
+        if isinstance(event, Noticed):
             self._tell(event.text, step.call_id)
-        return event
+            return [event]
+        shown = event if isinstance(event, list) else [event]
+        texts = [each.observation.text for each in shown]
+        if isinstance(step, Try):
+            texts = [tried_text([each.run for each in shown]), *texts]
+        pictures = [picture for each in shown for picture in each.observation.pictures]
+        self._tell("\n\n".join(texts), step.call_id, pictures)
+        return shown
 
     async def _answered(self, step: Answer) -> Noticed | Ended:
         if not step.marked and not self._promised and promises(step.text):

@@ -105,3 +105,5 @@ class ModelFailed(GroundboxError):
 
 RUN: Final = "run_code"
 READ: Final = "read_output"
+TRY: Final = "try_programs"
+KEEP: Final = "keep_run"

@@ -26,6 +26,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import CHART, Execution, Outcome, Warning
 
 FEWEST_TOKENS: Final = 400
+ROLLED_BACK: Final = "session.rolled_back"
 TIERS: Final = ("error", "warn", "note")
 _WEIGHTS: Final = {
     "error": 5.0,
@@ -114,7 +115,8 @@ def observe(
     """
     pictures, refused = pictures_of(execution)
     sent = pictures[: shape.max_pictures]
-    parts = dict(_parts(execution, [*execution.warnings, *findings], sent, refused))
+    found = [warning for warning in execution.warnings if warning.code != ROLLED_BACK]  # the head tells that one
+    parts = dict(_parts(execution, [*found, *findings], sent, refused))
     head = _head(execution, run, nothing=not parts, pictures=(len(sent), len(pictures)))
     allowed = shape.max_tokens - tokens_of("\n".join((head, *notes))) - sum(map(_fence_tokens, parts))
     needs = {name: _need(part) for name, part in parts.items()}
@@ -141,7 +143,7 @@ def _parts(
         "stdout": lambda: folded(execution.stdout),
         "stderr": lambda: folded(execution.stderr),
         "displays": lambda: "\n".join(_displays(execution, pictures)),
-        "files": lambda: "\n".join(_files(execution, pictures)),
+        "files": lambda: "" if is_undone(execution) else "\n".join(_files(execution, pictures)),
         "findings": lambda: "\n".join(finding_lines(warnings)),
         "error": lambda: "\n".join(_failure(execution)),
     }
@@ -159,12 +161,19 @@ def _head(execution: Execution, run: int | None, *, nothing: bool, pictures: tup
         told.append("the process is gone and its variables with it; files are kept")
     elif execution.state == "ended" and execution.outcome in _ENDS_A_PROCESS:
         told.append("the process is gone; files are kept")
+    if is_undone(execution):
+        told.append("variables and files are as they were before it")
     if nothing:
         told.append("it printed nothing and its last expression has no value")
     count, all_of_them = pictures
     if all_of_them:
         told.append(f"{count} of {all_of_them} pictures attached" if count < all_of_them else "pictures attached")
     return ", ".join(told)
+
+
+def is_undone(execution: Execution) -> bool:
+    """Whether variables and files are as they were before the run; what it wrote is in the result alone."""
+    return any(warning.code == ROLLED_BACK for warning in execution.warnings)
 
 
 def _fence_tokens(name: str) -> int:

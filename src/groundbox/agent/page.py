@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, Final
 
 from groundbox.agent.events import Ended, Ending, Event, Noticed, Observed, Replied, Started
+from groundbox.agent.observation import ROLLED_BACK, is_undone
 from groundbox.agent.pictures import pictures_of
 from groundbox.agent.turn import Verdict
 from groundbox.execution import Execution, Warning
@@ -28,6 +29,8 @@ NOTICES: Final = {
     "read": "the model reads more of what a program printed",
     "restart": "the sandbox was started afresh, and the model is told",
     "promise": "the model says what it will do, and is told to do it",
+    "busy": "the state cannot be copied now, and the model is told why",
+    "kept": "the model goes on from one of them",
     "mend": "something in the answer was shown by no program, and the model is asked to mend it",
 }
 """What each kind of `Noticed` is, in words."""
@@ -45,6 +48,11 @@ h2 { font-size: .95rem; margin: 0; }
 .soft { color: var(--soft); } .about { color: var(--soft); margin: 0 0 1.4rem; overflow-wrap: anywhere; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; margin: 0 0 1rem;
   padding: .9rem 1.1rem; }
+.undone { border-style: dashed; }
+.tried h2 { margin-bottom: .7rem; }
+.tried { border: 1px dashed var(--line); border-radius: 10px; margin: 0 0 1rem; padding: .9rem .9rem 0; }
+.beside { display: grid; gap: 0 .8rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 17rem), 1fr)); }
+.beside section { min-width: 0; } .beside .kept { border: 2px solid var(--good); } .beside .left { background: none; }
 .says { background: var(--mine); white-space: pre-wrap; overflow-wrap: anywhere; }
 .answer { border: 2px solid var(--good); } .answer.none { border-color: var(--bad); }
 .text { white-space: pre-wrap; overflow-wrap: anywhere; margin: .4rem 0 0; }
@@ -91,11 +99,14 @@ def _policy() -> str:
 
 
 def _sections(events: Sequence[Event]) -> Iterator[str]:
+    kept = {event.run for event in events if isinstance(event, Noticed)}
     for event in events:
         if isinstance(event, Replied) and event.reply.calls and event.reply.text.strip():
             yield f'<section class="says">{_text(event.reply.text.strip())}</section>\n'
+        elif isinstance(event, Observed) and event.beside:
+            yield from _tried(event, is_kept=event.run in kept)
         elif isinstance(event, Observed):
-            yield f"<section>{''.join(_run(event))}</section>\n"
+            yield _section(event, "undone" if is_undone(event.execution) else "")
         elif isinstance(event, Noticed):
             words = NOTICES.get(event.kind, event.kind)
             title = _text(words[:1].upper() + words[1:])
@@ -106,6 +117,26 @@ def _sections(events: Sequence[Event]) -> Iterator[str]:
     if not isinstance(last, Ended):
         where = f" while program {last.run} ran" if isinstance(last, Started) else ""
         yield f'<section class="answer none"><h2>No answer</h2>The conversation was cut off{where}.</section>\n'
+
+
+def _tried(event: Observed, *, is_kept: bool) -> Iterator[str]:
+    """One of the programs that were tried side by side, as one card of a row."""
+    if event.run == event.beside[0]:
+        title = f"{len(event.beside)} programs, each tried on a copy of the variables and files"
+        yield f'<div class="tried"><h2>{title}</h2><div class="beside">\n'
+    yield _section(event, "kept" if is_kept else "left")
+    if event.run == event.beside[-1]:
+        yield "</div></div>\n"
+
+
+def _section(event: Observed, kind: str) -> str:
+    of_kind = f' class="{kind}"' if kind else ""
+    then = {
+        "kept": '<b class="good">gone on from</b>: variables and files are as it left them',
+        "left": "not gone on from: its variables and files are gone",
+        "undone": '<b class="look">taken back</b>: variables and files are as before it',
+    }.get(kind)
+    return f"<section{of_kind}>{''.join(_run(event))}{f'<p class=label>{then}</p>' if then else ''}</section>\n"
 
 
 def _run(event: Observed) -> Iterator[str]:
@@ -127,8 +158,8 @@ def _run(event: Observed) -> Iterator[str]:
         error = execution.error
         yield f'<pre class="bad">{_cut(error.traceback or f"{error.type}: {error.message}")}</pre>'
         yield from (f'<p class="note">{_text(hint)}</p>' for hint in error.hints)
-    yield from map(_finding, [*execution.warnings, *event.findings])
-    yield _files(execution)
+    yield from map(_finding, [*(each for each in execution.warnings if each.code != ROLLED_BACK), *event.findings])
+    yield "" if is_undone(execution) else _files(execution)
     yield f'<p class="label">{_judged(event)}</p>'
     seen = _cut(event.observation.text)
     yield f"<details><summary>What the model was shown of it</summary><pre>{seen}</pre></details>"

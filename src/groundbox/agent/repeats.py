@@ -66,6 +66,14 @@ class Seen:
             programs={**self.programs, program: self.programs.get(program, 0) + 1},
         )
 
+    def together(self, other: Seen) -> Seen:
+        """What was seen by either, after runs side by side: what both have seen counts once."""
+        failures, programs = dict(other.failures), dict(other.programs)
+        for mine, all_of_them in ((self.failures, failures), (self.programs, programs)):
+            for key, count in mine.items():
+                all_of_them[key] = max(count, all_of_them.get(key, 0))
+        return Seen(failures=failures, programs=programs)
+
     def count(self, execution: Execution, source: str) -> int:
         """How often this failure was seen, counting this run when `after` was told of it."""
         return self.failures.get(failure_key(execution, source), 0)

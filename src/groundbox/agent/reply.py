@@ -11,17 +11,19 @@ import ast
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.agent.defusing import one_line
-from groundbox.agent.messages import READ, RUN, Call, Reply
+from groundbox.agent.messages import KEEP, READ, RUN, TRY, Call, Reply
 from groundbox.check.contracts import Contract
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.languages import named as named_here
 from groundbox.trace.parsing import module_of
 
 MOST_CALLS: Final = 16
+MOST_BRANCHES: Final = 8
+"""Programs that may be tried side by side."""
 _DIALECTS: Final = {"duckdb": "sql", "sqlite": "sql"}
 _FENCE: Final = re.compile(
     r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[ ]*(?P<language>[\w+-]*)[^\n`]*\n"
@@ -45,6 +47,22 @@ class Run:
     language: str = "python"
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     expect: Contract | None = None
+    call_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Try:
+    """Run these programs side by side, each on a copy of the state."""
+
+    programs: Sequence[Run]
+    call_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Keep:
+    """Go on from the state that this run left on its copy."""
+
+    run: int
     call_id: str = ""
 
 
@@ -74,20 +92,25 @@ class Malformed:
     call_id: str = ""
 
 
-Step = Run | Read | Answer | Malformed
+Step = Run | Try | Keep | Read | Answer | Malformed
 
 
 def steps_of(
-    reply: Reply, languages: Collection[str], *, was_run: Callable[[str, str], bool] = lambda source, language: False
+    reply: Reply,
+    languages: Collection[str],
+    *,
+    was_run: Callable[[str, str], bool] = lambda source, language: False,
+    branches: int = 1,
 ) -> list[Step]:
     """What a reply asks for, in order; never empty.
 
     Args:
         was_run: Whether a program of a language was run before.
+        branches: How many programs may be tried side by side; with 1 there is no such tool.
     """
     if reply.calls:
         return [
-            _of_call(call, languages) if number <= MOST_CALLS else _too_many(call)
+            _of_call(call, languages, branches) if number <= MOST_CALLS else _too_many(call)
             for number, call in enumerate(reply.calls, 1)
         ]
     return _of_text(reply.text, languages, was_run)
@@ -133,7 +156,7 @@ def _programs(text: str, languages: Collection[str]) -> Iterator[Run]:
             yield Run(source=code, language=language)
 
 
-def _of_call(call: Call, languages: Collection[str]) -> Step:
+def _of_call(call: Call, languages: Collection[str], branches: int) -> Step:
     arguments = _arguments(call)
     if isinstance(arguments, Malformed):
         return arguments
@@ -141,8 +164,13 @@ def _of_call(call: Call, languages: Collection[str]) -> Step:
         return _run(arguments, languages, call.call_id)
     if call.name == READ:
         return _read(arguments, call.call_id)
+    if call.name == TRY and branches > 1:
+        return _try(arguments, languages, branches, call.call_id)
+    if call.name == KEEP and branches > 1:
+        return _keep(arguments, call.call_id)
+    known = f"{RUN}, {TRY}, {KEEP} and {READ}" if branches > 1 else f"{RUN} and {READ}"
     return Malformed(
-        problem=f"There is no tool of the name that was called. The tools are {RUN} and {READ}.", call_id=call.call_id
+        problem=f"There is no tool of the name that was called. The tools are {known}.", call_id=call.call_id
     )
 
 
@@ -185,6 +213,29 @@ def _run(arguments: Mapping[str, Any], languages: Collection[str], call_id: str)
         return Malformed(problem=one_line(str(error)), call_id=call_id)
     options = {"database": database} if database else {}
     return Run(source=source, language=spoken, options=options, expect=expect, call_id=call_id)
+
+
+def _try(arguments: Mapping[str, Any], languages: Collection[str], branches: int, call_id: str) -> Step:
+    programs = arguments.get("programs")
+    if not isinstance(programs, list) or not 2 <= len(programs) <= branches:
+        problem = f"{TRY} needs `programs`, a list of 2 to {branches} texts: the programs themselves."
+        return Malformed(problem=problem, call_id=call_id)
+    shared = {name: value for name, value in arguments.items() if name != "programs"}
+    steps: list[Run] = []
+    for number, source in enumerate(programs, 1):
+        step = _run({**shared, "code": source}, languages, call_id)
+        if not isinstance(step, Run):
+            assert isinstance(step, Malformed)
+            return dataclasses.replace(step, problem=f"Program {number} of {len(programs)}: {step.problem}")
+        steps.append(step)
+    return Try(programs=steps, call_id=call_id)
+
+
+def _keep(arguments: Mapping[str, Any], call_id: str) -> Step:
+    run = arguments.get("run")
+    if isinstance(run, bool) or not isinstance(run, int):
+        return Malformed(problem=f"{KEEP} needs `run`, the number of a run that was tried.", call_id=call_id)
+    return Keep(run=run, call_id=call_id)
 
 
 def _read(arguments: Mapping[str, Any], call_id: str) -> Step:

@@ -6,20 +6,21 @@ that assign something are run there too, so that what comes later finds them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from groundbox.agent.calc.straight import NotArithmetic
-from groundbox.agent.events import Box
+from groundbox.agent.events import Box, BranchingBox
 from groundbox.agent.routing import route, run_arithmetic
 from groundbox.execution import Execution
 
 
 class RoutedBox:
-    """Takes the place of a box."""
+    """Takes the place of a box; of one that can be copied, too."""
 
-    def __init__(self, box: Box) -> None:
+    def __init__(self, box: Box, owed: Sequence[str] = ()) -> None:
         self._box = box
-        self._owed: list[str] = []
+        self._owed = list(owed)
 
     async def run(self, source: str, *, language: str = "python", **options: Any) -> Execution:
         """Run one program, here or there."""
@@ -35,6 +36,14 @@ class RoutedBox:
         """A fresh process; variables that were owed to the old one are gone with it."""
         self._owed.clear()
         return await self._box.restart()
+
+    async def fork(self, n: int) -> list[RoutedBox]:
+        """Copies, to which the same variables are owed."""
+        return [RoutedBox(each, self._owed) for each in await cast("BranchingBox", self._box).fork(n)]
+
+    async def close(self) -> None:
+        """End the sandbox."""
+        await cast("BranchingBox", self._box).close()
 
     def _worked_out(self, source: str, language: str) -> Execution | None:
         taken = route(source, language)

@@ -8,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
 
 from groundbox.agent.checks import Checks, Ran
 from groundbox.agent.defusing import one_line
-from groundbox.agent.events import Box, Ending, Noticed, Observed
+from groundbox.agent.events import Box, BranchingBox, Ending, Noticed, Observed
 from groundbox.agent.observation import observe
 from groundbox.agent.outputs import Outputs
 from groundbox.agent.repeats import Seen, program_key
-from groundbox.agent.reply import Read, Run
-from groundbox.agent.turn import Bounds, Spent, after_run, exhausted, judge_run, what_is_left
+from groundbox.agent.reply import Keep, Read, Run, Try
+from groundbox.agent.turn import Bounds, Decision, Spent, after_run, after_tries, exhausted, judge_run, what_is_left
 from groundbox.check.contracts import check_contract
-from groundbox.errors import GroundboxError, InvalidArgument, LanguageUnavailable, SandboxLost
-from groundbox.execution import Execution
+from groundbox.errors import GroundboxError, InvalidArgument, LanguageUnavailable, SandboxBusy, SandboxLost
+from groundbox.execution import Execution, Warning
 
 
 class Over(Exception):
@@ -53,6 +54,8 @@ class Session:
         turns_counted: Whether a driver counts turns and tokens into `spent`; otherwise another framework does.
         """
         self._box, self._checks, self._question = box, checks, question
+        self._copy: BranchingBox | None = None
+        self._tried: dict[int, BranchingBox] = {}
         self._clock, self._begun = clock, clock()
         self._seen, self._outputs, self._programs = Seen(), Outputs(), set[str]()
         self._lost = False
@@ -80,26 +83,101 @@ class Session:
             return self.malformed(problem)
         restarted = await self._restart() if self._lost else ""
         try:
-            execution = await self._executed(step)
-        except (InvalidArgument, LanguageUnavailable) as error:
-            return self.malformed(f"Not run. {one_line(str(error))}")
-        except SandboxLost:
-            restarted = await self._restart()
-            return Noticed(kind="restart", text=f"Not run: {restarted} Run again what the next program needs.")
+            execution = await self._executed(step, self._box)
+        except (InvalidArgument, LanguageUnavailable, SandboxLost) as error:
+            return await self._not_run(error)
         except GroundboxError as error:
             raise Over(Ending.SANDBOX, str(error)) from error
-        ran = Ran(
-            source=step.source,
-            language=step.language,
-            execution=execution,
-            options=step.options,
-            expect=step.expect,
-            box=self._box,
-        )
-        self._programs.add(program_key(step.source, step.language))
-        self.runs.append(ran)
         self._lost = execution.state != "kept"
-        return await self._judged(ran, restarted)
+        ran = _ran(step, execution, self._box)
+        decision, findings = await self._judged(ran)
+        self.spent = after_run(self.spent, decision)
+        return self._observed(ran, decision, findings, [*([restarted] if restarted else []), *decision.hints])
+
+    async def try_out(self, step: Try) -> list[Observed] | Noticed:
+        """Run programs side by side, each on a copy of the state, which stays as it is; a notice says why none was run.
+
+        The box has to be a BranchingBox. The copies are kept until `keep`, the next ones, or `close`.
+
+        Raises:
+            Over: The sandbox cannot be had.
+        """
+        async with self._turn:
+            return await self._try_out(step)
+
+    async def _try_out(self, step: Try) -> list[Observed] | Noticed:
+        programs, left = step.programs, self.bounds.max_runs - self.spent.runs
+        if len(programs) > left:
+            return self.malformed(f"Not run: {len(programs)} programs, and {max(0, left)} more are allowed.")
+        restarted = await self._restart() if self._lost else ""
+        await self._drop()
+        boxes: list[BranchingBox] = []
+        try:
+            boxes += await cast("BranchingBox", self._box).fork(len(programs))
+            ended = await _all_of([self._executed(each, box) for each, box in zip(programs, boxes, strict=True)])
+        except SandboxBusy as busy:
+            return Noticed(kind="busy", text=f"Not run: {one_line(str(busy))}. Run the programs one after the other.")
+        except (InvalidArgument, LanguageUnavailable, SandboxLost) as error:
+            await _close(boxes)
+            return await self._not_run(error)
+        except GroundboxError as error:
+            await _close(boxes)
+            raise Over(Ending.SANDBOX, str(error)) from error
+        except BaseException:
+            await _close(boxes)
+            raise
+        first = self.spent.runs + 1
+        beside = tuple(range(first, first + len(programs)))
+        self._tried = dict(zip(beside, boxes, strict=True))
+        tried = [_ran(*each) for each in zip(programs, ended, boxes, strict=True)]
+        judged = await self._all_judged(tried)
+        before, after = self.spent, after_tries(self.spent, [decision for decision, _ in judged])
+        observed = []
+        for number, (ran, (decision, findings)) in enumerate(zip(tried, judged, strict=True)):
+            self.spent = dataclasses.replace(before, runs=before.runs + number + 1, retries=after.retries)
+            told = [restarted] if restarted and not number else []
+            observed.append(self._observed(ran, decision, findings, told + list(decision.hints), beside=beside))
+        self.spent = after
+        return observed
+
+    async def _all_judged(self, tried: Sequence[Ran]) -> list[tuple[Decision, list[Warning]]]:
+        """Each as if it were the only one. A failure that they share counts once, and none where one went well."""
+        before, judged, failures = self._seen, [], []
+        after = before
+        for ran in tried:
+            self._seen = before
+            judged.append(await self._judged(ran))
+            after = after.together(self._seen)
+            failures.append(self._last_failure)
+        self._seen, self._last_failure = after, min(failures)
+        return judged
+
+    async def keep(self, step: Keep) -> Noticed:
+        """Go on from the state that one of the last programs tried has left."""
+        async with self._turn:
+            box = self._tried.get(step.run)
+            if box is None:
+                there = ", ".join(map(str, self._tried)) or "none"
+                return self.malformed(f"There is no copy that run {step.run} has left. Those there are: {there}.")
+            del self._tried[step.run]
+            ended = self.runs[step.run - 1].execution
+            await self._drop()
+            if self._copy is not None:  # the first is its owner's
+                await self._copy.close()
+            self._box = self._copy = box
+            self._lost = ended.state != "kept"
+            text = f"Run {step.run} is kept: variables and files are as it left them."
+            return Noticed(kind="kept", text="\n".join([text, *self._left()]), run=step.run)
+
+    async def close(self) -> None:
+        """End every copy; the sandbox that was given is its owner's."""
+        await self._drop()
+        if self._copy is not None:
+            await self._copy.close()
+
+    async def _drop(self) -> None:
+        boxes, self._tried = list(self._tried.values()), {}
+        await _close(boxes)
 
     async def read(self, step: Read) -> str:
         """What is at a handle, read in a thread: it may be long."""
@@ -137,24 +215,45 @@ class Session:
         if why := self.exhausted():
             raise Over(Ending.BOUND, why)
 
-    async def _executed(self, step: Run) -> Execution:
+    async def _not_run(self, error: InvalidArgument | LanguageUnavailable | SandboxLost) -> Noticed:
+        """What the model is told of a program that was not begun."""
+        if not isinstance(error, SandboxLost):
+            return self.malformed(f"Not run. {one_line(str(error))}")
+        restarted = await self._restart()
+        return Noticed(kind="restart", text=f"Not run: {restarted} Run again what the next program needs.")
+
+    async def _executed(self, step: Run, box: Box) -> Execution:
         options = {**self._checks.run_options(step.language), **step.options}
         if (left := self.left_s()) is not None:
             options["wall_s"] = left
-        return await self._box.run(step.source, language=step.language, **options)
+        return await box.run(step.source, language=step.language, **options)
 
-    async def _judged(self, ran: Ran, restarted: str) -> Observed:
-        execution, number = ran.execution, self.spent.runs + 1
+    async def _judged(self, ran: Ran) -> tuple[Decision, list[Warning]]:
+        """A verdict on a run, and what checks found in it."""
+        execution = ran.execution
+        self._programs.add(program_key(ran.source, ran.language))
+        self.runs.append(ran)
         findings = list(await self._checks.of_run(ran, self._question)) if execution.ok else []
         if execution.ok and ran.expect is not None:
             findings += check_contract(execution, ran.expect)
         self._seen = self._seen.after(execution, ran.source)
         self._last_failure = self._seen.count(execution, ran.source)
-        decision = judge_run(execution, [*execution.warnings, *findings], self._seen, ran.source)
-        self.spent = after_run(self.spent, decision)
+        return judge_run(execution, [*execution.warnings, *findings], self._seen, ran.source), findings
+
+    def _observed(
+        self,
+        ran: Ran,
+        decision: Decision,
+        findings: Sequence[Warning],
+        notes: Sequence[str],
+        *,
+        beside: Sequence[int] = (),
+    ) -> Observed:
+        """The run that was counted last, as the model is shown it."""
         self.exhausted()
+        execution, number = ran.execution, self.spent.runs
         self._outputs.keep(number, execution)
-        notes = [*([restarted] if restarted else []), *decision.hints, *self._left()]
+        notes = [*notes, *(self._left() if not beside or number == beside[-1] else [])]
         return Observed(
             run=number,
             source=ran.source,
@@ -162,6 +261,7 @@ class Session:
             findings=findings,
             decision=decision,
             observation=observe(execution, run=number, findings=findings, notes=notes, shape=self.bounds.shape),
+            beside=beside,
         )
 
     def _left(self) -> list[str]:
@@ -178,3 +278,30 @@ class Session:
         self._lost = False
         files = f"{len(lost)} files could not be kept." if lost else "Files were kept."
         return f"The sandbox was started afresh before this run: variables of earlier runs are gone. {files}"
+
+
+def _ran(step: Run, execution: Execution, box: Box) -> Ran:
+    return Ran(
+        source=step.source,
+        language=step.language,
+        execution=execution,
+        options=step.options,
+        expect=step.expect,
+        box=box,
+    )
+
+
+async def _all_of(runs: Sequence[Coroutine[Any, Any, Execution]]) -> list[Execution]:
+    """All at once. Where one fails by our fault, the others are ended before that is raised."""
+    tasks = [asyncio.ensure_future(each) for each in runs]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+
+
+async def _close(boxes: Sequence[BranchingBox]) -> None:
+    await asyncio.gather(*(each.close() for each in boxes))

@@ -21,8 +21,10 @@ from typing import Any, Final
 
 from groundbox.agent.events import Ended, Event, Noticed, Observed, Replied, Started
 from groundbox.agent.messages import Call, Cost, Reply
+from groundbox.agent.reply import MOST_BRANCHES
 from groundbox.errors import InvalidArgument
 from groundbox.execution import BINARY_MEDIA, Execution
+from groundbox.sandbox.options import Rollback
 
 SCHEMA: Final = "groundbox.conversation/1"
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -38,6 +40,7 @@ class Recording:
         files: Path to text, for those that are in the recording.
         missing: Paths of those that have to be given again.
         observations: Run to what the model was shown of it then.
+        branches, rollback: As `GroundedAgent` takes them; runs show the same only with what they had then.
     """
 
     question: str
@@ -47,12 +50,28 @@ class Recording:
     missing: Sequence[str]
     databases: Sequence[str]
     observations: Mapping[int, str]
+    branches: int = 1
+    rollback: Rollback | None = None
 
 
-def header(question: str, model: str, files: Mapping[str, bytes], databases: Sequence[str]) -> dict[str, Any]:
+def header(
+    question: str,
+    model: str,
+    files: Mapping[str, bytes],
+    databases: Sequence[str],
+    *,
+    branches: int = 1,
+    rollback: Rollback | None = None,
+) -> dict[str, Any]:
     """The first line."""
     told = {path: _file(data) for path, data in sorted(files.items())}
-    return {"schema": SCHEMA, "question": question, "model": model, "files": told, "databases": sorted(databases)}
+    first: dict[str, Any] = {"schema": SCHEMA, "question": question, "model": model, "files": told}
+    first["databases"] = sorted(databases)
+    if branches > 1:
+        first["branches"] = branches
+    if rollback is not None:
+        first["rollback"] = rollback
+    return first
 
 
 def line(event: Event) -> dict[str, Any]:
@@ -62,7 +81,8 @@ def line(event: Event) -> dict[str, Any]:
         cost = {name: each for name, each in dataclasses.asdict(event.reply.cost).items() if each is not None}
         return {"event": "replied", "turn": event.turn, "text": event.reply.text, "calls": calls, "cost": cost}
     if isinstance(event, Started):
-        return {"event": "started", "run": event.run, "language": event.language, "source": event.source}
+        beside = {"beside": list(event.beside)} if event.beside else {}
+        return {"event": "started", "run": event.run, "language": event.language, "source": event.source, **beside}
     if isinstance(event, Observed):
         return {
             "event": "observed",
@@ -73,9 +93,11 @@ def line(event: Event) -> dict[str, Any]:
             "observation": event.observation.text,
             "pictures": [{"name": picture.name, **_digest(picture.data)} for picture in event.observation.pictures],
             "receipt": receipt(event.source, event.execution),
+            **({"beside": list(event.beside)} if event.beside else {}),
         }
     if isinstance(event, Noticed):
-        return {"event": "noticed", "kind": event.kind, "text": event.text}
+        of_run = {} if event.run is None else {"run": event.run}
+        return {"event": "noticed", "kind": event.kind, "text": event.text, **of_run}
     return _ended(event)
 
 
@@ -122,7 +144,13 @@ def parse(text: str, name: str) -> Recording:
     files = first.get("files", {})
     if not isinstance(files, dict) or not all(isinstance(each, dict) for each in files.values()):
         raise InvalidArgument("replay", f"{name!r}, line 1: `files` are objects by their path")
+    branches, rollback = first.get("branches", 1), first.get("rollback")
+    if type(branches) is not int or not 1 <= branches <= MOST_BRANCHES or rollback not in (None, "on_error"):
+        problem = f'`branches` is a number from 1 to {MOST_BRANCHES}, `rollback` is "on_error"'
+        raise InvalidArgument("replay", f"{name!r}, line 1: {problem}")
     return Recording(
+        branches=branches,
+        rollback=rollback,
         question=str(first.get("question", "")),
         model=str(first.get("model", "")),
         replies=replies,

@@ -124,6 +124,15 @@ def after_run(spent: Spent, decision: Decision) -> Spent:
     return dataclasses.replace(spent, runs=spent.runs + 1, retries=retries, malformed=0)
 
 
+def after_tries(spent: Spent, decisions: Sequence[Decision]) -> Spent:
+    """What is spent when runs side by side have been judged: one attempt, which fails when all of them do."""
+    for decision in decisions:
+        spent = after_run(spent, decision)
+    failed = all(decision.verdict is Verdict.RETRY for decision in decisions)
+    before = spent.retries - len(decisions) if failed else 0
+    return dataclasses.replace(spent, retries=before + 1 if failed else 0)
+
+
 def exhausted(spent: Spent, bounds: Bounds, *, same_failure: int = 0) -> str:
     """Which bound is reached, in words, or "". Checked after each run and before each reply."""
     if same_failure >= bounds.max_same_failure:

@@ -14,6 +14,7 @@ from groundbox.agent import page as pages
 from groundbox.agent import transcript
 from groundbox.agent.events import Ended, Ending, Event
 from groundbox.agent.grounded import Content, GroundedAgent
+from groundbox.agent.reply import MOST_BRANCHES
 from groundbox.agent.turn import Bounds
 from groundbox.cli import program as programs
 from groundbox.cli.agents import (
@@ -34,6 +35,7 @@ from groundbox.cli.telling import Telling
 from groundbox.cli.terminal import one_line
 from groundbox.cli.warm import makers
 from groundbox.errors import GroundboxError, GuestFileError
+from groundbox.sandbox.options import Rollback
 
 _NO_ANSWER: Final = 1
 _WE_FAILED: Final = 3
@@ -51,6 +53,15 @@ _WE_FAILED: Final = 3
 @click.option("--html", "page", type=Path, metavar="FILE", help="Write the conversation as a page for people to read.")
 @click.option("--out", type=Path, metavar="DIR", help="Where files and pictures go; by default a temporary folder.")
 @takes_turns
+@click.option(
+    "--branches",
+    type=click.IntRange(1, MOST_BRANCHES),
+    metavar="N",
+    help="Let the model try up to N programs side by side, each on a copy of variables and files.",
+)
+@click.option(
+    "--rollback", is_flag=True, help="Go back to the state before a program that fails, its files too, at each failure."
+)
 @takes_sandbox
 @takes_engine
 @click.option(
@@ -69,6 +80,8 @@ def ask(
     page: Path | None,
     out: Path | None,
     max_turns: int,
+    branches: int | None,
+    rollback: bool,
     asked: Asked,
     *,
     no_engine: bool,
@@ -79,7 +92,8 @@ def ask(
     The answer goes to stdout, all else to stderr. What of the answer no run bears out is named below it.
 
     With --replay, the model's turns come from a recording, and its programs are run anew; where what they show differs
-    from what was recorded, it says so. QUESTION and the files may then be left out.
+    from what was recorded, it says so. QUESTION and the files may then be left out, and --branches and --rollback are
+    as they were then.
 
     Exits with 0 when there is an answer, 1 when there is none, 2 on bad usage, 3 when groundbox failed.
     """
@@ -93,14 +107,30 @@ def ask(
     given = files_given(files, recording, asked)
     speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env)
     check_host(asked)
-    made = makers(asked, {}, no_engine=no_engine or bool(reached))
+    if branches is None:
+        branches = recording.branches if recording else 1
+    back: Rollback | None = "on_error" if rollback else recording.rollback if recording else None
+    copies = branches > 1 or back is not None
+    made = makers(asked, {}, no_engine=no_engine or bool(reached) or copies)
     with naming_options():
         agent = GroundedAgent(
-            speaker, bounds=Bounds(max_turns=max_turns), databases=reached, make_sandbox=made.asynchronous
+            speaker,
+            bounds=Bounds(max_turns=max_turns),
+            databases=reached,
+            branches=branches,
+            rollback=back,
+            make_sandbox=made.asynchronous,
         )
     wanted = question if question and question.strip() else recording.question if recording else ""
     telling = Telling(out, recorded=recording.observations if recording else {}, as_json=as_json)
-    first = transcript.header(wanted, recording.model if recording else speaker.name, _contents(given), sorted(reached))
+    first = transcript.header(
+        wanted,
+        recording.model if recording else speaker.name,
+        _contents(given),
+        sorted(reached),
+        branches=branches,
+        rollback=back,
+    )
     who = f"a recording, whose model was: {recording.model}" if recording else speaker.name
     telling.question(wanted, who, given)
     events: list[Event] = []

@@ -12,6 +12,7 @@ import click
 
 from groundbox.agent import transcript
 from groundbox.agent.events import Ended, Ending, Event, Noticed, Observed, Replied, Started
+from groundbox.agent.observation import is_undone
 from groundbox.agent.page import NOTICES, doubted
 from groundbox.agent.transcript import difference
 from groundbox.agent.turn import Verdict
@@ -52,7 +53,8 @@ class Telling:
             if event.reply.text.strip() and event.reply.calls:
                 self._quote(event.reply.text.strip())
         elif isinstance(event, Started):
-            self._head(f"run {event.run}, {event.language}")
+            beside = f", on a copy, beside {len(event.beside) - 1} more" if event.beside else ""
+            self._head(f"run {event.run}, {event.language}{beside}")
             self._quote(event.source.strip("\n"))
         elif isinstance(event, Noticed):
             self._head(NOTICES.get(event.kind, event.kind))
@@ -138,7 +140,8 @@ def _names(written: Written) -> list[str]:
 
 def _ended_how(event: Observed) -> str:
     if not event.execution.ok:
-        return f"run {event.run} failed ({event.execution.outcome})"
+        then = ", and is taken back" if is_undone(event.execution) else ""
+        return f"run {event.run} failed ({event.execution.outcome}){then}"
     if event.decision.verdict is Verdict.RETRY:
         return f"run {event.run} is to be mended: {event.decision.why}"
     return f"run {event.run} went well" + (", but a check doubts its result" if doubted(event) else "")
