@@ -4,8 +4,8 @@
 
 Each program is a few cells, separated by `# %%`, that run one after another in one sandbox.
 Then the recorded conversations are gone through again, whose programs really run: in one an error is met and mended,
-in another a run ends well and is wrong, which a check finds; a wrong step is taken back, and of three ways tried side by
-side one is gone on from. Their pages are in FOLDER/conversations.
+in another a run ends well and is wrong, which a check finds; a wrong step is taken back, and of three ways tried side
+by side one is gone on from. Their pages are in FOLDER/conversations.
 Then the problems in examples/problems become a small dataset of proven reasoning, in FOLDER/dataset,
 and one of them a page to step through.
 FOLDER/index.html shows the programs and leads to all else that was made; it needs nothing but its folder.
