@@ -75,3 +75,21 @@ def test_signals_that_come_again_and_again_leave_it_closed(connection):
     signal.signal(signal.SIGINT, before)
 
     assert connection.execute(ENDS).fetchall() == [(100000,)]
+
+
+def test_letting_go_leaves_no_thread_and_no_pipe_and_the_next_query_is_interrupted(connection):
+    watch = Watch(connection.interrupt)
+    threads, open_before = os.listdir("/proc/self/task"), os.listdir("/proc/self/fd")
+    with watch:
+        connection.execute(ENDS).fetchall()
+
+    watch.let_go()
+    left = (os.listdir("/proc/self/task"), os.listdir("/proc/self/fd"))
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises((sqlite3.OperationalError, KeyboardInterrupt)), watch:
+        connection.execute(ENDLESS).fetchall()
+
+    assert left == (threads, open_before)
+    assert watch.heard
+    watch.let_go()
+    watch.let_go()

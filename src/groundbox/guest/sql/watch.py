@@ -18,12 +18,16 @@ from typing import Final
 
 _AGAIN_S: Final = 0.01
 _CAUGHT_UP: Final = b"\0"
+_END: Final = b"\xff"
+"""Neither is the number of a signal."""
+_MOST_LOOKS: Final = 200
+_LOOK_S: Final = 0.0005
 
 
 class Watch:
     """While it is open, SIGINT raises KeyboardInterrupt in Python code and interrupts the engine in native code.
 
-    Its thread is started at the first use and waits ever after; without room for one more thread only Python code
+    Its thread is started at the first use and waits until `let_go`; without room for one more thread only Python code
     hears of a signal, and the host's deadline holds all the same.
 
     Attributes:
@@ -37,7 +41,7 @@ class Watch:
         self._interrupting = _thread.allocate_lock()
         self._caught_up = _thread.allocate_lock()
         self._caught_up.acquire()
-        self._reader = self._writer = -1
+        self._reader = self._writer = self._thread = -1
 
     def __enter__(self) -> Watch:
         if self._writer < 0:
@@ -59,6 +63,21 @@ class Watch:
             self._caught_up.acquire()
         _signal.signal(_signal.SIGINT, self._before)
 
+    def let_go(self) -> None:
+        """End the thread and close the pipe, neither of which can be copied (parking.py). The next use has others."""
+        if self._writer < 0:
+            return
+        if self._waits:
+            os.write(self._writer, _END)
+            self._caught_up.acquire()
+            for _ in range(_MOST_LOOKS):  # it has said that it ends, and is there until the kernel has ended it
+                if not os.path.exists(f"/proc/self/task/{self._thread}"):
+                    break
+                time.sleep(_LOOK_S)
+        os.close(self._reader)
+        os.close(self._writer)
+        self._reader = self._writer = -1
+
     def _start(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._writer, False)
@@ -74,8 +93,12 @@ class Watch:
             raise KeyboardInterrupt
 
     def _wait(self) -> None:
+        self._thread = _thread.get_native_id()
         while True:
             byte = os.read(self._reader, 1)
+            if byte == _END:
+                self._caught_up.release()
+                return
             if byte == _CAUGHT_UP:
                 self._caught_up.release()
             elif byte[0] == _signal.SIGINT:
