@@ -306,7 +306,7 @@ class _Session:
         """What the live process says of how a line may go on, as far as it is harmless to show and to insert."""
         here = self.states.here
         of_ours = [each[begin:] for each in self.states.completions(line)]
-        if self._language != "python" or here.is_lost or len(line) > _MOST_LINE:
+        if self._language != "python" or here.is_lost or len(line) > _MOST_LINE or command_in(line):
             return of_ours
         with self._interruptible():
             try:

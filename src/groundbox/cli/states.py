@@ -33,10 +33,7 @@ _NAME: Final = re.compile(r"[\w.-]{1,40}")
 _MOST_SHOWN: Final = 48
 _HOW: Final = "this prompt keeps no states; `groundbox repl --undo` does, from its first cell on"
 _AFTER_ALL: Final = "%undo takes back what was done before that"
-_ADVICE: Final = {
-    "javascript": f"The state of JavaScript cells cannot be copied; {_AFTER_ALL}",
-    "sql": f"DuckDB keeps threads of its own, which cannot be copied; {_AFTER_ALL}. --option dialect=sqlite has none",
-}
+_ADVICE: Final = {"javascript": f"The state of JavaScript cells cannot be copied; {_AFTER_ALL}"}
 _USUAL_ADVICE: Final = "End or close that in a cell, and states are kept again"
 _OF_A_LIBRARY: Final = re.compile(r"\bthreads of a library\b")
 _FULL: Final = re.compile(r"checkpoints of it are kept")
@@ -220,9 +217,10 @@ class States:
     def completions(self, line: str) -> list[str]:
         """Whole lines that the beginning of a command may become."""
         taking: dict[str, Iterable[str]] = {"restore": self.here.saved, "switch": self._branches, "drop": self._names()}
-        ready = [f"%{name}" for name in COMMANDS]
-        ready += [f"%{command} {name}" for command, names in taking.items() for name in names]
-        return [each for each in ready if self._keeping and each.startswith(line)]
+        ready = [f"%{command} {name}" for command, names in taking.items() for name in names]
+        if " " not in line:
+            ready = [f"%{name}" + (" " if name in taking else "") for name in COMMANDS]
+        return [each for each in ready if self._keeping and line.startswith("%") and each.startswith(line)]
 
     def _done(self, command: Command) -> str | Told:
         if not _fits(command):
