@@ -332,6 +332,21 @@ def test_on_a_terminal_cells_that_were_interrupted_or_given_up_are_taken_back(te
     assert f"groundbox: given up; the process is gone, its files are kept; {WAY_BACK}\n" in given_up
 
 
+def test_on_a_terminal_a_cell_that_is_given_up_is_taken_back_by_itself(terminal):
+    terminal = terminal("repl", "--rollback")
+    terminal.wait(">>> ")
+    terminal.type("import signal, time; x = [1]; old = signal.signal(signal.SIGINT, signal.SIG_IGN)\n", ">>> ")
+    terminal.type("x.clear(); print('asleep', flush=True); time.sleep(60)\n", r"\nasleep\n")
+    terminal.type("\x03", "")
+    given_up = terminal.type("\x03", r"given up; .*\n>>> ")
+    terminal.type("x\n", r"\[1\]\n>>> ")
+    terminal.type("\x04", r"\n")
+    code = terminal.close()
+
+    assert "groundbox: given up; variables and files are as they were before this cell\n" in given_up
+    assert code == 0
+
+
 def test_a_terminal_shows_which_branch_is_active_and_completes_commands(terminal):
     terminal = terminal("repl", "--undo")
     terminal.wait(">>> ")
