@@ -67,22 +67,27 @@ class Watch:
         """End the thread and close the pipe, neither of which can be copied (parking.py). The next use has others."""
         if self._writer < 0:
             return
-        if self._waits:
-            os.write(self._writer, _END)
-            self._caught_up.acquire()
-            for _ in range(_MOST_LOOKS):  # it has said that it ends, and is there until the kernel has ended it
-                if not os.path.exists(f"/proc/self/task/{self._thread}"):
-                    break
-                time.sleep(_LOOK_S)
-        os.close(self._reader)
-        os.close(self._writer)
+        reader, writer = self._reader, self._writer
         self._reader = self._writer = -1
+        try:
+            if self._waits:
+                os.write(writer, _END)
+                if not self._caught_up.acquire(timeout=_MOST_LOOKS * _LOOK_S):
+                    return  # a cell has closed or exchanged the pipe: who looks for threads finds this one
+            os.close(writer)
+            os.close(reader)
+        except OSError:
+            return
+        for _ in range(_MOST_LOOKS):  # it has said that it ends, and is there until the kernel has ended it
+            if not self._waits or not os.path.exists(f"/proc/self/task/{self._thread}"):
+                return
+            time.sleep(_LOOK_S)
 
     def _start(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._writer, False)
         try:
-            _thread.start_new_thread(self._wait, ())
+            _thread.start_new_thread(self._wait, (self._reader,))
             self._waits = True
         except RuntimeError:
             self._waits = False
@@ -92,10 +97,12 @@ class Watch:
         if frame is None or frame.f_code not in (Watch.__enter__.__code__, Watch.__exit__.__code__):
             raise KeyboardInterrupt
 
-    def _wait(self) -> None:
+    def _wait(self, reader: int) -> None:
         self._thread = _thread.get_native_id()
         while True:
-            byte = os.read(self._reader, 1)
+            byte = os.read(reader, 1)
+            if not byte:  # a cell has closed the other end
+                return
             if byte == _END:
                 self._caught_up.release()
                 return
