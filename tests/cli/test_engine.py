@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the extra `server` is not installed here")
 
+from groundbox.jail import kernel
 from groundbox.remote import place
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -237,6 +238,17 @@ def test_cells_of_sql_share_a_sandbox_there_until_the_command_ends(engine):
     assert (ran.returncode, ran.stdout.split()[-1] == "column)", "7" in ran.stdout.split()) == (0, True, True)
     assert engine.status()["runs"] - before == 3
     assert until(lambda: engine.status()["sandboxes"] == 0)
+
+
+@pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="live sandboxes are copied on x86_64 only")
+def test_a_prompt_that_keeps_states_makes_its_sandbox_by_itself(engine):
+    cells = "CREATE TABLE t AS SELECT 7 AS a;\nDROP TABLE t;\n%undo\nSELECT a FROM t;\n"
+    before = engine.status().get("runs", 0)
+
+    ran = engine.command("repl", "--undo", "--language", "sql", input=cells)
+
+    assert (ran.returncode, ran.stderr) == (0, "groundbox: as before `DROP TABLE t;`\n")
+    assert ("7" in ran.stdout.split(), engine.status().get("runs", 0)) == (True, before)
 
 
 @pytest.mark.slow

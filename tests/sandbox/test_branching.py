@@ -255,6 +255,25 @@ def test_after_a_restart_a_checkpoint_of_before_still_serves(box):
     assert _said(box, "print(x, open('file').read())") == "1 one\n"
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+def test_tables_go_along(box, dialect):
+    def asked(sandbox, query):
+        execution = sandbox.run(query, language="sql", dialect=dialect)
+        assert execution.outcome is Outcome.OK, execution.error
+        return execution.text.split()
+
+    asked(box, "CREATE TABLE kept AS SELECT 7 AS a")
+    state = box.checkpoint()
+    asked(box, "DROP TABLE kept; CREATE TABLE later AS SELECT 8 AS a")
+    (fork,) = box.fork(1)
+
+    box.restore(state)
+
+    assert "7" in asked(box, "SELECT a FROM kept")
+    assert "8" in asked(fork, "SELECT a FROM later")
+    fork.close()
+
+
 THREAD = "import threading, time; threading.Thread(target=time.sleep, args=(60,), name='waits', daemon=True).start()"
 MAPPED = "import mmap; f = open('f', 'w+b'); f.truncate(9); shared = mmap.mmap(f.fileno(), 9)"
 TASK = """

@@ -4,6 +4,8 @@ A cell ends where Python's own prompt would end it: with a statement that is com
 where more lines could follow. A cell that starts with `%%`, and every cell of another language, ends with
 a blank line; one of JavaScript not before its brackets are closed, one of SQL also with a semicolon at a line's end.
 A blank line within a pasted block does not end it: the line after it is there already, and shows that it goes on.
+
+A line such as `%undo` that a cell would begin with is none of any language: it is for the prompt itself.
 """
 
 from __future__ import annotations
@@ -13,9 +15,21 @@ import codeop
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from groundbox.cli.prompt import Dropped, Lines
+
+COMMANDS: Final = {
+    "undo": "[N]",
+    "checkpoint": "[NAME]",
+    "checkpoints": "",
+    "restore": "NAME",
+    "drop": "NAME",
+    "fork": "[NAME]",
+    "switch": "NAME",
+    "branches": "",
+}
+"""Lines that are for the prompt itself, after a `%`, to what each takes (states.py)."""
 
 _LEAVE: Final = frozenset({"exit", "quit", "exit()", "quit()"})
 _MOST_PARSED: Final = 64 * 1024
@@ -28,8 +42,23 @@ _NO_CODE: Final = re.compile(
 _NO_SQL: Final = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*(?:'|\Z)|"[^"]*(?:"|\Z)""", re.DOTALL)
 
 
+class Command(NamedTuple):
+    """A line for the prompt itself, and what it says after its name."""
+
+    name: str
+    argument: str
+
+
+def command_in(text: str) -> Command | None:
+    """The command that a text is; None for a cell."""
+    name, *rest = text.split(maxsplit=1) or [""]
+    if not name.startswith("%") or name[1:] not in COMMANDS or "\n" in text.strip():
+        return None
+    return Command(name[1:], rest[0].strip() if rest else "")
+
+
 def cells(lines: Lines, language: str) -> Iterator[str]:
-    """The cells that lines make up."""
+    """The cells that lines make up, and the prompt's commands between them."""
     begun: list[str] = []
     while True:
         try:
@@ -42,6 +71,9 @@ def cells(lines: Lines, language: str) -> Iterator[str]:
         text = "\n".join(begun)
         if not text.strip():
             begun.clear()
+        elif len(begun) == 1 and command_in(text):
+            begun.clear()
+            yield text
         elif is_complete(text, language) and not _goes_on(text, lines):
             begun.clear()
             if text.strip() in _LEAVE:

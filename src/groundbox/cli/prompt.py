@@ -97,7 +97,11 @@ class PipedLines:
 
 
 class TypedLines:
-    """Lines that a person types at a terminal, or pastes."""
+    """Lines that a person types at a terminal, or pastes.
+
+    Attributes:
+        place: Shown before each prompt.
+    """
 
     def __init__(self, descriptor: int = 0, *, complete: Complete | None = None) -> None:
         """Args:
@@ -106,11 +110,12 @@ class TypedLines:
         self._descriptor = descriptor
         self._pasted: deque[str] = deque()
         self._begun = ""
+        self.place = ""
         self._editor = _editor(_Completer(complete) if complete is not None else None)
 
     def read(self, goes_on: bool) -> str:
         """See `Lines`."""
-        prompt = "... " if goes_on else ">>> "
+        prompt = self.place + ("... " if goes_on else ">>> ")
         if self._pasted:
             line = self._pasted.popleft()
             click.echo(f"{prompt}{one_line(line)}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -15,22 +16,24 @@ import click
 from groundbox.cli import own as own_options
 from groundbox.cli import program as programs
 from groundbox.cli import report
-from groundbox.cli.cells import cells
+from groundbox.cli.cells import Command, cells, command_in
 from groundbox.cli.ending import ends_tidily
 from groundbox.cli.options import Asked, check_host, naming_options, takes_engine, takes_sandbox
 from groundbox.cli.own import takes_own
 from groundbox.cli.program import Handed, takes_files
 from groundbox.cli.prompt import PipedLines, TypedLines
-from groundbox.cli.results import check_folder, write
+from groundbox.cli.results import Written, check_folder, write
+from groundbox.cli.states import FIRST, Keeping, States, Told, with_warning
 from groundbox.cli.terminal import Screen, plain, screens
 from groundbox.cli.warm import makers
 from groundbox.cli.wording import worded
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, SandboxLost
-from groundbox.execution import Execution
+from groundbox.execution import Execution, Warning
 from groundbox.sandbox import languages
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolQuotas, Tools
+from groundbox.sandbox.options import MOST_UNDO
 from groundbox.sandbox.portal import Sandbox
 
 _ASKING: Final = ToolQuotas(calls=1_000_000, call_s=1e6, waiting_s=1e6, frames=10_000_000)
@@ -46,6 +49,7 @@ def prepare():
 _BLANK: Final = ", ended by a blank line"
 _ENDS: Final = {"python": "", "sql": ", ended by a semicolon or a blank line"}
 _COMPLETION: Final = "from groundbox.guest.python.prompt import complete\n"
+_USUAL_UNDO: Final = 8
 _MOST_LINE: Final = 2000
 _MOST_WORDS: Final = 200
 _GUEST_FAILED: Final = 1
@@ -55,6 +59,15 @@ _GUEST_FAILED: Final = 1
 @click.option("--language", default="python", show_default=True, metavar="L", help="Of every cell.")
 @takes_files
 @click.option("--out", type=Path, metavar="DIR", help="Where to write the files and displays that cells made.")
+@click.option(
+    "--undo",
+    type=click.IntRange(0, MOST_UNDO),
+    is_flag=False,
+    flag_value=_USUAL_UNDO,
+    metavar="[N]",
+    help=f"Keep the states before the last N cells, by itself {_USUAL_UNDO}, for %undo and its like.",
+)
+@click.option("--rollback", is_flag=True, help="Take a cell that fails back by itself.")
 @takes_own
 @takes_sandbox
 @takes_engine
@@ -64,9 +77,11 @@ def repl(
     language: str,
     files: tuple[str, ...],
     out: Path | None,
+    undo: int | None,
     own: tuple[str, ...],
     asked: Asked,
     *,
+    rollback: bool,
     no_engine: bool,
     as_json: bool,
 ) -> int:
@@ -76,6 +91,9 @@ def repl(
     Ctrl-D ends. When the process is gone, the next cell runs in a fresh one with the same files.
     Tab completes names, attributes, keys and files; `name?` tells what something is.
     A cell's `input()` takes the line that is typed, or that comes next in the pipe.
+
+    With --undo, %undo [N] takes cells back, %checkpoint [NAME] and %restore NAME keep a state and go back to it,
+    %fork [NAME] and %switch NAME go on beside it; %checkpoints and %branches list them, and %drop NAME forgets one.
 
     From a pipe there is no prompt, and the exit status is 1 when any cell failed.
     """
@@ -91,18 +109,27 @@ def repl(
     with naming_options(chosen):
         _check(language, chosen)
         session = _Session(language, chosen, out=out, typed=typed, as_json=as_json)
-        # A Python cell's `input()` asks this process, which the engine cannot.
-        made = makers(asked, databases, no_engine=no_engine or language == "python")
-        session.open(handed, made.blocking)
+        keeping = Keeping(undo or 0, rollback) if rollback or undo is not None else None
+        # A Python cell's `input()` asks this process, which the engine cannot; nor does it copy sandboxes.
+        made = makers(asked, databases, no_engine=no_engine or language == "python" or keeping is not None)
+        try:
+            session.open(handed, made.blocking, keeping)
+        except InvalidArgument as error:
+            if error.argument != "branching":
+                raise
+            raise programs.bad("--rollback" if undo is None else "--undo", error.problem) from None
     if typed:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
         limit = "any time" if asked.limits.wall_s is None else f"at most {asked.limits.wall_s:g} s"
         each = f"{limit} each{_ENDS.get(language, _BLANK)}"
-        words = f"{language} cells in one sandbox, {each}; Ctrl-C interrupts, Ctrl-D ends"
+        back = ", %undo takes back" if undo else ""
+        words = f"{language} cells in one sandbox, {each}; Ctrl-C interrupts, Ctrl-D ends{back}"
         click.echo(f"groundbox: {words}", err=True)
-    with session.box:
+    try:
         for source in cells(session.lines, language):
-            session.run(source)
+            session.take(source)
+    finally:
+        session.states.close()
     return 0 if typed or session.all_ok else _GUEST_FAILED
 
 
@@ -114,9 +141,9 @@ def _check(language: str, chosen: Mapping[str, Any]) -> None:
 
 
 class _Session:
-    """One sandbox and what became of its cells."""
+    """The sandboxes of one prompt and what became of its cells."""
 
-    box: Sandbox
+    states: States
 
     def __init__(
         self, language: str, chosen: Mapping[str, Any], *, out: Path | None, typed: bool, as_json: bool
@@ -125,44 +152,107 @@ class _Session:
         self._language, self._chosen, self._out, self._as_json = language, chosen, out, as_json
         self._typed = typed
         self._streams: tuple[Screen, Screen] | None = None
-        self._lost = self._prepared = self._told_of_out = False
+        self._interrupts: _Interrupts | None = None
+        self._told_of_out = False
         self._count = 0
         self.all_ok = True
 
-    def open(self, handed: Sequence[Handed], make: Callable[..., Sandbox]) -> None:
+    def open(self, handed: Sequence[Handed], make: Callable[..., Sandbox], keeping: Keeping | None) -> None:
         """Make the sandbox and put the files in."""
+        options: dict[str, Any] = {} if keeping is None else {"branching": True}
         if self._language == "python":
-            self.box = make(tools=Tools([Tool(name="next_line", function=self._next_line)], quotas=_ASKING))
-        else:
-            self.box = make()
+            options["tools"] = Tools([Tool(name="next_line", function=self._next_line)], quotas=_ASKING)
+        box = make(**options)
         for each in handed:
             try:
-                self.box.files.put(each.host, each.guest)
+                box.files.put(each.host, each.guest)
             except GuestFileError as error:
-                self.box.close()
+                box.close()
                 raise programs.bad("--file", str(error)) from None
+        self.states = States(box, keeping, language=self._language, make_ready=self._make_ready)
 
-    def run(self, source: str) -> None:
-        """One cell, and what came of it on our streams."""
+    def take(self, text: str) -> None:
+        """A cell, or a command of the prompt; and what came of it on our streams."""
+        command = command_in(text)
+        if command is None:
+            self._run(text)
+        else:
+            self._carry_out(command)
+
+    def _run(self, source: str) -> None:
         self._count += 1
-        former = signal.signal(signal.SIGINT, _Interrupts(self.box))
+        execution, written, is_given_up = None, None, False
+        with self._interruptible():
+            try:
+                execution = self._in_a_live_process(source)
+            except _NotBegun:
+                self.states.never_ran()
+                click.echo("groundbox: interrupted before this cell began", err=True)
+            except KeyboardInterrupt:
+                is_given_up = True
+            except (InvalidArgument, DatabaseUnavailable) as error:
+                self.states.never_ran()
+                click.echo(f"groundbox: {error}", err=True)
+        self.all_ok = self.all_ok and execution is not None and execution.ok
+        if is_given_up:
+            self._give_up(source)
+        if execution is not None:
+            self.states.here.is_lost = execution.state != "kept"
+            if self._out is not None:  # before its files may be as they were
+                written = write(execution, self._out, before=f"cell-{self._count}-")
+                self.all_ok = self.all_ok and not written.problems
+            warning = self._after_cell(source, failed=not execution.ok)
+            self._tell(execution if warning is None else with_warning(execution, warning), written)
+
+    def _give_up(self, source: str) -> None:
+        """A cell has been ended together with its process."""
+        here = self.states.here
+        here.is_lost = True
+        warning = self._after_cell(source, failed=True)
+        gone = f"the process is gone, its files are kept{self.states.way_back()}" if here.is_lost else ""
+        words = "; ".join(filter(None, (gone, warning.message if warning else "")))
+        click.echo(f"groundbox: given up; {words}", err=True)
+
+    def _after_cell(self, source: str, *, failed: bool) -> Warning | None:
+        """The states know of the cell, and a failed one is taken back where that was asked for."""
+        with self._interruptible():
+            try:
+                return self.states.after_cell(source, failed=failed)
+            except KeyboardInterrupt:
+                self.states.here.is_lost = True
+                why = "going back was given up, and the process is gone; its files are kept"
+                return Warning(code="session.not_rolled_back", tier="note", message=why)
+
+    def _carry_out(self, command: Command) -> None:
+        """A command of the prompt, which a first Ctrl-C lets come to its end."""
+        with self._interruptible():
+            try:
+                told = self.states.carry_out(command)
+            except KeyboardInterrupt:
+                self.states.here.is_lost = True
+                told = Told(False, "given up; the process is gone, its files are kept")
+        self.all_ok = self.all_ok and told.done
+        if isinstance(self.lines, TypedLines):
+            self.lines.place = "" if self.states.here.name == FIRST else f"{self.states.here.name} "
+        if self._as_json:
+            print(json.dumps(told.to_dict(command)), flush=True)
+            return
+        stderr = screens()[1]
+        for line in told.lines():
+            stderr.say(line)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Ctrl-C does what `_Interrupts` says."""
+        self._interrupts = interrupts = _Interrupts(self.states.here.box)
+        former = signal.signal(signal.SIGINT, interrupts)
         try:
-            execution = self._in_a_live_process(source)
-        except KeyboardInterrupt:
-            self._lost, execution = True, None
-            click.echo("groundbox: given up; the process is gone, its files are kept", err=True)
-        except (InvalidArgument, DatabaseUnavailable) as error:
-            execution = None
-            click.echo(f"groundbox: {error}", err=True)
+            yield
         finally:
             signal.signal(signal.SIGINT, former)
-        self.all_ok = self.all_ok and execution is not None and execution.ok
-        if execution is not None:
-            self._lost = execution.state != "kept"
-            self._tell(execution)
 
     def _in_a_live_process(self, source: str) -> Execution:
-        if self._lost:
+        if self.states.here.is_lost:
             self._restart()
         try:
             return self._stream(source)
@@ -172,13 +262,24 @@ class _Session:
             return self._stream(source)
 
     def _restart(self) -> None:
-        self.box.restart()
-        self._lost = self._prepared = False
+        here = self.states.here
+        here.box.restart()
+        here.is_lost = here.is_prepared = False
+        here.former = ""
+
+    def _make_ready(self) -> None:
+        if self.states.here.is_lost:
+            self._restart()
+        self._prepare()
 
     def _stream(self, source: str) -> Execution:
         self._prepare()
+        if words := self.states.before_cell(source):
+            click.echo(f"groundbox: {words}", err=True)
         self._streams = streams = None if self._as_json else screens()
-        for event in self.box.stream(source, language=self._language, **self._chosen):
+        if self._interrupts is not None:
+            self._interrupts.begin()
+        for event in self.states.here.box.stream(source, language=self._language, **self._chosen):
             if event.execution is not None:
                 for screen in streams or ():
                     screen.end_guest()
@@ -189,9 +290,10 @@ class _Session:
 
     def _prepare(self) -> None:
         """Let `input()` of a fresh process ask for its lines here."""
-        if not self._prepared and self._language == "python":
-            self.box.run(_PREPARATION, mode="call", call="prepare", filename="<prompt>")
-            self._prepared = True
+        here = self.states.here
+        if not here.is_prepared and self._language == "python":
+            here.box.run(_PREPARATION, mode="call", call="prepare", filename="<prompt>")
+            here.is_prepared = True
 
     async def _next_line(self) -> str | None:
         """The line that the cell's `input()` waits for."""
@@ -202,24 +304,22 @@ class _Session:
 
     def _complete(self, line: str, begin: int) -> list[str]:
         """What the live process says of how a line may go on, as far as it is harmless to show and to insert."""
-        if self._language != "python" or self._lost or len(line) > _MOST_LINE:
-            return []
-        former = signal.signal(signal.SIGINT, _Interrupts(self.box))
-        try:
-            self._prepare()
-            told = self.box.run(_COMPLETION, mode="call", call="complete", args=[line, begin], filename="<prompt>")
-        except (GroundboxError, KeyboardInterrupt):
-            return []
-        finally:
-            signal.signal(signal.SIGINT, former)
-        self._lost = told.state != "kept"
-        return completions(told.stdout, line[begin:])
+        here = self.states.here
+        of_ours = [each[begin:] for each in self.states.completions(line)]
+        if self._language != "python" or here.is_lost or len(line) > _MOST_LINE or command_in(line):
+            return of_ours
+        with self._interruptible():
+            try:
+                self._prepare()
+                assert self._interrupts is not None
+                self._interrupts.begin()
+                told = here.box.run(_COMPLETION, mode="call", call="complete", args=[line, begin], filename="<prompt>")
+            except (GroundboxError, KeyboardInterrupt, _NotBegun):
+                return of_ours
+        here.is_lost = told.state != "kept"
+        return [*of_ours, *completions(told.stdout, line[begin:])]
 
-    def _tell(self, execution: Execution) -> None:
-        written = None
-        if self._out is not None:
-            written = write(execution, self._out, before=f"cell-{self._count}-")
-            self.all_ok = self.all_ok and not written.problems
+    def _tell(self, execution: Execution, written: Written | None) -> None:
         if self._as_json:
             print(json.dumps(execution.to_dict()), flush=True)
             for path, reason in (written.problems if written else {}).items():
@@ -235,7 +335,8 @@ class _Session:
             stderr.say("groundbox: --out DIR keeps these")
         if execution.state != "kept":
             lost = " and its variables with it" if execution.state == "lost" else ""
-            stderr.say(f"groundbox: the process is gone{lost}; its files are kept")
+            way_back = self.states.way_back()
+            stderr.say(f"groundbox: the process is gone{lost}; its files are kept{way_back}")
 
 
 def completions(told: str, begun: str) -> list[str]:
@@ -250,14 +351,32 @@ def completions(told: str, begun: str) -> list[str]:
     return [word for word in words if word.startswith(begun) and plain(word) == word and word.isprintable()]
 
 
+class _NotBegun(Exception):
+    """Ctrl-C came before the program of a cell was sent."""
+
+
 class _Interrupts:
-    """Ctrl-C during a cell: the first interrupts the guest, the second gives it up."""
+    """Ctrl-C during a cell: the first interrupts the guest, the second gives it up.
+
+    What comes before the cell, such as keeping a state, is not interrupted by the first: it would end the process.
+    """
 
     def __init__(self, box: Sandbox) -> None:
-        self._box, self._count = box, 0
+        self._box, self._count, self._has_begun = box, 0, False
+
+    def begin(self) -> None:
+        """From now on the guest runs a program.
+
+        Raises:
+            _NotBegun: It need not, because Ctrl-C has come.
+        """
+        self._has_begun = True
+        if self._count:
+            raise _NotBegun
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self._count += 1
         if self._count > 1:
             raise KeyboardInterrupt
-        self._box.interrupt()
+        if self._has_begun:
+            self._box.interrupt()

@@ -75,6 +75,7 @@ class Worker:
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._commands = Commands(self._children, self._wire.send, apart)
         self._processes = Processes(self._children, set_limits)
+        self._is_copied = bool(park_at)
         self._parking = Parking(park_at, cells, os.path.dirname(workdir), apart)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
@@ -137,6 +138,8 @@ class Worker:
         """Be copied. The worker goes on with the next order, and a copy with its first."""
         self._commands.spares.drop()
         self._children.reap_supervisors()
+        if self._sql is not None:
+            self._sql.let_go()
         _flush()
         in_the_way = self._parking.prepare(descriptors, self._residents.names())
         for descriptor in descriptors:
@@ -209,7 +212,7 @@ class Worker:
         if self._sql is None:
             from .sql.runner import SqlRunner
 
-            self._sql = SqlRunner(lambda: self._cells.namespace, self._cells.workdir)
+            self._sql = SqlRunner(lambda: self._cells.namespace, self._cells.workdir, is_copied=self._is_copied)
         result: dict[str, Any] = self._sql.run(order, descriptors)
         return result
 

@@ -75,3 +75,40 @@ def test_signals_that_come_again_and_again_leave_it_closed(connection):
     signal.signal(signal.SIGINT, before)
 
     assert connection.execute(ENDS).fetchall() == [(100000,)]
+
+
+def test_letting_go_leaves_no_thread_and_no_pipe_and_the_next_query_is_interrupted(connection):
+    watch = Watch(connection.interrupt)
+    threads, open_before = os.listdir("/proc/self/task"), os.listdir("/proc/self/fd")
+    with watch:
+        connection.execute(ENDS).fetchall()
+
+    watch.let_go()
+    left = (os.listdir("/proc/self/task"), os.listdir("/proc/self/fd"))
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises((sqlite3.OperationalError, KeyboardInterrupt)), watch:
+        connection.execute(ENDLESS).fetchall()
+
+    assert left == (threads, open_before)
+    assert watch.heard
+    watch.let_go()
+    watch.let_go()
+
+
+def test_a_pipe_that_a_cell_has_closed_or_exchanged_keeps_nobody_waiting(connection):
+    closed, exchanged = Watch(connection.interrupt), Watch(connection.interrupt)
+    nothing = os.open("/dev/null", os.O_WRONLY)
+    for watch in (closed, exchanged):
+        with watch:
+            connection.execute(ENDS).fetchall()
+    os.close(closed._writer)
+    os.dup2(nothing, exchanged._writer)
+
+    closed.let_go()
+    exchanged.let_go()
+
+    for watch in (closed, exchanged):
+        with watch:
+            assert connection.execute(ENDS).fetchall() == [(100000,)]
+        watch.let_go()
+    os.close(nothing)

@@ -23,10 +23,12 @@ _ENGINES: Final = {"duckdb": DuckDB, "sqlite": SQLite}
 class SqlRunner:
     """One sandbox's SQL: an engine for each dialect, made at its first use."""
 
-    def __init__(self, namespace: Callable[[], dict[str, Any]], workdir: str) -> None:
+    def __init__(self, namespace: Callable[[], dict[str, Any]], workdir: str, *, is_copied: bool = False) -> None:
         """Args:
         namespace: Gives the variables of Python cells, which queries can read and where results go.
+        is_copied: Whether this sandbox is one that can be copied, so that no thread may outlive a query.
         """
+        self._is_copied = is_copied
         self.variables = Variables(namespace)
         self._workdir = workdir
         self._engines: dict[str, Any] = {}
@@ -56,6 +58,10 @@ class SqlRunner:
                 return _done(interrupted=True)
             return _done(error=self._failure(error, order["source"], engine))
 
+    def let_go(self) -> None:
+        """Have no threads and pipes of our own until the next run, so that the sandbox can be copied."""
+        self._watch.let_go()
+
     def _engine(self, order: Mapping[str, Any]) -> Any:
         dialect = order["dialect"]
         if dialect not in self._engines:
@@ -64,7 +70,7 @@ class SqlRunner:
                 self._workdir,
                 self.variables,
                 memory_bytes=limits["memory_bytes"],
-                process_count=limits["process_count"],
+                process_count=1 if self._is_copied else limits["process_count"],
             )
         return self._engines[dialect]
 

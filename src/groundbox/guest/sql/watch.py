@@ -18,12 +18,16 @@ from typing import Final
 
 _AGAIN_S: Final = 0.01
 _CAUGHT_UP: Final = b"\0"
+_END: Final = b"\xff"
+"""Neither is the number of a signal."""
+_MOST_LOOKS: Final = 200
+_LOOK_S: Final = 0.0005
 
 
 class Watch:
     """While it is open, SIGINT raises KeyboardInterrupt in Python code and interrupts the engine in native code.
 
-    Its thread is started at the first use and waits ever after; without room for one more thread only Python code
+    Its thread is started at the first use and waits until `let_go`; without room for one more thread only Python code
     hears of a signal, and the host's deadline holds all the same.
 
     Attributes:
@@ -37,7 +41,7 @@ class Watch:
         self._interrupting = _thread.allocate_lock()
         self._caught_up = _thread.allocate_lock()
         self._caught_up.acquire()
-        self._reader = self._writer = -1
+        self._reader = self._writer = self._thread = -1
 
     def __enter__(self) -> Watch:
         if self._writer < 0:
@@ -59,11 +63,31 @@ class Watch:
             self._caught_up.acquire()
         _signal.signal(_signal.SIGINT, self._before)
 
+    def let_go(self) -> None:
+        """End the thread and close the pipe, neither of which can be copied (parking.py). The next use has others."""
+        if self._writer < 0:
+            return
+        reader, writer = self._reader, self._writer
+        self._reader = self._writer = -1
+        try:
+            if self._waits:
+                os.write(writer, _END)
+                if not self._caught_up.acquire(timeout=_MOST_LOOKS * _LOOK_S):
+                    return  # a cell has closed or exchanged the pipe: who looks for threads finds this one
+            os.close(writer)
+            os.close(reader)
+        except OSError:
+            return
+        for _ in range(_MOST_LOOKS):  # it has said that it ends, and is there until the kernel has ended it
+            if not self._waits or not os.path.exists(f"/proc/self/task/{self._thread}"):
+                return
+            time.sleep(_LOOK_S)
+
     def _start(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._writer, False)
         try:
-            _thread.start_new_thread(self._wait, ())
+            _thread.start_new_thread(self._wait, (self._reader,))
             self._waits = True
         except RuntimeError:
             self._waits = False
@@ -73,9 +97,15 @@ class Watch:
         if frame is None or frame.f_code not in (Watch.__enter__.__code__, Watch.__exit__.__code__):
             raise KeyboardInterrupt
 
-    def _wait(self) -> None:
+    def _wait(self, reader: int) -> None:
+        self._thread = _thread.get_native_id()
         while True:
-            byte = os.read(self._reader, 1)
+            byte = os.read(reader, 1)
+            if not byte:  # a cell has closed the other end
+                return
+            if byte == _END:
+                self._caught_up.release()
+                return
             if byte == _CAUGHT_UP:
                 self._caught_up.release()
             elif byte[0] == _signal.SIGINT:
