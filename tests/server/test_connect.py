@@ -21,11 +21,15 @@ from groundbox.errors import (
     ServerRefused,
     ServerUnreachable,
 )
+from groundbox.remote.checkpoint import RemoteCheckpoint
 from groundbox.remote.sandbox import RemoteFiles, RemoteGuestFiles, RemoteSandbox
+from groundbox.sandbox import options
+from groundbox.sandbox.branching import Checkpoint
 from groundbox.sandbox.files import AsyncFiles
 from groundbox.sandbox.guestfiles import AsyncGuestFiles
 from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.server import schemas
 
 OF_THE_ENGINE = {"worker", "lock", "spoil", "write_back"}
 
@@ -42,7 +46,13 @@ def public(kind):
 
 
 @pytest.mark.parametrize(
-    ("local", "remote"), [(AsyncSandbox, RemoteSandbox), (AsyncFiles, RemoteFiles), (AsyncGuestFiles, RemoteGuestFiles)]
+    ("local", "remote"),
+    [
+        (AsyncSandbox, RemoteSandbox),
+        (AsyncFiles, RemoteFiles),
+        (AsyncGuestFiles, RemoteGuestFiles),
+        (Checkpoint, RemoteCheckpoint),
+    ],
 )
 def test_a_remote_sandbox_has_the_methods_and_arguments_of_a_local_one(local, remote):
     for name in public(local):
@@ -52,6 +62,13 @@ def test_a_remote_sandbox_has_the_methods_and_arguments_of_a_local_one(local, re
         assert list(inspect.signature(here).parameters) == list(inspect.signature(elsewhere).parameters), name
 
     assert public(local) - public(remote) == set()
+
+
+@pytest.mark.parametrize("asked", [schemas.CreateAsked, schemas.RunAsked])
+def test_a_server_takes_every_setting_of_a_sandbox_that_is_not_of_this_process_alone(asked):
+    here_only = {"tools", "databases", "backend", "waive"}
+
+    assert options.SANDBOX - set(asked.__struct_fields__) == here_only
 
 
 def test_one_program_gives_what_it_gives_here(there):

@@ -570,6 +570,8 @@ def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
         f"{process}/signal": {"signal": 0},
         f"{process}/resize": {"rows": 1, "columns": 1},
         f"{box}/timeout": {"total_s": 60},
+        f"{box}/undo": {"n": 1},
+        f"{box}/fork": {"n": 1},
         f"{box}/guest-files": {"op": "write", "path": "x", "data": "x", "mode": 0o644},
         f"{box}/run": {
             "code": "1",
@@ -586,7 +588,17 @@ def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
             "max_tokens": 1,
             "trace": False,
         },
-        "/v1/sandboxes": {"labels": {}, "idle_s": 1, "limits": {}, "network": {}, "hash_seed": 1, "profile": "bare"},
+        "/v1/sandboxes": {
+            "labels": {},
+            "idle_s": 1,
+            "limits": {},
+            "network": {},
+            "hash_seed": 1,
+            "profile": "bare",
+            "branching": False,
+            "undo": 0,
+            "rollback": None,
+        },
     }
 
     failed = []
@@ -609,14 +621,16 @@ def test_odd_values_in_any_place_are_no_fault_of_the_server(guarded):
 
 def test_what_is_of_one_key_is_not_there_for_another(guarded):
     ours, theirs = key_of(guarded)["key"], key_of(guarded)["key"]
-    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", token=ours, body=b"{}")[2])
+    made = json.loads(asked(guarded, "POST", "/v1/sandboxes", token=ours, body=b'{"profile": "bare"}')[2])
     box = f"/v1/sandboxes/{made['sandbox_id']}"
+    state = json.loads(asked(guarded, "POST", f"{box}/checkpoints", token=ours)[2])
     started = json.loads(asked(guarded, "POST", f"{box}/processes", token=ours, body=b'{"command": "sleep 600"}')[2])
     run = json.loads(
         asked(guarded, "POST", f"{box}/run", token=ours, body=b"{\"code\": \"open('x', 'w').write('1')\"}")[2]
     )
     values = {
         "sandbox_id": made["sandbox_id"],
+        "checkpoint_id": state.get("checkpoint_id", "0" * 32),  # there are none on other machines than x86_64
         "execution_id": run["execution_id"],
         "pid:int": str(started["pid"]),
         "stream": "stdout",

@@ -54,6 +54,7 @@ _WHERE: Final = {
 @click.option("--at-once", type=click.IntRange(min=1), metavar="N", help="Runs at the same time; by default 8 a CPU.")
 @click.option("--sandboxes", type=click.IntRange(min=1), metavar="N", help="Sandboxes that may live; by default 1000.")
 @click.option("--idle-s", type=float, metavar="S", help="A sandbox that nobody asks is closed then; by default 900.")
+@click.option("--no-branching", is_flag=True, help="Make no sandboxes that can be copied (docs/branching.md).")
 @click.option("--body-mib", type=click.IntRange(min=1), metavar="N", help="A request; by default 256.")
 @click.option("--body-s", type=float, hidden=True, help="Seconds in which all of a body has come; for tests.")
 @click.option("--header-s", type=float, hidden=True, help="Seconds of a connection without a request; for tests.")
@@ -83,6 +84,7 @@ def serve(
     replay: Path | None,
     *,
     no_auth: bool,
+    no_branching: bool,
     log_json: bool,
 ) -> int:
     """Serves sandboxes over HTTP: a native interface, and the protocols of many clients.
@@ -99,6 +101,7 @@ def serve(
         "runs_at_once": at_once,
         "sandboxes": sandboxes,
         "idle_s": idle_s,
+        "branching": False if no_branching else None,
         "body_bytes": body_mib and body_mib * 1024 * 1024,
         "body_s": body_s,
         "header_s": header_s,

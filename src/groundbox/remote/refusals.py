@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from groundbox.errors import (
+    CheckpointLost,
     EnvironmentFailed,
     GroundboxError,
     GuestFileError,
     GuestProcessError,
     InvalidArgument,
     LanguageUnavailable,
+    SandboxBusy,
     SandboxClosed,
     SandboxLost,
     SandboxUnavailable,
     ServerRefused,
 )
+
+OLDER: Final = "is not known to this server, whose groundbox is older than this one"
+_UNKNOWN_FIELD: Final = re.compile(r"contains unknown field `(\w+)`")
 
 
 def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
@@ -32,10 +38,16 @@ def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
         if code == "invalid_argument":
             if "argument" in details:
                 return InvalidArgument(details["argument"], details["problem"])
+            if unknown := _UNKNOWN_FIELD.search(message):  # sent by this side, which knows it
+                return InvalidArgument(unknown[1], OLDER)
         elif code == "sandbox_lost":
             return SandboxLost(details["why"])
         elif code == "sandbox_closed":
             return SandboxClosed()
+        elif code == "sandbox_busy":
+            return SandboxBusy(details["why"])
+        elif code == "checkpoint_lost":
+            return CheckpointLost(details["why"])
         elif code == "language_unavailable":
             return LanguageUnavailable(details["language"], details["needs"], details["advice"])
         elif code == "environment_failed":

@@ -10,33 +10,41 @@ import json
 import os
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, TypeVar, Unpack
 
-from groundbox.errors import GroundboxError, InvalidArgument, SandboxClosed, ServerRefused, ServerUnreachable
+from groundbox.errors import (
+    CheckpointLost,
+    GroundboxError,
+    InvalidArgument,
+    SandboxClosed,
+    ServerRefused,
+    ServerUnreachable,
+)
 from groundbox.execution import Display, Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
+from groundbox.remote.checkpoint import RemoteCheckpoint, Unwanted
 from groundbox.remote.process import RemoteProcess
-from groundbox.remote.refusals import refusal_of
+from groundbox.remote.refusals import OLDER, refusal_of
 from groundbox.remote.transport import Reply, Transport
 from groundbox.sandbox import options
+from groundbox.sandbox.branching import MOST_FORKS, Checkpoint, check_count
 from groundbox.sandbox.guestfiles import Entries, Entry
 from groundbox.suggestions import refuse_unknown
 
 if TYPE_CHECKING:
     from groundbox.remote.connect import Connection
 
+T = TypeVar("T")
+
 _HERE_ONLY: Final = {
     "tools": "are functions of this process, which a server cannot call",
     "databases": "are asked from the host that runs the sandbox; ask them from a sandbox of this process",
     "backend": "is the server's to choose",
     "waive": "is the server's to choose",
-    "branching": "is for sandboxes of this process, so far",
-    "undo": "is for sandboxes of this process, so far",
-    "rollback": "is for sandboxes of this process, so far",
 }
 _BUSY_S: Final = 120.0
 _LONGEST_WAIT_S: Final = 30.0
@@ -65,9 +73,14 @@ class RemoteSandbox:
         self.files = RemoteFiles(self)
         self.guest_files = RemoteGuestFiles(self)
         self._connection = connection
+        self._given = given
         self._asked = sandbox_json(given)
         self._id: str | None = None
         self._closed = False
+        self._can_branch = False
+        self._checkpoints: weakref.WeakSet[RemoteCheckpoint] = weakref.WeakSet()
+        self._unwanted: Unwanted | None = None
+        self._going_on: set[asyncio.Future[Any]] = set()
         self._making = asyncio.Lock()
         self._started: dict[int, RemoteProcess] = {}
         self._let_go: Callable[[], object] = _nothing
@@ -155,25 +168,88 @@ class RemoteSandbox:
         told = await self._connection.post(f"{await self.path()}/restart", {})
         return [str(each) for each in told["lost_files"]]
 
-    async def checkpoint(self) -> NoReturn:
-        """Refuse: sandboxes of a server cannot be copied so far."""
-        raise InvalidArgument("checkpoint", _HERE_ONLY["branching"])
+    async def checkpoint(self) -> RemoteCheckpoint:
+        """Keep the state of this moment. The sandbox goes on. Raises what AsyncSandbox.checkpoint raises."""
+        path = await self._branching_path()
+        if self._unwanted is None:
+            self._unwanted = Unwanted(self._connection)
+        await self._unwanted.drop()  # first, because so many may be kept and no more
+        made = await self._finished(self._take(f"{path}/checkpoints", self._unwanted), _drop)
+        if self._closed:  # meanwhile
+            raise SandboxClosed
+        return made
 
-    async def restore(self, checkpoint: object) -> NoReturn:
-        """Refuse, as `checkpoint`."""
-        raise InvalidArgument("checkpoint", _HERE_ONLY["branching"])
+    async def _take(self, path: str, unwanted: Unwanted) -> RemoteCheckpoint:
+        told = await self._connection.post(path, {})
+        made = RemoteCheckpoint(self._connection, f"{path}/{told['checkpoint_id']}", unwanted)
+        self._checkpoints.add(made)
+        return made
 
-    async def undo(self, n: int = 1) -> NoReturn:
-        """Refuse, as `checkpoint`."""
-        raise InvalidArgument("undo", _HERE_ONLY["undo"])
+    async def restore(self, checkpoint: RemoteCheckpoint | Checkpoint) -> None:
+        """Go back to a checkpoint of this sandbox, which stays. Raises what AsyncSandbox.restore raises."""
+        if isinstance(checkpoint, Checkpoint):
+            raise InvalidArgument("checkpoint", "is one of a sandbox of this process")
+        if not isinstance(checkpoint, RemoteCheckpoint):
+            raise InvalidArgument("checkpoint", f"must be a Checkpoint, not of type {type(checkpoint).__name__}")
+        if checkpoint.gone:
+            raise CheckpointLost(checkpoint.gone)
+        if checkpoint not in self._checkpoints:
+            raise InvalidArgument("checkpoint", "is one of another sandbox")
+        await checkpoint.ask("POST", "/restore")
 
-    async def fork(self, n: int) -> NoReturn:
-        """Refuse, as `checkpoint`."""
-        raise InvalidArgument("fork", _HERE_ONLY["branching"])
+    async def undo(self, n: int = 1) -> None:
+        """Go back to the state before the last run, or the n-th last. Raises what AsyncSandbox.undo raises."""
+        check_count(n)
+        await self._connection.post(f"{await self._branching_path()}/undo", {"n": n})
+
+    async def fork(self, n: int) -> list[RemoteSandbox]:
+        """Make n sandboxes there that begin with the state of this one. Raises what AsyncSandbox.fork raises.
+
+        They are held as this one is. Each is to be closed by itself.
+        """
+        check_count(n, most=MOST_FORKS)
+        return await self._finished(self._fork(f"{await self._branching_path()}/fork", n), _close_all)
+
+    async def _fork(self, path: str, count: int) -> list[RemoteSandbox]:
+        told = await self._connection.post(path, {"n": count})
+        forks = [RemoteSandbox(self._connection, **self._given) for _ in told["sandboxes"]]
+        try:
+            for fork, each in zip(forks, told["sandboxes"], strict=True):
+                fork._is(each)
+            await asyncio.gather(*(fork._begin_hold() for fork in forks))
+        except BaseException:
+            await _close_all(forks)
+            raise
+        return forks
+
+    async def _finished(self, work: Coroutine[Any, Any, T], give_back: Callable[[T], Awaitable[None]]) -> T:
+        """The result of `work`, which the server carries out also where nobody waits for it: then it is given back."""
+        task = self._kept(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._kept(_given_back(task, give_back))
+            raise
+
+    def _kept(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task of it that is not collected before its end."""
+        task = asyncio.create_task(work)
+        self._going_on.add(task)
+        task.add_done_callback(self._going_on.discard)
+        return task
+
+    async def _branching_path(self) -> str:
+        """Where the server has it, if that server knows how to copy sandboxes."""
+        path = await self.path()
+        if not self._can_branch:
+            raise InvalidArgument("branching", OLDER)
+        return path
 
     async def close(self) -> None:
         """End it. A server that is gone has ended it already."""
         self._closed = True
+        for each in list(self._checkpoints):
+            each.let_go("its sandbox was closed")
         await self._delete()
         self._let_go()
 
@@ -193,15 +269,22 @@ class RemoteSandbox:
             raise SandboxClosed
         async with self._making:
             if self._id is None:
-                told = await self._connection.post("/v1/sandboxes", self._asked)
-                self._id = str(told["sandbox_id"])
-                if self._connection.hold:
-                    try:
-                        await self._hold(f"/v1/sandboxes/{self._id}/hold")
-                    except GroundboxError:
-                        await self._delete()  # one that is not held is not there for the next call, either
-                        raise
+                self._is(await self._connection.post("/v1/sandboxes", self._asked))
+                await self._begin_hold()
         return f"/v1/sandboxes/{self._id}"
+
+    def _is(self, told: Mapping[str, Any]) -> None:
+        """Be the sandbox that a server tells of."""
+        self._id, self._can_branch = str(told["sandbox_id"]), "branching" in told
+
+    async def _begin_hold(self) -> None:
+        """Let it live for as long as this object does, where sandboxes of this connection do."""
+        if self._connection.hold:
+            try:
+                await self._hold(f"/v1/sandboxes/{self._id}/hold")
+            except GroundboxError:
+                await self._delete()  # one that is not held is not there for the next call, either
+                raise
 
     async def _hold(self, path: str) -> None:
         """Begin to read the stream that keeps it alive, which goes on until it is closed or collected."""
@@ -344,6 +427,21 @@ class RemoteGuestFiles:
         return await self._sandbox.ask("POST", "/guest-files", body=body)
 
 
+async def _given_back(task: asyncio.Task[T], give_back: Callable[[T], Awaitable[None]]) -> None:
+    """Wait for what nobody waits for any more, and give it back if it comes."""
+    with contextlib.suppress(GroundboxError):
+        await give_back(await task)
+
+
+async def _drop(checkpoint: RemoteCheckpoint) -> None:
+    checkpoint.drop()
+
+
+async def _close_all(forks: Sequence[RemoteSandbox]) -> None:
+    for each in forks:
+        await each.close()
+
+
 async def _read_to_its_end(connection: Connection, path: str, begun: asyncio.Event) -> None:
     """Read a stream that says nothing. Why a server ends it, the next request is told; a refusal is raised."""
     try:
@@ -404,6 +502,7 @@ def sandbox_json(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("environment", "profile", "hash_seed", "inspect", "restart"):
         if given.get(name) is not None:
             told[name] = given[name]
+    told |= {name: given[name] for name in ("branching", "undo", "rollback") if given.get(name)}
     limits: Limits | None = given.get("limits")
     if limits is not None:
         told["limits"] = {name: value for name, value in dataclasses.asdict(limits).items() if value is not None}

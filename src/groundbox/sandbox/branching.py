@@ -126,8 +126,7 @@ class Branches:
 
     async def undo(self, count: int) -> None:
         """See AsyncSandbox.undo."""
-        if type(count) is not int or count < 1:
-            raise InvalidArgument("n", f"must be a whole number from 1 on, not {count!r}")
+        check_count(count)
         if not self._before.maxlen:
             raise InvalidArgument("undo", "this sandbox keeps no states by itself; make it with Sandbox(undo=8)")
         async with self._box.lock:
@@ -142,8 +141,7 @@ class Branches:
 
     async def fork(self, count: int) -> list[AsyncSandbox]:
         """See AsyncSandbox.fork."""
-        if type(count) is not int or not 1 <= count <= MOST_FORKS:
-            raise InvalidArgument("n", f"must be a whole number from 1 to {MOST_FORKS}, not {count!r}")
+        check_count(count, most=MOST_FORKS)
         async with self._box.lock:
             state = await self._take(fork=True)
             made: list[AsyncSandbox] = []
@@ -332,6 +330,13 @@ class Branches:
             raise
         fork._branches._parts = state._parts
         made.append(fork)
+
+
+def check_count(count: int, *, most: int | None = None) -> None:
+    """Raise InvalidArgument where this is no number of states or forks."""
+    if type(count) is not int or count < 1 or (most is not None and count > most):
+        to = "on" if most is None else f"to {most}"
+        raise InvalidArgument("n", f"must be a whole number from 1 {to}, not {count!r}")
 
 
 @contextlib.contextmanager

@@ -748,6 +748,11 @@ def load_of(box: AsyncSandbox) -> Load | None:
     return None if box._loan is None else box._loan.worker.load()
 
 
+def is_branching(box: AsyncSandbox) -> bool:
+    """Whether a sandbox is made to be copied while it lives."""
+    return box._branching
+
+
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:
     """What was asked, checked as far as it can be before anything is started."""
     rest = dict(given)

@@ -18,6 +18,7 @@ from groundbox.agent.messages import Model
 from groundbox.sandbox.telemetry import under_caller
 from groundbox.server import console, metrics
 from groundbox.server.api import Api
+from groundbox.server.branches import Branches
 from groundbox.server.conversations import Conversations
 from groundbox.server.guard import Guard
 from groundbox.server.keys import KeyStore
@@ -65,6 +66,7 @@ def application(
         Route("/readyz", _Ready(service).answer),
         Route("/metrics", _Metrics(service).answer),
         *Api(service, store).routes(),
+        *Branches(service).routes(),
         *Processes(service).routes(),
         *Conversations(service, model).routes(),
         *console.routes(service),

@@ -303,9 +303,9 @@ class _Usage:
         if quotas.bytes_a_day is not None and self._bytes + self._new_bytes >= quotas.bytes_a_day:
             raise _used_up("bytes_a_day", quotas.bytes_a_day, _until_tomorrow_s())
 
-    def check_sandboxes(self, quotas: Quotas) -> None:
-        """Raises Refused, 429, where the key has as many sandboxes as it may."""
-        if quotas.sandboxes is not None and self.sandboxes >= quotas.sandboxes:
+    def check_sandboxes(self, quotas: Quotas, count: int = 1) -> None:
+        """Raises Refused, 429, where the key may not have so many more sandboxes."""
+        if quotas.sandboxes is not None and self.sandboxes + count > quotas.sandboxes:
             raise _used_up("sandboxes", quotas.sandboxes, 5.0)
 
     def _roll_over(self) -> None:

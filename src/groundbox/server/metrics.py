@@ -49,6 +49,12 @@ class Metrics:
         self._refused = Counter(
             "groundbox_refused_requests", "Requests refused, by code.", ["code"], registry=self._registry
         )
+        self._branched = Counter(
+            "groundbox_branches",
+            "Checkpoints, restores, undos and forks of sandboxes, by how they ended.",
+            ["act", "outcome"],
+            registry=self._registry,
+        )
         build = Gauge("groundbox_build_info", "Which version serves.", ["version"], registry=self._registry)
         build.labels(_version()).set(1)
 
@@ -81,6 +87,10 @@ class Metrics:
     def refused(self, code: str) -> None:
         """Count a refusal."""
         self._refused.labels(code).inc()
+
+    def branched(self, act: str, outcome: str) -> None:
+        """Count a copy of a sandbox, or a return to one: `ok`, or the code of the refusal."""
+        self._branched.labels(act, outcome).inc()
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""

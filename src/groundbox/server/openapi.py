@@ -17,10 +17,13 @@ _BODIES: Final = (
     schemas.BatchAsked,
     schemas.CreateAsked,
     schemas.TimeAsked,
+    schemas.UndoAsked,
+    schemas.ForkAsked,
     schemas.PathAsked,
     schemas.KeyAsked,
     schemas.QuestionAsked,
 )
+_IN_PATHS: Final = ("sandbox_id", "checkpoint_id", "execution_id", "conversation_id", "key_id", "path", "stream")
 _ANY: Final[dict[str, Any]] = {"type": "object"}
 _ID: Final = {"type": "string", "pattern": "^[0-9a-zA-Z_-]{1,64}$"}
 _PATH: Final = {"type": "string", "minLength": 1}
@@ -30,8 +33,8 @@ _REFUSALS: Final = {
     "401": "No key, or none that is known.",
     "403": "The key lacks a scope, or a page of another server asks.",
     "404": "There is no such thing, or it belongs to another key.",
-    "409": "It cannot be done in this state, such as in a sandbox whose process is gone.",
-    "410": "The sandbox is closed.",
+    "409": "It cannot be done in this state, such as in a sandbox whose process is gone, or that cannot be copied now.",
+    "410": "The sandbox is closed, or the checkpoint is gone.",
     "422": "The Idempotency-Key was used for another request.",
     "429": "Too much at once; `Retry-After` says when to ask again.",
     "503": "This server or its machine failed; nothing is known of the program, so do not count it.",
@@ -75,7 +78,7 @@ def document() -> dict[str, Any]:
                 "Make a sandbox that keeps its variables and files.",
                 _json(_ANY),
                 body["CreateAsked"],
-                {"labels": {"user": "ada"}, "idle_s": 600},
+                {"labels": {"user": "ada"}, "idle_s": 600, "undo": 8},
                 status="201",
             ),
             "delete": _operation("close_sandboxes", "Close sandboxes by label.", _json(_ANY), queries=[_label()]),
@@ -92,6 +95,37 @@ def document() -> dict[str, Any]:
         f"{box}/interrupt": {"post": _operation("interrupt", "Stop the cell that runs; keep variables.", _json(_ANY))},
         f"{box}/cancel": {"post": _operation("cancel", "Call off the runs that go on.", _json(_ANY))},
         f"{box}/restart": {"post": _operation("restart", "Begin afresh with the same files.", _json(_ANY))},
+        f"{box}/checkpoints": {
+            "get": _operation("list_checkpoints", "List the checkpoints of a sandbox.", _json(_ANY)),
+            "post": _operation(
+                "checkpoint",
+                "Keep the state of this moment: variables, files, environment.",
+                _json(_ANY),
+                status="201",
+            ),
+        },
+        box + "/checkpoints/{checkpoint_id}": {
+            "get": _operation("show_checkpoint", "Tell of a checkpoint, and why it is lost.", _json(_ANY)),
+            "delete": _operation("drop_checkpoint", "Give back what a checkpoint holds.", status="204"),
+        },
+        box + "/checkpoints/{checkpoint_id}/restore": {
+            "post": _operation("restore", "Go back to a checkpoint, which stays.", _json(_ANY))
+        },
+        f"{box}/undo": {
+            "post": _operation(
+                "undo", "Go back to the state before the n-th last run.", _json(_ANY), body["UndoAsked"], {"n": 1}
+            )
+        },
+        f"{box}/fork": {
+            "post": _operation(
+                "fork",
+                "Make sandboxes that begin with the state of this one.",
+                _json(_ANY),
+                body["ForkAsked"],
+                {"n": 3},
+                status="201",
+            )
+        },
         f"{box}/timeout": {
             "post": _operation(
                 "set_timeout", "Say when to close it.", _json(_ANY), body["TimeAsked"], {"total_s": 3600}
@@ -206,7 +240,7 @@ def document() -> dict[str, Any]:
     for path, item in paths.items():
         item["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": _PATH if name == "path" else _ID}
-            for name in ("sandbox_id", "execution_id", "conversation_id", "key_id", "path", "stream")
+            for name in _IN_PATHS
             if f"{{{name}}}" in path
         ]
     return {

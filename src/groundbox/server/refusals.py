@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from groundbox.errors import (
+    CheckpointLost,
     EnvironmentFailed,
     GroundboxError,
     GuestFileError,
     GuestProcessError,
     InvalidArgument,
     LanguageUnavailable,
+    SandboxBusy,
     SandboxClosed,
     SandboxLost,
     TracerMissing,
@@ -102,6 +104,8 @@ _OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
     (GuestProcessError, 409, "process_error"),
     (SandboxLost, 409, "sandbox_lost"),
     (SandboxClosed, 410, "sandbox_closed"),
+    (SandboxBusy, 409, "sandbox_busy"),
+    (CheckpointLost, 410, "checkpoint_lost"),
     (EnvironmentFailed, 400, "environment_failed"),
     (WireError, 503, "sandbox_failed"),
 )

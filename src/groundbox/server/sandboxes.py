@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
+import resource
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
-from groundbox.sandbox.sandbox import AsyncSandbox, load_of
+from groundbox.sandbox.branching import Checkpoint
+from groundbox.sandbox.sandbox import AsyncSandbox, is_branching, load_of
 from groundbox.server.keys import Key, Keys
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.settings import Settings
@@ -24,6 +26,20 @@ _SWEEP_S: Final = 1.0
 _MOST_LABELS: Final = 64
 _MOST_LABEL_CHARS: Final = 1024
 _MOST_WAITING: Final = 64
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class KeptCheckpoint:
+    """A state of a sandbox, kept until it is dropped or its sandbox ends.
+
+    Attributes:
+        created: Seconds since the epoch.
+        restoring: Requests that go back to it now; it must not be dropped under them.
+    """
+
+    checkpoint: Checkpoint
+    created: float
+    restoring: int = 0
 
 
 @dataclasses.dataclass(eq=False, kw_only=True, slots=True)
@@ -46,6 +62,8 @@ class Held:
         on_close: Called once, when it is being closed.
         waiting: Runs that wait for an earlier one of this sandbox, or go on.
         turn: Held by the run that goes on.
+        checkpoints: Those that requests have taken, by their ids: 32 hexadecimal digits, 128 of them random bits.
+        own_checkpoints: How many it may keep by itself, before its runs.
     """
 
     id: str
@@ -64,6 +82,8 @@ class Held:
     on_close: list[Callable[[], None]] = dataclasses.field(default_factory=list)
     waiting: int = 0
     turn: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+    checkpoints: dict[str, KeptCheckpoint] = dataclasses.field(default_factory=dict)
+    own_checkpoints: int = 0
 
     @property
     def left_s(self) -> float:
@@ -119,6 +139,8 @@ class Held:
             "closes_in_s": round(self.left_s, 3),
             "busy": self.busy > 0,
             "runs": self.runs,
+            "branching": is_branching(self.box),
+            "checkpoints": len(self.checkpoints),
             "load": None if load is None else load._asdict(),
             "limits": limits,
             "network": {"allow": list(self.box.network.allow), "loopback": self.box.network.loopback},
@@ -131,37 +153,59 @@ class Sandboxes:
     def __init__(self, settings: Settings, keys: Keys) -> None:
         self._settings, self._keys = settings, keys
         self._held: dict[str, Held] = {}
-        self._making = 0
+        self._making = self._taking = 0
         self._rate = Rate(settings.creates_a_second, settings.queue_length)
+        self._most_checkpoints = min(settings.checkpoints, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
 
     def __len__(self) -> int:
         return len(self._held)
 
     @contextlib.asynccontextmanager
-    async def room(self, key: Key) -> AsyncIterator[None]:
-        """Hold room for a sandbox that is being made, or for one that lives as long as a request.
+    async def room(self, key: Key, count: int = 1) -> AsyncIterator[None]:
+        """Hold room for sandboxes that are being made, or for one that lives as long as a request.
 
         Raises:
             Refused: 429, because there are too many of this key or of all, or they are made too fast.
         """
-        self.check_room(key)
+        self.check_room(key, count)
         usage = self._keys.usage(key.id)
-        usage.sandboxes += 1
-        self._making += 1
+        usage.sandboxes += count
+        self._making += count
         try:
             yield
         finally:
-            usage.sandboxes -= 1
-            self._making -= 1
+            usage.sandboxes -= count
+            self._making -= count
 
-    def check_room(self, key: Key) -> None:
-        """Raises Refused, 429, where no sandbox may be made for this key now; counts as the making of one."""
-        self._keys.usage(key.id).check_sandboxes(key.quotas)
-        if len(self._held) + self._making >= self._settings.sandboxes:
+    def check_room(self, key: Key, count: int = 1) -> None:
+        """Raises Refused, 429, where not so many sandboxes may be made for this key now; counts as their making."""
+        self._keys.usage(key.id).check_sandboxes(key.quotas, count)
+        if len(self._held) + self._making + count > self._settings.sandboxes:
             told = f"{self._settings.sandboxes} sandboxes are alive; close some, or ask again later"
             raise Refused(429, "busy", told, retry_after_s=5)
-        if wait_s := self._rate.take():
+        if wait_s := self._rate.take(count):
             raise Refused(429, "busy", "sandboxes are made too fast; ask again later", retry_after_s=wait_s)
+
+    @property
+    def checkpoints(self) -> int:
+        """Checkpoints that are kept, with those that sandboxes may keep by themselves."""
+        return sum(len(held.checkpoints) + held.own_checkpoints for held in self._held.values())
+
+    @contextlib.contextmanager
+    def room_for_checkpoints(self, count: int) -> Iterator[None]:
+        """Hold room for checkpoints that are being taken. Raises what `check_checkpoints` raises."""
+        self.check_checkpoints(count)
+        self._taking += count
+        try:
+            yield
+        finally:
+            self._taking -= count
+
+    def check_checkpoints(self, count: int) -> None:
+        """Raises Refused, 429, where so many more checkpoints would be too many of all sandboxes together."""
+        if count and self.checkpoints + self._taking + count > self._most_checkpoints:
+            told = f"{self._most_checkpoints} checkpoints are kept on this server; drop some, or ask again later"
+            raise Refused(429, "busy", told, retry_after_s=5)
 
     def add(
         self,
@@ -173,6 +217,7 @@ class Sandboxes:
         total_s: float | None = None,
         wire: str,
         sandbox_id: str | None = None,
+        own_checkpoints: int = 0,
     ) -> Held:
         """Keep a sandbox. Nothing of it is started yet.
 
@@ -181,6 +226,7 @@ class Sandboxes:
             total_s: Seconds until it is closed in any case; None for the server's. Where this is given and `idle_s` is
                 not, it is closed by this alone.
             sandbox_id: A name of a wire's own making, which must not be guessable; by default a new one.
+            own_checkpoints: How many it may keep by itself.
 
         Raises:
             InvalidArgument: Labels or times cannot be meant.
@@ -200,11 +246,31 @@ class Sandboxes:
             idle_s=idle_s if idle_s is not None or total_s is not None else self._settings.idle_s,
             ends=now + (most_s if total_s is None else total_s),
             used=now,
+            own_checkpoints=own_checkpoints,
         )
         if held.id in self._held:
             raise Refused(409, "exists", "there is a sandbox of that id already")
+        return self._keep(held)
+
+    def add_fork(self, origin: Held, box: AsyncSandbox, *, wire: str) -> Held:
+        """Keep a fork of a sandbox: of the same key, with the same labels and times, and closed when that would be."""
+        fork = Held(
+            id=secrets.token_hex(16),
+            key_id=origin.key_id,
+            box=box,
+            labels=dict(origin.labels),
+            wire=wire,
+            created=time.time(),
+            idle_s=origin.idle_s,
+            ends=origin.ends,
+            used=time.monotonic(),
+            own_checkpoints=origin.own_checkpoints,
+        )
+        return self._keep(fork)
+
+    def _keep(self, held: Held) -> Held:
         self._held[held.id] = held
-        self._keys.usage(key.id).sandboxes += 1
+        self._keys.usage(held.key_id).sandboxes += 1
         return held
 
     def get(self, key: Key, sandbox_id: str) -> Held:

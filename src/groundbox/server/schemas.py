@@ -65,6 +65,9 @@ class SandboxAsked(_Request, kw_only=True):
     hash_seed: int | None = None
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
+    branching: bool | None = None
+    undo: int | None = None
+    rollback: Literal["on_error"] | None = None
 
 
 class ProgramAsked(_Request, kw_only=True):
@@ -127,6 +130,9 @@ class RunAsked(ProgramAsked, kw_only=True):
     hash_seed: int | None = None
     inspect: bool | None = None
     restart: Literal["auto", "never"] | None = None
+    branching: bool | None = None
+    undo: int | None = None
+    rollback: Literal["on_error"] | None = None
 
     files: dict[str, str | Base64] = {}
     stream: bool = False
@@ -173,6 +179,18 @@ class TimeAsked(_Request, kw_only=True):
     total_s: float
 
 
+class UndoAsked(_Request, kw_only=True):
+    """How many runs are taken back: `POST /v1/sandboxes/ID/undo`."""
+
+    n: int = 1
+
+
+class ForkAsked(_Request, kw_only=True):
+    """How many sandboxes are made of one: `POST /v1/sandboxes/ID/fork`."""
+
+    n: int
+
+
 class PathAsked(_Request, kw_only=True):
     """An order on files as guests see them: `POST /v1/sandboxes/ID/guest-files`."""
 
@@ -202,7 +220,7 @@ class KeyAsked(_Request, kw_only=True):
 def of_sandbox(asked: SandboxAsked | RunAsked) -> dict[str, Any]:
     """Arguments of AsyncSandbox; only what was given."""
     given: dict[str, Any] = {}
-    for name in ("environment", "profile", "hash_seed", "inspect", "restart"):
+    for name in ("environment", "profile", "hash_seed", "inspect", "restart", "branching", "undo", "rollback"):
         value = getattr(asked, name)
         if value is not None:
             given[name] = value

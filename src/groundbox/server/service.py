@@ -19,6 +19,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from groundbox.errors import InvalidArgument
 from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
@@ -36,7 +37,10 @@ from groundbox.tools import Tools
 
 logger = logging.getLogger(__name__)
 
-_SANDBOX: Final = frozenset(("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools"))
+_BRANCHING: Final = ("branching", "undo", "rollback")
+_SANDBOX: Final = frozenset(
+    ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", *_BRANCHING)
+)
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
 
 
@@ -178,8 +182,17 @@ class Service:
         try:
             self.sandboxes.check_room(key)
             box = self._made(key, options, {})
+            own = (options.get("undo") or 0) + (options.get("rollback") is not None)
+            self.sandboxes.check_checkpoints(own)
             return self.sandboxes.add(
-                key, box, labels=labels, idle_s=idle_s, total_s=total_s, wire=wire, sandbox_id=sandbox_id
+                key,
+                box,
+                labels=labels,
+                idle_s=idle_s,
+                total_s=total_s,
+                wire=wire,
+                sandbox_id=sandbox_id,
+                own_checkpoints=own,
             )
         except Refused:
             raise
@@ -248,6 +261,45 @@ class Service:
                         facts = _asked(key, held, held.wire, text)
                         self.audit.write("process", {"outcome": "abandoned", **facts, **told})
 
+    @contextlib.asynccontextmanager
+    async def branching(self, key: Key, held: Held, act: str) -> AsyncIterator[dict[str, Any]]:
+        """Let a sandbox that stays be copied or go back, when its earlier runs have ended; no run begins within.
+
+        It takes a turn, counts in `runs_a_minute`, and its time is charged as processor time, because it costs as a
+        run does. It is not called off when the asker goes away: half a copy would cost the sandbox its process.
+
+        Args:
+            act: `checkpoint`, `restore`, `undo` or `fork`.
+
+        Yields:
+            Facts for its line of the audit log, to be added to.
+
+        Raises:
+            Refused: It was not done.
+        """
+        facts: dict[str, Any] = {}
+        with held.in_use():
+            async with self._turn_in(key, held, is_run=False):
+                begun, outcome = time.monotonic(), "abandoned"
+                try:
+                    self.check_branching()
+                    yield facts
+                    outcome = "ok"
+                except Exception as error:
+                    refused = self._refusal(error)
+                    outcome = refused.code
+                    raise refused from error
+                finally:
+                    self.keys.usage(key.id).charge(cpu_s=time.monotonic() - begun)
+                    self.metrics.branched(act, outcome)
+                    if self.audit is not None:
+                        self.audit.write(act, {**_asker(key, held, held.wire), "outcome": outcome, **facts})
+
+    def check_branching(self) -> None:
+        """Raises InvalidArgument where this server makes no sandboxes that can be copied."""
+        if not self.settings.branching:
+            raise InvalidArgument("branching", "is switched off on this server (--no-branching)")
+
     @contextlib.contextmanager
     def errors(self) -> Any:
         """Within it, errors of the engine and of the machine become refusals, and are counted."""
@@ -284,6 +336,9 @@ class Service:
             key.require("network")
         if not isinstance(chosen.get("tools"), Tools | None):
             raise Refused(400, "invalid_argument", "tools: there is no such setting of a sandbox")
+        if any(chosen.get(name) for name in _BRANCHING):
+            with self.errors():
+                self.check_branching()
         limits = chosen.pop("limits", None)
         wall_s = of_run.get("wall_s")
         if limits is None and isinstance(wall_s, int | float) and wall_s > 0:  # as `groundbox.run` takes it
@@ -297,7 +352,7 @@ class Service:
             raise self._refusal(error) from error
 
     @contextlib.asynccontextmanager
-    async def _turn_in(self, key: Key, held: Held) -> AsyncIterator[float]:
+    async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True) -> AsyncIterator[float]:
         """A turn for a run in a sandbox that stays, asked for when its earlier runs have ended.
 
         A sandbox runs one program at a time. Those that wait for it must hold no turn meanwhile, or the requests of one
@@ -310,7 +365,7 @@ class Service:
         async with held.order(self.settings.queue_s):
             waited_s = time.monotonic() - begun
             async with self._turn(key) as more_s:
-                held.runs += 1
+                held.runs += is_run
                 yield waited_s + more_s
 
     async def _told(
@@ -411,6 +466,7 @@ class Service:
     def _watch(self) -> None:
         metrics = self.metrics
         metrics.watch("groundbox_sandboxes", "Sandboxes that live now.", lambda: len(self.sandboxes))
+        metrics.watch("groundbox_checkpoints", "Checkpoints that are kept now.", lambda: self.sandboxes.checkpoints)
         metrics.watch("groundbox_runs_running", "Runs that go on now.", lambda: self.turns.running)
         metrics.watch("groundbox_runs_waiting", "Runs that wait for a turn.", lambda: self.turns.waiting)
         metrics.watch("groundbox_started_seconds", "When this server was started.", lambda: self.begun)
@@ -527,17 +583,16 @@ def size_of(value: Any) -> int:
     return 32
 
 
+def _asker(key: Key, held: Held | None, wire: str) -> dict[str, Any]:
+    """Facts of the audit log about who asked, and for which sandbox."""
+    return {"key": key.id, "owner": key.owner, "wire": wire, "sandbox": "" if held is None else held.id}
+
+
 def _asked(key: Key, held: Held | None, wire: str, source: str) -> dict[str, Any]:
     """Facts of the audit log about what was asked for, and by whom."""
     data = source.encode("utf-8", "surrogatepass")
-    return {
-        "key": key.id,
-        "owner": key.owner,
-        "wire": wire,
-        "sandbox": "" if held is None else held.id,
-        "source_sha256": hashlib.sha256(data).hexdigest(),
-        "source_bytes": len(data),
-    }
+    digest = hashlib.sha256(data).hexdigest()
+    return {**_asker(key, held, wire), "source_sha256": digest, "source_bytes": len(data)}
 
 
 def _divided(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

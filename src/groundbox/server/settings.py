@@ -21,6 +21,7 @@ class Settings:
 
     Attributes:
         environment: Packages that guests import where a request names no other.
+        branching: Whether requests may ask for sandboxes that can be copied while they live (docs/branching.md).
         backend: How walls are built. Requests cannot choose it.
         waive: Layers done without, by `groundbox doctor`'s names. Requests cannot choose them.
         hosts: Names besides `localhost` and the address listened on that a `Host` header may have.
@@ -28,6 +29,9 @@ class Settings:
         queue_length: Runs that may wait; one more is answered with 429.
         queue_s: Seconds that one may wait before it is answered with 429.
         sandboxes: Live sandboxes of all keys together; one more is answered with 429.
+        checkpoints: States of sandboxes that are kept, of all keys together, with those that `undo` may keep; one more
+            is answered with 429. Each is a process, and may hold a descriptor of this one, of which an eighth is the
+            most in any case.
         creates_a_second: Sandboxes made in a second on average, with bursts of as many as may wait in the queue.
         idle_s: Seconds without a request after which a sandbox is closed, where its maker names no other.
         total_s: Seconds after which it is closed in any case.
@@ -43,6 +47,7 @@ class Settings:
     """
 
     environment: str = "default"
+    branching: bool = True
     backend: str = NAMESPACES
     waive: Sequence[str] = ()
     hosts: Sequence[str] = ()
@@ -50,6 +55,7 @@ class Settings:
     queue_length: int = 4096
     queue_s: float = 120.0
     sandboxes: int = 1000
+    checkpoints: int = 4096
     creates_a_second: float = 100.0
     idle_s: float = 900.0
     total_s: float = 24 * 3600.0

@@ -124,12 +124,12 @@ class Rate:
         self._a_second, self._burst = a_second, burst
         self._tokens, self._filled_at = float(burst), time.monotonic()
 
-    def take(self) -> float:
-        """Take one; seconds until there is one if there is none now, else 0."""
+    def take(self, count: int = 1) -> float:
+        """Take so many; seconds until there are as many if there are not now, else 0."""
         now = time.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._a_second)
         self._filled_at = now
-        if self._tokens < 1:
-            return (1 - self._tokens) / self._a_second
-        self._tokens -= 1
+        if self._tokens < count:
+            return (count - self._tokens) / self._a_second
+        self._tokens -= count
         return 0.0
