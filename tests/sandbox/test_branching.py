@@ -23,6 +23,7 @@ from groundbox import (
     SandboxLost,
 )
 from groundbox.jail import cgroup, kernel
+from groundbox.sandbox import branching
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.sandbox import load_of
 from groundbox.sandbox.template import Template
@@ -746,3 +747,32 @@ async def _given_up(at_s):
 def test_a_checkpoint_that_is_given_up_while_it_is_made_is_not_kept(at_s):
     """The template hears of it before there is anything to drop."""
     assert asyncio.run(_given_up(at_s)) == (0, False)
+
+
+def test_a_checkpoint_that_was_dropped_takes_no_place(monkeypatch, box):
+    monkeypatch.setattr(branching, "MOST_KEPT", 2)
+
+    states = [box.checkpoint() for _ in range(2)]
+    with pytest.raises(SandboxBusy, match="2 checkpoints of it are kept"):
+        box.checkpoint()
+    states[0].drop()
+
+    assert not box.checkpoint().lost
+
+
+def test_a_checkpoint_that_is_dropped_while_it_is_gone_back_to_has_its_files(monkeypatch, box):
+    """`drop` may be called from any thread."""
+    unpack = branching._unpack
+
+    async def dropped(*given, **told):
+        state.drop()
+        await unpack(*given, **told)
+
+    _said(box, "open('file', 'w').write('before')")
+    state = box.checkpoint()
+    _said(box, "open('file', 'w').write('after')")
+    monkeypatch.setattr(branching, "_unpack", dropped)
+
+    box.restore(state)
+
+    assert _said(box, "print(open('file').read())") == "before\n"

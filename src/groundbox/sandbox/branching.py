@@ -31,7 +31,7 @@ from groundbox.sandbox.options import Rollback
 if TYPE_CHECKING:
     from groundbox.jail.cgroup import Cgroup
     from groundbox.sandbox.sandbox import AsyncSandbox
-    from groundbox.sandbox.template import Kept
+    from groundbox.sandbox.template import Kept, Template
     from groundbox.sandbox.worker import Worker
 
 MOST_KEPT: Final = 256
@@ -208,7 +208,7 @@ class Branches:
         loan, engine = await self._box._borrow_to_branch(), await engines.current()
         worker, group = loan.worker, loan.worker.cgroup
         assert group is not None
-        if len(self._made) >= MOST_KEPT:
+        if sum(not each.lost for each in self._made) >= MOST_KEPT:
             raise SandboxBusy(f"{MOST_KEPT} checkpoints of it are kept, and no more can be")
         parts, self._parts = self._parts, ()  # until this one stands, nobody knows what the worker has written down
         parts = await self._park(worker, group, parts if len(parts) < _MOST_PARTS else ())
@@ -278,7 +278,7 @@ class Branches:
         box._check_open()
         if to.lost:
             raise CheckpointLost(to.lost)
-        loan = box._loan
+        loan, parts = box._loan, to._parts  # which another thread may drop meanwhile
         old = None if loan is None else loan.worker
         is_same = old is not None and old.cgroup is group and old.ended is None
         group.count_keepers(1)
@@ -296,7 +296,7 @@ class Branches:
             await worker.ready()
             if old is not None:
                 await old.wait()
-            await _unpack(worker, to, cpu_s=box.limits.cpu_s, fork=False)
+            await _unpack(worker, to._template, parts, cpu_s=box.limits.cpu_s, fork=False)
         except SandboxLost as failed:
             worker.kill()
             await worker.wait()
@@ -312,7 +312,7 @@ class Branches:
             if is_same:
                 _uncount(group)
         await box._go_on_with(to._loan._replace(worker=worker), spoiled=to._spoiled, used=to._used)
-        self._parts = to._parts
+        self._parts = parts
         if last:
             to._dropped, to._parts = "it was gone back to", ()
 
@@ -323,7 +323,7 @@ class Branches:
         )
         try:
             await worker.ready()
-            await _unpack(worker, state, cpu_s=box.limits.cpu_s, fork=True)
+            await _unpack(worker, state._template, state._parts, cpu_s=box.limits.cpu_s, fork=True)
             fork = await box._like_this(state._loan._replace(worker=worker), spoiled=state._spoiled, used=state._used)
         except BaseException:
             worker.kill()
@@ -352,7 +352,9 @@ def _opened(parts: Sequence[Part]) -> Iterator[list[int]]:
             os.close(descriptor)
 
 
-async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, fork: bool) -> None:
+async def _unpack(
+    worker: Worker, template: Template, parts: Sequence[Part], *, cpu_s: float | None, fork: bool
+) -> None:
     """Let a copy put its files as they were, and find them.
 
     Args:
@@ -362,11 +364,11 @@ async def _unpack(worker: Worker, state: Checkpoint, *, cpu_s: float | None, for
         SandboxLost: It cannot, or has ended.
     """
     order = {"op": "unpack", "fork": fork}
-    with _opened(state._parts) as readable:
+    with _opened(parts) as readable:
         done = await worker.order(order, readable, cpu_s=cpu_s)
     if not done.ok:
         raise SandboxLost(done.reason)
-    await state._template.find_workdir(worker)
+    await template.find_workdir(worker)
 
 
 def _one_less(engine: engines.Engine, group: Cgroup) -> None:
