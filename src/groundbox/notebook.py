@@ -256,7 +256,7 @@ def _cell_options() -> _Options:
     made.add_argument("--environment", default="default", metavar="NAME", help="the packages that it imports")
     made.add_argument("--memory-mib", type=int, metavar="N", help="of all its processes and files")
     made.add_argument("--allow-host", action="append", default=[], metavar="HOST", help="it may reach; repeatable")
-    made.add_argument("--backend", default="namespaces", choices=("namespaces", "landlock", "bare"))
+    made.add_argument("--backend", default="namespaces", choices=("namespaces", "landlock", "gvisor", "bare"))
     made.add_argument("--waive", action="append", default=[], metavar="LAYER", help="to do without; repeatable")
     parser.epilog = "After `--` come the arguments of a script."
     return parser

@@ -26,6 +26,7 @@ def test_every_attempt_fails_and_every_layer_is_named(command, nothing_left):
         "seccomp",
         "cgroup",
         "uid",
+        "gvisor",
     ]
     assert [each["works"] for each in facts if each["kind"] == "environment"] == [True]
     assert facts[-2] == {

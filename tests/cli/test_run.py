@@ -398,7 +398,7 @@ MESSAGES = {
         "Invalid value for '--option max_tokens': must be a whole number above 0, not 'many'"
     ),
     ("-c", "1", "--backend", "none"): (
-        "Invalid value for '--backend': 'none' is not one of 'namespaces', 'landlock', 'bare'."
+        "Invalid value for '--backend': 'none' is not one of 'namespaces', 'landlock', 'gvisor', 'bare'."
     ),
     ("-c", "1", "--waive", "nonsense"): ("Invalid value for '--waive': nonsense is no layer; see `groundbox doctor`"),
     ("-c", "1", "--allow-host", "127.0.0.1"): (

@@ -136,6 +136,10 @@ def sandbox():
     with contextlib.ExitStack() as opened:
 
         def make(**options):
+            if BACKEND:
+                if options.get("waive") or options.keys() & {"network", "branching"}:
+                    pytest.skip(f"the backend {BACKEND} has no such sandboxes")
+                options = {"backend": BACKEND, **options}
             box = opened.enter_context(Sandbox(**{"profile": "bare", **options}))
             return _copied(box, opened) if COPIES and not options.keys() & UNCOPIED else box
 
@@ -144,6 +148,8 @@ def sandbox():
 
 COPIES = os.environ.get("GROUNDBOX_ESCAPE_FROM", "")
 """`fork` or `restored`: attacks are made from such sandboxes, where they can be: a copy is to hold what others do."""
+BACKEND = os.environ.get("GROUNDBOX_ESCAPE_BACKEND", "")
+"""Another backend than namespaces, such as `gvisor`, for the attacks that name none."""
 UNCOPIED = {"waive", "network", "backend", "branching"}
 
 

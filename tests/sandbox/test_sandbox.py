@@ -47,7 +47,7 @@ def test_no_default_is_unlimited():
 
 
 OPTIONS = [
-    ({"backend": "docker"}, "backend: 'docker' is none of namespaces, landlock, bare"),
+    ({"backend": "docker"}, "backend: 'docker' is none of namespaces, landlock, gvisor, bare"),
     ({"profile": "large"}, "profile: 'large' is none of bare, science, node"),
     ({"waive": {"walls"}}, "waive: walls is no layer; see `groundbox doctor`"),
     (

@@ -20,7 +20,7 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.program import bad
 from groundbox.cli.terminal import one_line
 from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxUnavailable
-from groundbox.jail import LANDLOCK, NAMESPACES, cgroup
+from groundbox.jail import GVISOR, LANDLOCK, NAMESPACES, cgroup
 from groundbox.jail.probe import missing, probe
 from groundbox.remote.connect import API_KEY, Connection
 from groundbox.remote.transport import Address, address_of
@@ -29,7 +29,7 @@ from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.sandbox.selftest import Verdict, selftest
 
-BACKENDS: Final = (NAMESPACES, LANDLOCK)
+BACKENDS: Final = (NAMESPACES, LANDLOCK, GVISOR)
 _WE_FAILED: Final = 3
 _ANSWER_S: Final = 30.0
 _WITH_KEY: Final = "/v1/languages"
@@ -329,7 +329,8 @@ def _in_words(kind: str, facts: dict[str, Any]) -> None:
 
 
 def _layer_words(facts: dict[str, Any]) -> Iterator[str]:
-    yield f"{'ok' if facts['works'] else 'MISSING':<8} {facts['layer']}: {facts['detail']}"
+    word = "ok" if facts["works"] else "absent" if facts.get("optional") else "MISSING"
+    yield f"{word:<8} {facts['layer']}: {facts['detail']}"
     if facts["mend"]:
         yield f"{'':<8} {facts['mend']}"
 

@@ -14,12 +14,12 @@ import click
 from groundbox.cli.own import called
 from groundbox.cli.wording import LIMITS, Amounts, with_options
 from groundbox.errors import InvalidArgument, SandboxUnavailable
-from groundbox.jail import BARE, LANDLOCK, NAMESPACES
+from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.network import Network
 
 _UNITS: Final = {KiB: " of KiB", MiB: " of MiB"}
-BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
+BACKENDS: Final = (NAMESPACES, LANDLOCK, GVISOR, BARE)
 _WHERE: Final = {
     "source": "FILE",
     "argv": "ARGS",

@@ -5,5 +5,5 @@ Everything here needs the standard library only and imports nothing of groundbox
 because it is loaded into template processes that run on an environment's own interpreter.
 """
 
-NAMESPACES, LANDLOCK, BARE = "namespaces", "landlock", "bare"
+NAMESPACES, LANDLOCK, BARE, GVISOR = "namespaces", "landlock", "bare", "gvisor"
 """Backends: ways to build a wall. They stand here, because asking for one by name should import no mechanism."""

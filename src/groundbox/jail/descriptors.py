@@ -9,7 +9,7 @@ from typing import Final
 
 from . import kernel
 
-_LAST: Final = (1 << 32) - 1
+_LAST: Final = (1 << 31) - 1  # gVisor takes the number for a signed one
 
 
 def close_all_but(keep: Collection[int]) -> None:

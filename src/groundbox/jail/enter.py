@@ -18,11 +18,13 @@ from typing import Final
 
 from . import (
     BARE,
+    GVISOR,
     LANDLOCK,
     NAMESPACES,
     capabilities,
     credentials,
     descriptors,
+    inner,
     kernel,
     keyring,
     landlock,
@@ -40,7 +42,7 @@ class Plan:
     """What a template is told about the jail it will enter.
 
     Attributes:
-        backend: `namespaces`, `landlock` or `bare`.
+        backend: `namespaces`, `landlock`, `gvisor` or `bare`.
         waive: Layers to leave out, by the names of the steps.
         readable: Host folders that the guest sees read-only at the same path.
         uid_base: First host id of the range lent to this template, None when not root.
@@ -100,8 +102,10 @@ class JailFailed(Exception):
         super().__init__(f"{layer}: {reason}")
 
 
-ALL: Final = frozenset({NAMESPACES, LANDLOCK, BARE})
-WALLED: Final = frozenset({NAMESPACES, LANDLOCK})
+ALL: Final = frozenset({NAMESPACES, LANDLOCK, GVISOR, BARE})
+WALLED: Final = frozenset({NAMESPACES, LANDLOCK, GVISOR})
+CONTAINED: Final = frozenset({NAMESPACES, GVISOR})
+"""Backends whose workers are in pid and network namespaces of their own."""
 
 
 def _join_cgroups(entry: Entry) -> None:
@@ -126,6 +130,10 @@ def _make_folder(entry: Entry) -> None:
     kernel.chdir(entry.workdir)
 
 
+def _enter_inner_root(entry: Entry) -> None:
+    inner.enter(entry.folder)
+
+
 def _mount_proc(entry: Entry) -> None:
     rootfs.mount_proc("/proc", only_processes=True)
 
@@ -142,7 +150,7 @@ def _limits(entry: Entry) -> None:
     rlimits.set_for_sandbox(
         disk_bytes=entry.disk_bytes,
         process_count=entry.process_count,
-        file_system_bound=entry.plan.backend == NAMESPACES,
+        file_system_bound=entry.plan.backend in CONTAINED,
     )
 
 
@@ -169,7 +177,7 @@ def _own_process(entry: Entry) -> None:
     credentials.allow_own_proc()
     credentials.die_with_parent()
     credentials.lead_own_group()
-    if entry.plan.backend != NAMESPACES:
+    if entry.plan.backend not in CONTAINED:
         credentials.adopt_orphans()
 
 
@@ -218,7 +226,7 @@ def ruleset_apart(plan: Plan) -> int:
 
 
 def _seccomp(entry: Entry) -> None:
-    walled, apart = entry.plan.backend == NAMESPACES, ruleset_apart(entry.plan) >= 0
+    walled, apart = entry.plan.backend in CONTAINED, ruleset_apart(entry.plan) >= 0
     seccomp.narrow_filter(
         internet=entry.network != "off", namespaces=walled, apart=apart, guarded_below=entry.guarded_below
     ).install()
@@ -228,13 +236,14 @@ WORKER: Final = (
     Step("cgroup", _join_cgroups, ALL),
     Step("workdir", _mount_box),
     Step("workdir", _make_folder, frozenset({LANDLOCK, BARE})),
+    Step("chroot", _enter_inner_root, frozenset({GVISOR})),
     Step("proc", _mount_proc),
     Step("network", _network),
     Step("uid", _become, WALLED),
     Step("workdir", _make_folders),
     Step("parent", _own_process, ALL),
     Step("capabilities", _drop_capabilities, WALLED),
-    Step("landlock", _landlock, WALLED),
+    Step("landlock", _landlock, frozenset({NAMESPACES, LANDLOCK})),
     Step("rlimits", _limits, ALL),
     Step("descriptors", _descriptors, ALL),
     Step("seccomp", _seccomp, WALLED),
@@ -256,6 +265,7 @@ TEMPLATE_LAYERS: Final = {
         "dumpable",
         "locks",
     ),
+    GVISOR: ("gvisor", "pid_ns", "network_ns", "ipc_ns", "uts_ns", "no_new_privs"),
     LANDLOCK: ("keyring", "no_new_privs", "dumpable"),
     BARE: (),
 }
@@ -329,9 +339,9 @@ def clone_flags(plan: Plan) -> int:
     sockets can be read in /proc/self/net and taken from each other. A template may put the worker into one
     that is empty and nobody's in place of a new one (template/networks.py).
     """
-    if plan.backend != NAMESPACES:
+    if plan.backend not in CONTAINED:
         return 0
-    flags = namespaces.NEWNS
+    flags = namespaces.NEWNS if plan.backend == NAMESPACES else 0
     for layer, flag in (
         ("pid_ns", namespaces.NEWPID),
         ("ipc_ns", namespaces.NEWIPC),

@@ -3,15 +3,18 @@
 import os
 import platform
 import pwd
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from . import BARE, LANDLOCK, NAMESPACES, cgroup, enter, kernel, landlock, namespaces, seccomp
+from . import BARE, GVISOR, LANDLOCK, NAMESPACES, cgroup, enter, kernel, landlock, namespaces, seccomp
 
 SMALLEST_LANDLOCK: Final = 1
 SCOPING_LANDLOCK: Final = 6
+_RUNSC: Final = ("/usr/bin/runsc", "/usr/local/bin/runsc", "/usr/sbin/runsc", "/usr/local/sbin/runsc")
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,19 @@ class Finding:
         works: Whether it can stand here.
         detail: What was found, or the kernel's reason.
         mend: What to do when it does not work; empty when it does.
+        optional: Whether only the backend of the same name needs it.
     """
 
     layer: str
     works: bool
     detail: str
     mend: str = ""
+    optional: bool = False
 
 
 def probe() -> list[Finding]:
     """Try each mechanism, in child processes where a try would change this one. Takes about 50 ms."""
-    return [_platform(), _namespaces(), _landlock(), _seccomp(), _cgroups(), _identity()]
+    return [_platform(), _namespaces(), _landlock(), _seccomp(), _cgroups(), _identity(), gvisor(version=True)]
 
 
 def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> list[Finding]:
@@ -41,6 +46,8 @@ def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> 
     needed = {"platform", "landlock", "seccomp"}
     if backend == NAMESPACES:
         needed |= {"namespaces", "cgroup"}
+    if backend == GVISOR:
+        needed = {"platform", "cgroup", "gvisor"}
     if backend == BARE:
         needed = {"platform"}
     lacking = [finding for finding in findings if finding.layer in needed - waive and not finding.works]
@@ -49,6 +56,38 @@ def missing(findings: list[Finding], *, backend: str, waive: frozenset[str]) -> 
         reason = f"ABI {abi} does not keep signals inside ({SCOPING_LANDLOCK} is needed without root)"
         lacking.append(Finding("landlock", False, reason, "Use Linux 6.12 or newer, or run as root."))
     return lacking
+
+
+def find_runsc() -> str | None:
+    """The path of gVisor's runsc, None where it is not installed."""
+    return shutil.which("runsc") or next((path for path in _RUNSC if os.access(path, os.X_OK)), None)
+
+
+def gvisor(*, version: bool = False) -> Finding:
+    """Whether the backend gvisor can stand here. Whether the kernel lets it start is found out by starting one.
+
+    Args:
+        version: Ask runsc for its version, which starts it.
+    """
+    runsc = find_runsc()
+    if runsc is None:
+        mend = "Only for --backend gvisor: install it (Debian: `apt-get install runsc`; elsewhere: gvisor.dev)."
+        return Finding("gvisor", False, "runsc is not installed", mend, optional=True)
+    if kernel.MACHINE != "x86_64":
+        return Finding("gvisor", False, f"not tried on {kernel.MACHINE}", "Use the backend namespaces.", optional=True)
+    if os.geteuid() != 0:
+        reason = "only root can mount the workdirs that gVisor shares with its host"
+        return Finding("gvisor", False, reason, "Run as root, or use the backend namespaces.", optional=True)
+    detail = f"{_runsc_version(runsc)}, {runsc}" if version else runsc
+    return Finding("gvisor", True, detail, optional=True)
+
+
+def _runsc_version(runsc: str) -> str:
+    try:
+        said = subprocess.run([runsc, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"it does not tell its version: {error}"
+    return " ".join(said.partition("\n")[0].split()[:3]) or "it does not tell its version"
 
 
 def mend_cgroup() -> str:

@@ -28,20 +28,27 @@ programs, whose limit is 1024 or more, are then not refused theirs (ETOOMANYREFS
 _LOCKED_BYTES: Final = 1 << 20
 _STACK_BYTES: Final = 8 << 20
 _SIGPENDING: Final = 11
+_MAPPED_ONLY_BYTES: Final = 128 << 20
 _PENDING_SIGNALS: Final = 1024
 """The kernel adds up what all sandboxes have queued, so each may have a share only."""
 _INFINITY: Final = (1 << 64) - 1
 
 
-def set_common() -> None:
-    """The limits that are the same for every sandbox. Set in the template, and inherited."""
-    _both(resource.RLIMIT_CORE, _CORE_BYTES)
+def set_common(*, inner: bool = False) -> None:
+    """The limits that are the same for every sandbox. Set in the template, and inherited.
+
+    Args:
+        inner: Leave out those that gVisor refuses to set: it writes no cores and knows no real-time classes.
+    """
     _both(resource.RLIMIT_MEMLOCK, _LOCKED_BYTES)
+    _soft(resource.RLIMIT_STACK, _STACK_BYTES)
+    if inner:
+        return
+    _both(resource.RLIMIT_CORE, _CORE_BYTES)
     _both(resource.RLIMIT_MSGQUEUE, _LOCKED_BYTES)
     _both(_SIGPENDING, _PENDING_SIGNALS)
     _both(resource.RLIMIT_RTPRIO, 0)
     _both(resource.RLIMIT_NICE, 0)
-    _soft(resource.RLIMIT_STACK, _STACK_BYTES)
 
 
 def forbid_cores() -> None:
@@ -78,14 +85,19 @@ def set_open_files(*, own_user: bool) -> None:
     _both(resource.RLIMIT_NOFILE, _OPEN_FILES if own_user else _OPEN_FILES_OF_A_SHARED_USER)
 
 
-def set_for_run(*, cpu_s: float | None, memory_bytes: int | None, held_bytes: int) -> None:
+def set_for_run(*, cpu_s: float | None, memory_bytes: int | None, held_bytes: int, address_space: bool = False) -> None:
     """The limits of the run that begins now, as soft limits, so that the next run may have others.
 
     Args:
-        held_bytes: What `data_bytes` was in the template.
+        held_bytes: What `data_bytes` was in the template, or `address_bytes`.
+        address_space: Bound all that is mapped, because gVisor heeds no RLIMIT_DATA. Stacks and arenas of threads are
+            mapped and hardly used, so there is room for some.
     """
     unlimited = _INFINITY
-    _soft(resource.RLIMIT_DATA, unlimited if memory_bytes is None else held_bytes + memory_bytes)
+    if address_space:
+        _soft(resource.RLIMIT_AS, unlimited if memory_bytes is None else held_bytes + memory_bytes + _MAPPED_ONLY_BYTES)
+    else:
+        _soft(resource.RLIMIT_DATA, unlimited if memory_bytes is None else held_bytes + memory_bytes)
     _soft(resource.RLIMIT_CPU, unlimited if cpu_s is None else int(time.process_time() + cpu_s) + 2)
 
 
@@ -93,6 +105,12 @@ def data_bytes() -> int:
     """Private writable memory of this process, as RLIMIT_DATA counts it."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[5]) * resource.getpagesize()
+
+
+def address_bytes() -> int:
+    """All that is mapped in this process, as RLIMIT_AS counts it."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def _both(which: int, value: int) -> None:

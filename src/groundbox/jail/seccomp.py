@@ -74,7 +74,7 @@ ALLOWED: Final = frozenset(_ALLOWED_NAMES.split())
 
 _ENTRY_NAMES: Final = """
     mount umount2 unshare setns clone3 setgroups capset landlock_create_ruleset landlock_add_rule
-    landlock_restrict_self seccomp sethostname
+    landlock_restrict_self seccomp sethostname chroot
 """
 ENTRY: Final = frozenset(_ENTRY_NAMES.split())
 

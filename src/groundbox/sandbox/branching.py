@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Final
 
 from groundbox.errors import CheckpointLost, InvalidArgument, SandboxBusy, SandboxClosed, SandboxLost
 from groundbox.execution import Execution, Outcome, Warning
+from groundbox.jail.cgroup import Cgroup
 from groundbox.sandbox import engine as engines
 from groundbox.sandbox.memfile import seal_all
 from groundbox.sandbox.options import Rollback
 
 if TYPE_CHECKING:
-    from groundbox.jail.cgroup import Cgroup
     from groundbox.sandbox.sandbox import AsyncSandbox
     from groundbox.sandbox.template import Kept, Template
     from groundbox.sandbox.worker import Worker
@@ -207,7 +207,7 @@ class Branches:
     async def _take(self, *, fork: bool = False) -> Checkpoint:
         loan, engine = await self._box._borrow_to_branch(), await engines.current()
         worker, group = loan.worker, loan.worker.cgroup
-        assert group is not None
+        assert isinstance(group, Cgroup)
         if sum(not each.lost for each in self._made) >= MOST_KEPT:
             raise SandboxBusy(f"{MOST_KEPT} checkpoints of it are kept, and no more can be")
         parts, self._parts = self._parts, ()  # until this one stands, nobody knows what the worker has written down

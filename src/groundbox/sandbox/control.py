@@ -12,6 +12,7 @@ from groundbox.sandbox.deadline import Deadline
 
 if TYPE_CHECKING:
     from groundbox.jail.cgroup import Cgroup
+    from groundbox.sandbox.gvisor import InnerGroup
     from groundbox.sandbox.report import Report
 
 
@@ -29,7 +30,12 @@ class RunControl:
     """One run's handles."""
 
     def __init__(
-        self, report: Report, deadline: Deadline, cgroup: Cgroup | None, *, end: Callable[[bool | None], None]
+        self,
+        report: Report,
+        deadline: Deadline,
+        cgroup: Cgroup | InnerGroup | None,
+        *,
+        end: Callable[[bool | None], None],
     ) -> None:
         """Args:
         end: Ends the run: True to interrupt it first, False to let it end by itself for a moment, None for at once.

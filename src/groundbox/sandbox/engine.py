@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from groundbox.errors import InvalidArgument, SandboxUnavailable
-from groundbox.jail import BARE, LANDLOCK, NAMESPACES, enter, kernel, landlock
+from groundbox.jail import BARE, GVISOR, LANDLOCK, NAMESPACES, enter, kernel, landlock, probe
 from groundbox.jail import cgroup as cgroups
 from groundbox.jail.probe import mend_cgroup
 from groundbox.limits import Limits, MiB
-from groundbox.sandbox import environments, languages, private
+from groundbox.sandbox import environments, gvisor, languages, private
 from groundbox.sandbox.environments import tracer
 from groundbox.sandbox.pool import LARGEST, Checkout, Pool
 from groundbox.sandbox.template import Recipe, Shape, Template
 from groundbox.sandbox.uids import UidRange
 from groundbox.sandbox.worker import Worker
 
-BACKENDS: Final = (NAMESPACES, LANDLOCK, BARE)
+BACKENDS: Final = (NAMESPACES, LANDLOCK, GVISOR, BARE)
 PROFILES: Final = {
     "bare": (
         "bisect collections copy dataclasses datetime enum functools heapq itertools json math operator os random re "
@@ -82,6 +82,10 @@ class Setup:
             raise InvalidArgument("network", f"the backend {self.backend} cannot give any; use namespaces")
         if self.branching and (self.backend != NAMESPACES or self.waive):
             raise InvalidArgument("branching", "needs the backend namespaces, with every layer")
+        if self.backend == GVISOR and self.waive:
+            raise InvalidArgument("waive", "no layer of the backend gvisor can be waived")
+        if self.backend == GVISOR and self.traced:
+            raise InvalidArgument("trace", "the backend gvisor cannot trace so far; use namespaces")
         if self.branching and self.network != "off":
             raise InvalidArgument("branching", "is for sandboxes without a network, so far")
         if self.branching and kernel.MACHINE != "x86_64":
@@ -141,7 +145,7 @@ class Engine:
         recipe = await self._recipe(setup)
         self._refuse_incomplete(setup, recipe)
         template = await self._template(recipe)
-        limited = "cgroup" not in setup.waive
+        limited = "cgroup" not in setup.waive and setup.backend != GVISOR
         shape = Shape(
             disk_bytes=limits.disk_bytes,
             file_count=limits.file_count,
@@ -282,11 +286,13 @@ class Engine:
         if setup.backend == BARE:
             return
         missing, mends = [], []
-        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend == NAMESPACES:
+        if setup.backend == GVISOR and not (found := probe.gvisor()).works:
+            raise SandboxUnavailable([f"gvisor: {found.detail}"], [found.mend])
+        if self._cgroups is None and "cgroup" not in setup.waive and setup.backend in enter.CONTAINED:
             missing.append(f"cgroup: {self._cgroup_reason}")
             mends.append(mend_cgroup())
         abi = self._abi
-        if "landlock" not in setup.waive and abi == 0:
+        if "landlock" not in setup.waive and abi == 0 and setup.backend != GVISOR:
             missing.append("landlock: the kernel has none, or it is switched off")
         if setup.backend == LANDLOCK and os.geteuid() != 0 and abi < 6:
             missing.append(f"landlock: ABI {abi} does not keep signals inside (6 is needed without root)")
@@ -305,6 +311,8 @@ class Engine:
         if task is not None and task.done() and (task.cancelled() or task.exception() or not task.result().alive):
             for key in [key for key in self._pools if key[0] == recipe]:
                 self._pools.pop(key).close()
+            if not task.cancelled() and not task.exception() and (group := task.result().group) is not None:
+                self._leave(group)
             task = None
         if task is None:
             task = self._templates[recipe] = asyncio.create_task(self._start(recipe))
@@ -316,8 +324,14 @@ class Engine:
             held = UidRange.lend(_FIRST_UID)
             self._ranges.append(held)
             base = held.first
-        template = Template(recipe, uid_base=base)
-        await template.start()
+        group = self._new_cgroup() if recipe.backend == GVISOR else None
+        template = Template(recipe, uid_base=base, group=group)
+        try:
+            await template.start()
+        except BaseException:
+            if group is not None:
+                self._leave(group)
+            raise
         return template
 
     def _spawn(self, template: Template, shape: Shape, limited: bool, key: tuple[Recipe, Shape, bool]) -> Worker:
@@ -353,12 +367,14 @@ class Engine:
 
     def ended(self, worker: Worker) -> None:
         """A worker has ended; what was its own is given back."""
-        if worker.cgroup is not None and worker.cgroup in self._held:
+        if isinstance(worker.cgroup, gvisor.InnerGroup):
+            pass  # it went with the worker
+        elif worker.cgroup is not None and worker.cgroup in self._held:
             worker.cgroup.count_keepers(-1)
             self._left.add(worker.cgroup)
         elif worker.cgroup is not None:
             self._leave(worker.cgroup)
-        if worker.folder and worker.cgroup is not None:
+        if worker.folder and isinstance(worker.cgroup, cgroups.Cgroup):
             with contextlib.suppress(OSError):
                 worker.cgroup.kill()
         if worker.folder and worker.workdir is None:

@@ -374,6 +374,8 @@ class Processes:
         sandbox = self._sandbox
         async with sandbox.lock:
             worker = await sandbox.worker()
+            if size is not None and worker.is_elsewhere:
+                raise InvalidArgument("pty", "the backend gvisor can give no terminal so far; use namespaces")
             if len(self._living) >= MOST_PROCESSES:
                 raise GuestProcessError(name, f"{MOST_PROCESSES} processes of this sandbox live already", errno.EAGAIN)
             frame = {

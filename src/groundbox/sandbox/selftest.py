@@ -18,11 +18,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from typing import Final
 
 from groundbox.execution import Execution, Outcome
-from groundbox.jail import LANDLOCK, NAMESPACES, kernel, syscalls
+from groundbox.jail import GVISOR, LANDLOCK, NAMESPACES, kernel, syscalls
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.sandbox import AsyncSandbox
 
-BOTH: Final = (NAMESPACES, LANDLOCK)
+WALLED: Final = (NAMESPACES, LANDLOCK, GVISOR)
+CONTAINED: Final = (NAMESPACES, GVISOR)
 _HELD: Final = "held"
 _LIMITS: Final = Limits(wall_s=10.0)
 
@@ -43,7 +44,7 @@ class Probe:
     name: str
     layer: str
     source: str
-    backends: tuple[str, ...] = BOTH
+    backends: tuple[str, ...] = WALLED
     limits: Limits = _LIMITS
     outcome: Outcome = Outcome.OK
     judge: Callable[[Execution], str] | None = None
@@ -220,7 +221,7 @@ def attempt():
     if 0 in hosts:
         return "its user is root in the namespace above"
 """,
-        (NAMESPACES,),
+        CONTAINED,
     ),
     Probe(
         "the guest holds no capability and can gain none",
@@ -228,15 +229,18 @@ def attempt():
         """\
 def attempt():
     none = "0" * 16
-    return status(("CapPrm", none), ("CapEff", none), ("CapBnd", none), ("CapAmb", none), ("NoNewPrivs", "1"))
+    if libc.prctl(39, 0, 0, 0, 0) != 1:  # PR_GET_NO_NEW_PRIVS
+        return "a setuid program could gain privileges"
+    held = status(("CapPrm", none), ("CapEff", none), ("CapBnd", none))
+    return held or (status(("CapAmb", none)) if status(("CapAmb", "")) else None)  # gVisor has no ambient set
 """,
-        (NAMESPACES,),
+        CONTAINED,
     ),
     Probe(
         "system calls go through a filter",
         "seccomp",
         'def attempt():\n    return status(("Seccomp", "2"))\n',
-        (NAMESPACES,),
+        CONTAINED,
     ),
     Probe(
         "a file of the host cannot be read",
@@ -336,7 +340,7 @@ def attempt():
     seen = [name for name in os.listdir("/proc") if name.isdigit()]
     return f"{len(seen)} processes in /proc" if len(seen) > 5 else None
 """,
-        (NAMESPACES,),
+        CONTAINED,
     ),
     Probe(
         "processes of the host cannot be signalled or read",
@@ -432,7 +436,7 @@ def attempt():
     statuses = [os.waitpid(child, 0)[1] for child in children]
     return None if any(statuses) else "240 MiB held"
 """,
-        (NAMESPACES,),
+        CONTAINED,
         limits=Limits(wall_s=10.0, memory_bytes=64 * MiB),
         outcome=Outcome.MEMORY,
     ),
@@ -446,7 +450,7 @@ def attempt():
             file.write(bytes(1 << 20))
     return "8 MiB written"
 """,
-        (NAMESPACES,),
+        CONTAINED,
         limits=Limits(wall_s=10.0, disk_bytes=2 * MiB),
     ),
     Probe(

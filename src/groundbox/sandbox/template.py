@@ -6,19 +6,22 @@ import asyncio
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import itertools
 import json
 import os
 import socket
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from groundbox.errors import SandboxLost, SandboxUnavailable, TemplateFailed
-from groundbox.jail import NAMESPACES, credentials, enter
+from groundbox.jail import GVISOR, NAMESPACES, credentials, enter
 from groundbox.jail.cgroup import Cgroup
 from groundbox.limits import Limits
+from groundbox.sandbox import gvisor
 from groundbox.sandbox.languages import GUEST_PATH
 from groundbox.sandbox.report import Ended
 from groundbox.sandbox.worker import START_S, Worker
@@ -28,6 +31,9 @@ _START_S: Final = 120.0
 _LOG_TAIL: Final = 8192
 _END_S: Final = 3.0
 _RETRY_S: Final = 0.002
+_GVISOR_BYTES: Final = 2 << 30
+"""For the template and the kernel in user space, beside what its guests may hold."""
+_GVISOR_PROCESSES: Final = 4096
 OWN_PACKAGES: Final = "/tmp/packages"
 """Where a guest's `pip install` goes: inside its own box, gone with it."""
 _USUAL: Final = Limits()
@@ -106,8 +112,13 @@ class Kept:
 class Template:
     """Owns the process. All workers die with it."""
 
-    def __init__(self, recipe: Recipe, *, uid_base: int | None) -> None:
+    def __init__(self, recipe: Recipe, *, uid_base: int | None, group: Cgroup | None = None) -> None:
+        """Args:
+        group: For all of it, where guests cannot have groups of their own.
+        """
         self.recipe = recipe
+        self.group = group
+        self._bounds: dict[int, int] = {}
         self.plan = enter.Plan(
             backend=recipe.backend,
             waive=recipe.waive,
@@ -142,19 +153,26 @@ class Template:
             TemplateFailed: It did not come up for another reason; the log says more.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        joins = [] if self.group is None else self.group.join_descriptors()
         with theirs:
-            arguments = [str(_BOOT), str(theirs.fileno()), str(self.recipe.heap_bytes)]
-            command = [self.recipe.python, "-s", "-P", "-S", *arguments]
+            if self.recipe.backend == GVISOR:
+                folder = tempfile.mkdtemp(dir=self.recipe.private_folder)
+                command, environ = gvisor.command(theirs.fileno(), joins, folder), dict(os.environ)
+            else:
+                arguments = [str(_BOOT), str(theirs.fileno()), str(self.recipe.heap_bytes)]
+                command, environ = [self.recipe.python, "-s", "-P", "-S", *arguments], _boot_environ(self.recipe)
             self._process = subprocess.Popen(  # noqa: ASYNC220  vfork: over in a millisecond
                 command,
-                env=_boot_environ(self.recipe),
-                pass_fds=[theirs.fileno()],
+                env=environ,
+                pass_fds=[theirs.fileno(), *joins],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C in a terminal goes to all of its group, and is for the host to judge
             )
+        for descriptor in joins:
+            os.close(descriptor)
         self._control = ours
         ours.setblocking(False)
         with contextlib.suppress(OSError):  # it has ended already, as the next line finds out
@@ -195,7 +213,8 @@ class Template:
         """
         self._next = self._free_number()
         joins = cgroup.join_descriptors() if cgroup else []
-        worker, ends = self._new_worker(cgroup, on_end, is_copy=False)
+        inner = self._inner_group(self._next) if self.recipe.backend == GVISOR else None
+        worker, ends = self._new_worker(inner or cgroup, on_end, is_copy=False)
         worker.folder = self._folder()
         worker.has_resident = resident is not None
         order = {
@@ -275,8 +294,30 @@ class Template:
             raise SandboxLost(f"its workdir is not there: {found}")
         worker.has_workdir(found)
 
+    def _inner_group(self, identity: int) -> gvisor.InnerGroup:
+        def limit(memory_bytes: int | None, process_count: int | None) -> None:
+            order = {"op": "limit", "id": identity, "memory_bytes": memory_bytes, "process_count": process_count}
+            self._bound(identity, memory_bytes)
+            self._ask(0, json.dumps(order).encode(), [])
+
+        return gvisor.InnerGroup(limit)
+
+    def _bound(self, identity: int, memory_bytes: int | None) -> None:
+        """Let all of it hold as much as its guests may, together."""
+        if memory_bytes is None:
+            self._bounds.pop(identity, None)
+        else:
+            self._bounds[identity] = memory_bytes
+        if self.group is not None:
+            with contextlib.suppress(OSError):
+                most = _GVISOR_BYTES + sum(self._bounds.values())
+                self.group.limit(memory_bytes=most, process_count=_GVISOR_PROCESSES)
+
+    def _send_signal(self, identity: int, number: int) -> None:
+        self._ask(0, json.dumps({"op": "signal", "id": identity, "number": int(number)}).encode(), [])
+
     def _new_worker(
-        self, cgroup: Cgroup | None, on_end: Callable[[Worker], None], *, is_copy: bool
+        self, cgroup: Cgroup | gvisor.InnerGroup | None, on_end: Callable[[Worker], None], *, is_copy: bool
     ) -> tuple[Worker, list[int]]:
         """Our side of one, and the descriptors of its own."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -291,6 +332,7 @@ class Template:
             cgroup=cgroup,
             on_end=on_end,
             is_copy=is_copy,
+            signal_by=functools.partial(self._send_signal, self._next) if self.recipe.backend == GVISOR else None,
         )
         self._workers[self._next] = worker
         return worker, [theirs.detach(), out_writer, err_writer]
@@ -325,7 +367,7 @@ class Template:
         with contextlib.suppress(ValueError, OSError):
             self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        if self.plan.backend != NAMESPACES:
+        if self.plan.backend != NAMESPACES:  # or, of gVisor, what it has mounted
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)  # it ends its workers and what they left, then itself
         self._process.kill()
@@ -348,6 +390,9 @@ class Template:
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
             "tracer": self.recipe.tracer,
+            "python": self.recipe.python,
+            "heap_bytes": self.recipe.heap_bytes,
+            "boot_environ": _boot_environ(self.recipe),
         }
 
     def _uid(self, number: int) -> int:
@@ -369,7 +414,7 @@ class Template:
         return next(number for number in itertools.count(self._next + 1) if number % credentials.GUESTS not in taken)
 
     def _folder(self) -> str:
-        if self.plan.backend == NAMESPACES:
+        if self.plan.backend in enter.CONTAINED:
             return ""
         folder = f"{self.plan.private_folder}/{next(_FOLDERS)}"
         os.mkdir(folder, 0o700)
@@ -394,8 +439,13 @@ class Template:
             if not self._ready.done():
                 self._ready.set_result(message)
         elif event == "spawned":
-            fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
-            self._workers[message["id"]].was_spawned(descriptors[0])
+            if descriptors:
+                fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+            self._workers[message["id"]].was_spawned(descriptors[0] if descriptors else -1)
+        elif event == "use":
+            used = self._workers.get(message["id"])
+            if used is not None and isinstance(used.cgroup, gvisor.InnerGroup):
+                used.cgroup.was_told(message)
         elif event == "workdir":
             if descriptors:
                 fcntl.fcntl(descriptors[0], fcntl.F_SETFD, fcntl.FD_CLOEXEC)
@@ -418,6 +468,7 @@ class Template:
 
     def _forget(self, identity: int, ended: Ended) -> None:
         worker = self._workers.pop(identity, None)
+        self._bounds.pop(identity, None)
         if worker is not None:
             worker.has_ended(ended)
 

@@ -24,6 +24,7 @@ from groundbox.sandbox.control import RunControl
 from groundbox.sandbox.deadline import Deadline
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.descriptors import GuestSocket
+from groundbox.sandbox.gvisor import InnerGroup
 from groundbox.sandbox.report import Ended, Load, Order, Report
 from groundbox.sandbox.screening import HERE_BYTES, Screen, screened
 from groundbox.sandbox.workdir import Workdir
@@ -53,14 +54,16 @@ class Worker:
         identity: int,
         control: socket.socket,
         streams: tuple[int, int],
-        cgroup: Cgroup | None,
+        cgroup: Cgroup | InnerGroup | None,
         on_end: Callable[[Worker], None],
         is_copy: bool = False,
+        signal_by: Callable[[int], None] | None = None,
     ) -> None:
         """Takes ownership of the socket, the streams' reading ends and the cgroup.
 
         Args:
             is_copy: Whether guest code ran in it before it began, so that no descriptor of it is taken.
+            signal_by: Sends it a signal, where it is no process of this kernel.
         """
         self.identity = self.number = identity
         self._is_copy = is_copy
@@ -78,6 +81,7 @@ class Worker:
             self._control.refuse_descriptors()
         self._streams = streams
         self._pidfd = -1
+        self._signal_by = signal_by
         self._doomed = False
         self._interrupted: Report | None = None
         self._is_left = False
@@ -107,12 +111,17 @@ class Worker:
         self._attend()
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether it runs under another kernel, so that only pipes, sockets and files reach it."""
+        return self._signal_by is not None
+
+    @property
     def is_ready(self) -> bool:
         """Whether it waits for an order."""
         return self.workdir is not None and self.ended is None and self._finished is None and not self.failure
 
     def was_spawned(self, pidfd: int) -> None:
-        """The template made the process; `pidfd` is ours now."""
+        """The template made the process; `pidfd` is ours now, and -1 where it is no process of this kernel."""
         self._pidfd = pidfd
         if not self._is_spawned.done():
             self._is_spawned.set_result(None)
@@ -343,6 +352,8 @@ class Worker:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
+        elif self._signal_by is not None and self._is_spawned.done() and self.ended is None:
+            self._signal_by(number)
 
     def _cpu_s(self) -> float | None:
         """What the group has used until now; None without a group, or when it is gone."""

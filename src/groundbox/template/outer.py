@@ -9,11 +9,13 @@ from typing import Any
 
 from groundbox.jail import (
     BARE,
+    GVISOR,
     NAMESPACES,
     capabilities,
     credentials,
     descriptors,
     enter,
+    inner,
     namespaces,
     rlimits,
     rootfs,
@@ -41,6 +43,10 @@ def enter_outer_jail(control: socket.socket, plan: enter.Plan) -> None:
     descriptors.close_all_but([0, 1, 2, control.fileno()])
     if "rlimits" not in plan.waive:
         rlimits.forbid_cores()
+    if plan.backend == GVISOR:
+        with _layer("chroot"):
+            inner.prepare()
+        return
     with _layer("keyring"):
         enter.join_empty_keyring(plan)
     if plan.backend != NAMESPACES:
@@ -68,13 +74,13 @@ def seal(plan: enter.Plan) -> int | None:
     if plan.backend == NAMESPACES and "user_ns" not in plan.waive:
         with _layer("user_ns"):  # without one of our own this would be a setting of the host
             namespaces.forbid_user_namespaces()
-    if plan.backend == NAMESPACES and "capabilities" not in plan.waive:
+    if plan.backend in enter.CONTAINED and "capabilities" not in plan.waive:
         with _layer("capabilities"):
             capabilities.empty_bounding_set()
     if "rlimits" not in plan.waive:
         with _layer("rlimits"):
-            rlimits.set_common()
-    if "landlock" not in plan.waive and plan.backend != BARE:
+            rlimits.set_common(inner=plan.backend == GVISOR)
+    if "landlock" not in plan.waive and plan.backend not in (BARE, GVISOR):
         with _layer("landlock"):
             enter.common_rules(plan)
     if "no_new_privs" not in plan.waive and plan.backend != BARE:
@@ -84,7 +90,7 @@ def seal(plan: enter.Plan) -> int | None:
         with _layer("seccomp"):
             apart = enter.ruleset_apart(plan) >= 0
             for internet in (False, True):
-                seccomp.narrow_filter(internet=internet, namespaces=plan.backend == NAMESPACES, apart=apart)
+                seccomp.narrow_filter(internet=internet, namespaces=plan.backend in enter.CONTAINED, apart=apart)
         if plan.backend == NAMESPACES and "locks" not in plan.waive:
             with _layer("locks"):
                 return seccomp.Filter(seccomp.wide(locks_asked=True)).install_asking()

@@ -16,9 +16,9 @@ from groundbox.guest.python import tracing
 from groundbox.guest.python.cells import CellRunner
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
-from groundbox.jail import BARE, NAMESPACES, credentials, enter, kernel, namespaces, rlimits, sealed
+from groundbox.jail import BARE, GVISOR, NAMESPACES, credentials, enter, inner, kernel, namespaces, rlimits, sealed
 from groundbox.jail.sealed import Order, Slot
-from groundbox.template import branches, layout, locks, memory, outer, warm
+from groundbox.template import branches, layout, locks, memory, outer, pidfds, warm
 from groundbox.template.branches import Asked, Branches, Keeper, Steps
 from groundbox.template.networks import Networks
 
@@ -38,6 +38,7 @@ _TRIAL: Final = {
 def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     """Warm up, seal the outer jail, then fork on request until the host closes the socket."""
     plan = outer.plan_from(order)
+    pidfds.install()
     os.environ.clear()
     os.environ.update(order["environ"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -134,8 +135,9 @@ class _Server:
         self._workers: dict[int, tuple[int, int, int | None]] = {}
         self._networks = None if plan.waive or plan.backend != NAMESPACES else Networks()
         self._spawned = 0
+        self._folders: dict[int, str] = {}
         self._ahead: tuple[float | None, int | None] | None = None
-        self._held_bytes = rlimits.data_bytes()
+        self._held_bytes = rlimits.address_bytes() if plan.backend == GVISOR else rlimits.data_bytes()
         self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
         if enter.can_branch(plan):
             try:
@@ -164,7 +166,7 @@ class _Server:
 
     def end(self) -> None:
         """Without a pid namespace nobody else ends what workers leave behind."""
-        if self._plan.backend != NAMESPACES:
+        if self._plan.backend not in enter.CONTAINED:
             self._workers.clear()
             self._end_orphans()
 
@@ -332,6 +334,7 @@ class _Server:
             self._be_worker(order, descriptors)
         self._workers[pidfd] = (order["id"], pid, network)
         self._poll.register(pidfd, select.POLLIN)
+        self._folders[order["id"]] = order.get("folder", "")
         message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
         socket.send_fds(self._control, [message], [pidfd])
 
@@ -342,7 +345,10 @@ class _Server:
         _, status, usage = os.wait4(pid, 0)
         if self._networks is not None and network is not None:
             self._networks.give_back(network)
-        if self._plan.backend != NAMESPACES:
+        folder = self._folders.pop(identity, "")
+        if self._plan.backend == GVISOR:
+            inner.leave(folder)
+        elif self._plan.backend not in enter.CONTAINED:
             self._end_orphans()
         message = {
             "ev": "exit",
@@ -445,7 +451,7 @@ class _Server:
         self._become_other(entry)
         self._set_limits(order["cpu_s"], order["memory_bytes"])
         self._ahead = (order["cpu_s"], order["memory_bytes"])
-        alone = self._plan.backend == NAMESPACES and "pid_ns" not in self._plan.waive
+        alone = self._plan.backend in enter.CONTAINED and "pid_ns" not in self._plan.waive
         worker = Worker(
             sock,
             cells=self._cells,
@@ -476,7 +482,12 @@ class _Server:
         """Set once ahead of need, to what most runs ask for; the first of those then has nothing to do."""
         ahead, self._ahead = self._ahead, None
         if (cpu_s, memory_bytes) != ahead:
-            rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=self._held_bytes)
+            rlimits.set_for_run(
+                cpu_s=cpu_s,
+                memory_bytes=memory_bytes,
+                held_bytes=self._held_bytes,
+                address_space=self._plan.backend == GVISOR,
+            )
 
     def _become_other(self, entry: enter.Entry) -> None:
         """What a fork usually resets and a raw clone does not; above all, different random numbers."""
