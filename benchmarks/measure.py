@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 PAUSE_S = 0.03
 
 
-def interleaved(tasks: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
+def interleaved(
+    tasks: Mapping[str, Callable[[], object]], runs: int, *, pause_s: float = PAUSE_S
+) -> dict[str, list[float]]:
     """Seconds of each task, one after the other in every round; the first round only warms and is thrown away.
 
     A task that returns a float has measured itself: one in an event loop, which has to run in the pauses too.
@@ -19,7 +21,7 @@ def interleaved(tasks: Mapping[str, Callable[[], object]], runs: int) -> dict[st
     taken: dict[str, list[float]] = {name: [] for name in tasks}
     for number in range(runs + 1):
         for name, task in tasks.items():
-            time.sleep(PAUSE_S)
+            time.sleep(pause_s)
             begun = time.perf_counter()
             own = task()
             if number:
