@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from groundbox.jail import probe
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
@@ -34,6 +36,8 @@ def found_in(pages, language):
 
 @pytest.mark.parametrize(("line", "source"), blocks("python"))
 def test_an_example_runs(line, source):
+    if 'backend="gvisor"' in source and not probe.gvisor().works:
+        pytest.skip(f"gvisor: {probe.gvisor().detail}")
     code = compile("\n" * line + source, "example", "exec")
 
     with contextlib.redirect_stdout(io.StringIO()):
