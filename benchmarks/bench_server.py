@@ -2,10 +2,12 @@
 
     python benchmarks/bench_server.py [ROUNDS] [--fusion URL] [--gateway URL]
 
-The engine alone runs in this process; the server is `groundbox serve` in one of its own, asked over connections that
-are kept. Both get turns, a second each, so that the machine's mood is the same. Then events of a stream: how long after
-a program wrote a line it is here. With URLs of SandboxFusion (`SANDBOX_CONFIG=ci` has its isolation on) and of
-jupyter-kernel-gateway, their rates for the same program: a request, and a kernel made, asked and ended.
+First how long bubblewrap with the same interpreter takes for the program: machines differ by more than servers do. Then
+the program as a cell, which runs in the sandbox's own process, and as a script, which takes one more. The engine alone
+runs in this process; the server is `groundbox serve` in one of its own, asked over connections that are kept. Both get
+turns, a second each, so that the machine's mood is the same. Then events of a stream: how long after a program wrote a
+line it is here. With URLs of SandboxFusion (`SANDBOX_CONFIG=ci` has its isolation on) and of jupyter-kernel-gateway,
+their rates for the same program: a request, and a kernel made, asked and ended.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from measure import machine, percentile
+from measure import interleaved, machine, percentile
+from peers import peers
 
 import groundbox as gb
 from groundbox.remote.transport import Transport, address_of
@@ -31,8 +34,8 @@ from groundbox.remote.transport import Transport, address_of
 PROGRAM = "print(1+1)"
 AT_ONCE = 16
 TURN_S = 1.0
+SCRIPT = {"code": PROGRAM, "mode": "script"}
 KEY = "a-key-of-the-benchmark"
-BODY = json.dumps({"code": PROGRAM, "mode": "script"}).encode()
 
 
 async def turns(work: Callable[[], Awaitable[None]], at_once: int) -> tuple[list[float], float]:
@@ -50,16 +53,17 @@ async def turns(work: Callable[[], Awaitable[None]], at_once: int) -> tuple[list
     return taken, len(taken) / (time.perf_counter() - begun)
 
 
-async def compared(url: str, rounds: int) -> None:
+async def compared(url: str, rounds: int, mode: str) -> None:
     """Print both at concurrency 1 and 16."""
+    body = json.dumps({"code": PROGRAM, "mode": mode}).encode()
     transport = Transport(address_of(url), KEY)
 
     async def engine() -> None:
-        execution = await gb.run_async(PROGRAM, mode="script")
+        execution = await gb.run_async(PROGRAM, mode=mode)
         assert execution.stdout == "2\n", execution
 
     async def server() -> None:
-        reply = await transport.request("POST", "/v1/run", body=BODY)
+        reply = await transport.request("POST", "/v1/run", body=body)
         assert reply.status == 200, reply
         assert reply.json()["stdout"] == "2\n", reply
 
@@ -74,7 +78,7 @@ async def compared(url: str, rounds: int) -> None:
                 times, rate = await turns(way, at_once)
                 taken[name] += times
                 rates[name].append(rate)
-        print(f"\nconcurrency {at_once} ({rounds} turns of {TURN_S:g} s each)")
+        print(f"\n{mode}, concurrency {at_once} ({rounds} turns of {TURN_S:g} s each)")
         print(f"{'':12}{'p50 ms':>10}{'p99 ms':>10}{'p99/p50':>10}{'/s':>10}")
         for name, times in taken.items():
             p50, p99 = statistics.median(times), percentile(times, 0.99)
@@ -157,6 +161,14 @@ def of_gateway(url: str) -> None:
     asked(f"{url}/api/kernels/{kernel}", method="DELETE")
 
 
+def yardstick(rounds: int) -> None:
+    """Print how long a peer takes that does not change with us."""
+    with peers() as found:
+        if bubblewrap := found.get("bubblewrap"):
+            taken = interleaved({"bubblewrap": lambda: bubblewrap(PROGRAM)}, 4 * rounds)["bubblewrap"]
+            print(f"bubblewrap + python: p50 {statistics.median(taken) * 1e3:.1f} ms")
+
+
 def main() -> None:
     """Start a server, and print all of it."""
     parser = argparse.ArgumentParser()
@@ -165,25 +177,26 @@ def main() -> None:
     parser.add_argument("--gateway", metavar="URL")
     given = parser.parse_args()
     machine()
+    yardstick(given.rounds)
     command = [sys.executable, "-m", "groundbox", "serve", "--port", "0"]
     environ = {**os.environ, "GROUNDBOX_API_KEY": KEY}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip().rstrip("/")
-            asyncio.run(compared(url, given.rounds))
+            for mode in ("cell", "script"):
+                asyncio.run(compared(url, given.rounds, mode))
             first_bytes(url)
-            peers = {
+            others = {
                 "SandboxFusion": (given.fusion, of_fusion, AT_ONCE),
                 "kernel gateway": (given.gateway, of_gateway, 4),  # sixteen at once wait for each other for minutes
             }
-            for name, (peer, work, at_once) in peers.items():
+            for name, (peer, work, at_once) in others.items():
                 if peer is None:
                     continue
                 ours, theirs = [], []
                 for _ in range(given.rounds):
-                    body = json.loads(BODY)
-                    ours.append(rate_of(lambda body=body: asked(f"{url}/v1/run", body, key=KEY), AT_ONCE, TURN_S))  # type: ignore[misc]
+                    ours.append(rate_of(lambda: asked(f"{url}/v1/run", SCRIPT, key=KEY), AT_ONCE, TURN_S))
                     theirs.append(rate_of(lambda peer=peer, work=work: work(peer), at_once, TURN_S))  # type: ignore[misc]
                 ratio = statistics.median(ours) / statistics.median(theirs)
                 print(

@@ -337,6 +337,18 @@ def test_a_state_that_cannot_be_copied_is_told_and_the_conversation_goes_on(made
     assert events[-1].ending is Ending.ANSWERED
 
 
+def test_a_copy_that_is_lost_takes_nothing_with_it(made):
+    copies = [made.copied(made.execution()), made.copied(SandboxLost("memory was used up"))]
+    first = made.copied(made.execution(), copies=copies)
+    model = ScriptedModel([tried("a", "b"), code("a"), "done"])
+
+    events = talk(first, model=model, branches=2)
+
+    assert "Run the programs one after the other." in model.asked[1][-1].text
+    assert (events[-1].ending, events[-1].spent.restarts, first.restarts) == (Ending.ANSWERED, 0, 0)
+    assert [each.closed for each in copies] == [1, 1]
+
+
 def test_attempts_side_by_side_count_as_one_and_as_runs_each(made):
     copies = [made.copied(made.execution(**FAILED)) for _ in range(3)]
     first = made.copied(made.execution(), copies=copies)

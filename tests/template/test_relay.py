@@ -1,5 +1,6 @@
 """Two relays, one on each side of a pair of pipes, as they stand between a host and a template inside gVisor."""
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -7,6 +8,7 @@ import threading
 
 import pytest
 
+from groundbox.template import relay
 from groundbox.template.relay import CREDIT, DATA, WINDOW_BYTES, Broken, Mux
 
 
@@ -174,3 +176,41 @@ def test_an_end_that_is_gone_is_told():
 
     with pytest.raises(Broken, match="the other end is closed"):
         pair.here.step(0)
+
+
+def test_an_end_that_sends_and_does_not_read_fills_no_memory(monkeypatch):
+    """While one waits to send, what comes is put by: without a bound as much as the other end likes."""
+    monkeypatch.setattr(relay, "_MOST_INCOMING", 1 << 20)
+    here_reader, there_writer = os.pipe2(os.O_NONBLOCK)
+    unread, here_writer = os.pipe2(os.O_NONBLOCK)
+    os.set_blocking(there_writer, True)
+
+    def flood():
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                os.write(there_writer, bytes(1 << 16))
+
+    def tell_all():
+        for _ in range(1 << 10):
+            mux.tell({"text": "x" * (1 << 16)})
+
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    mux = Mux(here_reader, here_writer, lambda message: None)
+
+    with pytest.raises(Broken, match="more was sent than can be under way"):
+        tell_all()
+    os.close(here_reader)
+    flooding.join()
+    for descriptor in (unread, here_writer, there_writer):
+        os.close(descriptor)
+
+
+def test_a_worker_that_cannot_be_bounded_ends_everything_and_one_that_is_gone_does_not(tmp_path):
+    groups = relay.Groups({"pids": str(tmp_path), "cpuacct": str(tmp_path)})
+    (tmp_path / "7" / "pids.max").mkdir(parents=True)
+
+    groups.limit(8, 10, None)
+
+    with pytest.raises(Broken, match="a worker cannot be bounded"):
+        groups.limit(7, 10, None)

@@ -111,13 +111,20 @@ class Session:
             return self.malformed(f"Not run: {len(programs)} programs, and {max(0, left)} more are allowed.")
         restarted = await self._restart() if self._lost else ""
         await self._drop()
-        boxes: list[BranchingBox] = []
         try:
-            boxes += await cast("BranchingBox", self._box).fork(len(programs))
-            ended = await _all_of([self._executed(each, box) for each, box in zip(programs, boxes, strict=True)])
+            boxes = await cast("BranchingBox", self._box).fork(len(programs))
         except SandboxBusy as busy:
-            return Noticed(kind="busy", text=f"Not run: {one_line(str(busy))}. Run the programs one after the other.")
-        except (InvalidArgument, LanguageUnavailable, SandboxLost) as error:
+            return _one_after_the_other(busy)
+        except SandboxLost as error:
+            return await self._not_run(error)
+        except GroundboxError as error:
+            raise Over(Ending.SANDBOX, str(error)) from error
+        try:
+            ended = await _all_of([self._executed(each, box) for each, box in zip(programs, boxes, strict=True)])
+        except SandboxLost as lost:  # a copy: what it was copied from is there
+            await _close(boxes)
+            return _one_after_the_other(lost)
+        except (InvalidArgument, LanguageUnavailable) as error:
             await _close(boxes)
             return await self._not_run(error)
         except GroundboxError as error:
@@ -289,6 +296,10 @@ def _ran(step: Run, execution: Execution, box: Box) -> Ran:
         expect=step.expect,
         box=box,
     )
+
+
+def _one_after_the_other(error: SandboxBusy | SandboxLost) -> Noticed:
+    return Noticed(kind="busy", text=f"Not run: {one_line(str(error))}. Run the programs one after the other.")
 
 
 async def _all_of(runs: Sequence[Coroutine[Any, Any, Execution]]) -> list[Execution]:

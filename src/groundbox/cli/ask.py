@@ -110,8 +110,7 @@ def ask(
     if branches is None:
         branches = recording.branches if recording else 1
     back: Rollback | None = "on_error" if rollback else recording.rollback if recording else None
-    copies = branches > 1 or back is not None
-    made = makers(asked, {}, no_engine=no_engine or bool(reached) or copies)
+    made = makers(asked, {}, no_engine=no_engine or bool(reached))
     with naming_options():
         agent = GroundedAgent(
             speaker,

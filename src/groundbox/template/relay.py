@@ -34,6 +34,8 @@ WINDOW_BYTES: Final = 1 << 18
 _READ: Final = 1 << 16
 _FILE_PIECE: Final = 1 << 20
 _MOST_FRAME: Final = 1 << 26
+_MOST_INCOMING: Final = 2 * _MOST_FRAME
+"""Bytes that have come and were not acted on; what credits allow all channels together is far less."""
 _MOST_HANDED: Final = 16
 
 
@@ -280,6 +282,8 @@ class Mux:
         if not data:
             raise Broken("the other end is closed")
         self._incoming += data
+        if len(self._incoming) > _MOST_INCOMING:  # it sends and does not read
+            raise Broken("more was sent than can be under way")
 
     def _receive(self) -> None:
         self._take_in()
@@ -487,15 +491,13 @@ class Groups:
     def join(self, identity: int, pid: int) -> None:
         """Put a worker into its groups, before it has heard of any order."""
         for folder in self._folders.values():
-            with contextlib.suppress(OSError):
-                _write(f"{folder}/{identity}/cgroup.procs", str(pid))
+            _bound(f"{folder}/{identity}/cgroup.procs", str(pid))
         self._held[identity] = self._resident_bytes(pid)
 
     def limit(self, identity: int, process_count: int | None, memory_bytes: int | None) -> None:
         """Bound a worker."""
-        with contextlib.suppress(OSError):
-            most = "max" if process_count is None else str(process_count)
-            _write(f"{self._folders['pids']}/{identity}/pids.max", most)
+        most = "max" if process_count is None else str(process_count)
+        _bound(f"{self._folders['pids']}/{identity}/pids.max", most)
         self._most_bytes[identity] = memory_bytes
 
     def use(self, identity: int) -> dict[str, Any]:
@@ -557,6 +559,16 @@ class Groups:
             return 0
 
 
-def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
+def _bound(path: str, text: str) -> None:
+    """Write to a file of a worker's group, unless it or the worker is gone.
+
+    Raises:
+        Broken: The kernel refuses, so that the worker would be without a bound.
+    """
+    try:
+        with open(path, "w") as file:
+            file.write(text)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    except OSError as error:
+        raise Broken(f"a worker cannot be bounded: {error}") from error
