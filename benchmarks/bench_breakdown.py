@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import os
 import re
 import shutil
@@ -40,6 +41,7 @@ class Times(NamedTuple):
     host_user: float
     host_system: float
     template: float
+    launcher: float
     workers: float
     kernel: float
 
@@ -54,12 +56,28 @@ def template_of(host: int) -> int:
     return children(children(max(children(host)))[0])[0]
 
 
+def launcher_of(template: int) -> int | None:
+    """The process that makes the workers, by where its code is (jail/launch.py); None where the template does."""
+    for child in children(template):
+        with contextlib.suppress(OSError):  # it may have ended meanwhile
+            if Path(f"/proc/{child}/maps").read_text().startswith("00040000-"):
+                return child
+    return None
+
+
 def now(template: int) -> Times:
     """All counters at this moment."""
-    fields = Path(f"/proc/{template}/stat").read_text().rpartition(")")[2].split()
+    own, launcher = os.times(), launcher_of(template)
+    here, workers = spent_ms(template)
+    launching = 0.0 if launcher is None else spent_ms(launcher)[0]
+    return Times(own.user * 1e3, own.system * 1e3, here, launching, workers, kernel_ms())
+
+
+def spent_ms(pid: int) -> tuple[float, float]:
+    """Processor time of a process, and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     user, system, of_user, of_system = (int(field) * _TICK_MS for field in fields[11:15])
-    own = os.times()
-    return Times(own.user * 1e3, own.system * 1e3, user + system, of_user + of_system, kernel_ms())
+    return user + system, of_user + of_system
 
 
 def kernel_ms() -> float:
@@ -96,6 +114,7 @@ async def exact(profile: str, runs: int, concurrency: int) -> Times:
     print(f"{profile}: {runs / wall_s:.0f} runs a second; milliseconds of processor time for each run:")
     print(f"  host            {spent.host_user:5.2f} user {spent.host_system:5.2f} system")
     print(f"  template        {spent.template:5.2f}")
+    print(f"  launcher        {spent.launcher:5.2f}")
     print(f"  worker          {spent.workers:5.2f}")
     print(f"  kernel threads  {spent.kernel:5.2f}")
     print(f"  sum             {sum(spent):5.2f}")
@@ -111,7 +130,8 @@ async def sampled(profile: str, runs: int, concurrency: int, workers_ms: float) 
     """
     host, template = os.getpid(), template_of(os.getpid())
     with tempfile.NamedTemporaryFile(prefix="groundbox-perf-") as file:
-        watched = f"{host},{template}"
+        launcher = launcher_of(template)
+        watched = ",".join(str(pid) for pid in (host, template, launcher) if pid is not None)
         asked = ["-F", str(_SAMPLES_A_SECOND), "-e", "cpu-clock", "-g", "-o", file.name, "-p", watched]
         perf = subprocess.Popen(["perf", "record", *asked], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
         await asyncio.sleep(0.5)
@@ -124,7 +144,7 @@ async def sampled(profile: str, runs: int, concurrency: int, workers_ms: float) 
         ).stdout
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     for pid, frames in samples(script):
-        role = {host: "host", template: "template"}.get(pid, "worker")
+        role = {host: "host", template: "template", launcher: "launcher"}.get(pid, "worker")
         counts[role, kind_of(frames)] += 1
     print(f"\n{profile}, sampled: microseconds for each run, from {_SMALLEST_US} on")
     for (role, kind), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1])):

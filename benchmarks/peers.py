@@ -65,6 +65,8 @@ def peers() -> Iterator[dict[str, Runner]]:
             jailed = [*_nsjail(nsjail, roots, folder), python]
             found["nsjail"] = lambda code: _run([*jailed, "-I", "-c", code], folder, environ)
         with contextlib.suppress(ImportError):
+            found["sandlock"] = _sandlock(python, roots, folder, environ)
+        with contextlib.suppress(ImportError):
             found["monty"] = stack.enter_context(_monty())
         yield found
 
@@ -85,6 +87,23 @@ def _nsjail(nsjail: str, roots: list[str], folder: str) -> list[str]:
     binds = [part for root in ("/usr", "/lib", "/lib64", *roots) if os.path.exists(root) for part in ("-R", root)]
     limits = ["--rlimit_as", "hard", "--rlimit_fsize", "hard", "--rlimit_nofile", "1024", "-t", "60"]
     return [nsjail, "-Mo", "-q", *limits, *binds, "-B", folder, "--cwd", folder, "--keep_env", "--"]
+
+
+def _sandlock(python: str, roots: list[str], folder: str, environ: dict[str, str]) -> Runner:
+    """Landlock and seccomp around a process, by the package of that name; without limits, as they are not asked for."""
+    import sandlock
+
+    readable = [
+        path for path in ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/dev", *roots) if Path(path).exists()
+    ]
+
+    def run(code: str) -> str:
+        box = sandlock.Sandbox(fs_readable=readable, fs_writable=[folder], cwd=folder, clean_env=True, env=environ)
+        done = box.run([python, "-I", "-c", code], timeout=60)
+        assert done.success, done.error
+        return str(done.stdout.decode())
+
+    return run
 
 
 @contextlib.contextmanager

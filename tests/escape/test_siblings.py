@@ -356,6 +356,15 @@ def test_the_host_can_still_watch_files_and_queue_signals(pair, waive, breached)
         os.close(watch)
 
 
+@pytest.mark.parametrize("draw", ["ssl.RAND_bytes(16).hex()", "random.random()", "numpy.random.rand()"])
+def test_what_one_draws_by_chance_another_does_not(sandbox, draw):
+    """Their template has drawn from OpenSSL's generator, and they have its memory."""
+    told = {sandbox(profile="science").run(f"import random, ssl, numpy\nprint({draw})").stdout for _ in range(3)}
+
+    assert len(told) == 3
+    assert "" not in told
+
+
 def test_ids_of_sandboxes_differ_and_none_is_root(sandbox):
     boxes = [sandbox() for _ in range(3)]
     for box in boxes:

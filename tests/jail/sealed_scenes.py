@@ -43,10 +43,9 @@ class Stage:
         pid, pidfd = namespaces.clone(SHARING)
         if pid == 0:
             try:
-                self.program.install()
-                self.program.enter(wake)
+                self.program.installed.become_keeper(wake)
                 park = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long)
-                guest(socket.socket(fileno=Slot.SOCKET), park(self.program.park_at))
+                guest(socket.socket(fileno=Slot.SOCKET), park(self.program.installed.park))
             finally:
                 os._exit(1)
         keeper = (pid, pidfd, wake)
@@ -239,8 +238,7 @@ def dies(when):
     wake = os.eventfd(0)
     pid, pidfd = namespaces.clone(SHARING)
     if pid == 0:
-        program.install()
-        program.enter(wake)
+        program.installed.become_keeper(wake)
     keeper = of.adopt(pid, pidfd, wake)
 
     def steps():

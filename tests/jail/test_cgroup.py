@@ -231,3 +231,19 @@ def test_the_kernel_ends_a_whole_group_unless_checkpoints_are_in_it(tmp_path):
         seen.append([(tmp_path / "one" / name).read_text() for name in ("memory.oom.group", "pids.max")])
 
     assert seen == [["1", "7"], ["0", "8"], ["0", "9"], ["1", "7"]]
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "options", "told"),
+    [
+        (2, "6.8.0-31-generic", "rw,nsdelegate,memory_recursiveprot", "mount -o remount,favordynmods /sys/fs/cgroup"),
+        (2, "6.18.44", "rw,favordynmods,nsdelegate", ""),
+        (2, "5.15.0", "rw,nsdelegate", ""),
+        (1, "6.18.44", "rw", ""),
+    ],
+)
+def test_a_host_on_which_joining_a_group_waits_for_all_threads_is_told_what_to_do(version, release, options, told):
+    mountinfo = f"25 30 0:23 / /proc rw - proc proc rw\n33 31 0:29 / /sys/fs/cgroup rw - cgroup2 cgroup2 {options}\n"
+    found = cgroup.Hierarchy(version, {})
+
+    assert cgroup.joining_waits(found, release=release, mountinfo=mountinfo) == told

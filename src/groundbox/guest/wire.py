@@ -44,7 +44,11 @@ class Wire:
             body = _encode(_too_large(frame, f"{len(body)} bytes"))
         elif has_more_values(body, MOST_VALUES):
             body = _encode(_too_large(frame, f"more than {MOST_VALUES} values"))
-        data = memoryview(_LENGTH.pack(len(body)) + body)
+        self.send_framed(_LENGTH.pack(len(body)) + body, descriptors)
+
+    def send_framed(self, frame: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send what `framed` gave."""
+        data = memoryview(frame)
         if descriptors:
             data = data[socket.send_fds(self._socket, [data], list(descriptors)) :]
         self._socket.sendall(data)

@@ -39,6 +39,7 @@ from .python.watching import Watch
 from .resident import Residents
 from .wire import HostGone, Wire, framed
 
+_READY = framed({"ev": "ready"})
 LimitSetter = Callable[[float | None, int | None], None]
 Mode = Callable[[dict[str, Any], list[int]], dict[str, Any]]
 """Carries out one kind of run: takes the order and its descriptors, gives what `done` says."""
@@ -57,13 +58,11 @@ class Worker:
         alone: bool,
         guarded: bool,
         apart: int = -1,
-        park_at: int = 0,
     ) -> None:
         """Args:
         alone: Whether this process is the first of a pid namespace, so that it may end all others.
         guarded: Whether its memory is closed to a script while that runs.
         apart: What keeps programs apart (apart.py); -1 where nothing does.
-        park_at: How this worker stands still to be copied (parking.py); 0 where it cannot.
         """
         self._wire = Wire(sock)
         self._socket = sock
@@ -75,8 +74,9 @@ class Worker:
         self._residents = Residents(self._children, self._wire.send, set_limits)
         self._commands = Commands(self._children, self._wire.send, apart)
         self._processes = Processes(self._children, set_limits)
-        self._is_copied = bool(park_at)
-        self._parking = Parking(park_at, cells, os.path.dirname(workdir), apart)
+        self._workdir = workdir
+        self._is_copied = False
+        self._parking = Parking(0, cells, os.path.dirname(workdir), apart)
         self._core = ""
         self._observed: list[dict[str, Any]] = []
         self._modes: dict[str, Mode] = {
@@ -90,12 +90,21 @@ class Worker:
         }
         self._sql: Any = None
         self._tools: Any = None
-        cells.emit = self._show
-        cells.workdir = workdir
+        self.attach()
+
+    def attach(self) -> None:
+        """Be the one that the cells' runner works for."""
+        self._cells.emit = self._show
+        self._cells.workdir = self._workdir
+
+    def can_be_copied(self, park_at: int) -> None:
+        """Let this worker be copied; `park_at` is how it stands still for that (parking.py)."""
+        self._is_copied = True
+        self._parking = Parking(park_at, self._cells, os.path.dirname(self._workdir), self._apart)
 
     def ready(self, descriptors: list[int]) -> None:
         """Tell the host that the jail stands; hand over the workdir's descriptor and the proxy's socket."""
-        self._wire.send({"ev": "ready"}, descriptors)
+        self._wire.send_framed(_READY, descriptors)
 
     def start_resident(self, order: dict[str, Any]) -> None:
         """Start a language's process ahead of its first cell."""

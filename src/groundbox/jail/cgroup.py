@@ -94,6 +94,27 @@ def find() -> Hierarchy:
     raise CgroupMissing("no cgroup file system with the memory and pids controllers is mounted")
 
 
+def joining_waits(found: Hierarchy, *, release: str, mountinfo: str) -> str:
+    """What to mount again so that joining a group waits for no lock over all threads of the machine; empty for nothing.
+
+    Since Linux 6.0 that lock is cheap for those who fork, and slow for those who move a process, unless the file system
+    is mounted with `favordynmods`. In version 1 a thread that moves itself needs no lock.
+
+    Args:
+        release: As uname(2) tells it.
+        mountinfo: What /proc/self/mountinfo says.
+    """
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    if found.version == 1 or (numbers is not None and (int(numbers[1]), int(numbers[2])) < (6, 0)):
+        return ""
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split()[:3]
+        if kind == "cgroup2" and "favordynmods" not in options.split(","):
+            return f"mount -o remount,favordynmods {fields.split()[4]}"
+    return ""
+
+
 class Cgroup:
     """One sandbox's group. Made empty; the worker joins by itself.
 

@@ -21,6 +21,7 @@ from . import (
     GVISOR,
     LANDLOCK,
     NAMESPACES,
+    assembly,
     capabilities,
     credentials,
     descriptors,
@@ -28,6 +29,7 @@ from . import (
     kernel,
     keyring,
     landlock,
+    launch,
     loopback,
     namespaces,
     rlimits,
@@ -300,20 +302,9 @@ def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None
     They are the same functions, and their calls are written down in place of being made. A copy's files are made,
     or are there already, before it is one, and its control group is joined then.
     """
-    entry = Entry(
-        plan=plan,
-        uid=sealed.USER,
-        disk_bytes=disk_bytes,
-        file_count=file_count,
-        process_count=None,
-        network="off",
-        join=[],
-        keep=[sealed.Slot.SOCKET, sealed.Slot.OUT, sealed.Slot.ERR],
-        guarded_below=sealed.GUARDED_BELOW,
-    )
-    common_rules(plan)  # these are opened for good, and not recorded
+    entry = _recorded_entry(plan, disk_bytes=disk_bytes, file_count=file_count, guarded_below=sealed.GUARDED_BELOW)
     with kernel.recording(sealed.Slot.FIRST_OWN) as room:
-        rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=sealed.USER)
+        rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=assembly.USER)
     with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
         nothing = (
             kernel.open_nothing()
@@ -330,6 +321,63 @@ def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None
             if step.layer == "parent":
                 credentials.be_ended_first()  # and not the checkpoints that it could go on from
     return sealed.Program(flags=clone_flags(plan) & ~namespaces.NEWNET, network=True, room=room, calls=calls)
+
+
+def launched_entry(
+    plan: Plan,
+    *,
+    disk_bytes: int | None,
+    file_count: int | None,
+    process_count: int | None,
+    cpu_s: float | None,
+    memory_bytes: int | None,
+    held_bytes: int,
+) -> launch.Entry:
+    """The steps of `WORKER` as machine code, by which what the launcher has made enters the jail; see launch.py.
+
+    Args:
+        cpu_s: Limits of its first run, and `held_bytes`: see `rlimits.set_for_run`.
+    """
+    entry = _recorded_entry(plan, disk_bytes=disk_bytes, file_count=file_count, process_count=process_count)
+    with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
+        kernel.duplicate(kernel.open_nothing(), 0)
+        steps, has_box = [*calls], False
+        for step in WORKER:
+            if plan.backend not in step.backends:
+                continue
+            if step.layer != "workdir":
+                step.run(entry)
+            elif not has_box:  # it is made for a user id that is a number here, and gone to as that user
+                rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=entry.uid)
+                has_box = True
+            else:
+                kernel.chdir(rootfs.WORKDIR)
+            if step.layer == "rlimits":
+                rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=held_bytes, spent_s=0.0)
+            steps += [call._replace(step=step.layer) for call in calls[len(steps) :]]
+    return launch.Entry(steps, flags=clone_flags(plan) & ~namespaces.NEWNET)
+
+
+def _recorded_entry(
+    plan: Plan,
+    *,
+    disk_bytes: int | None,
+    file_count: int | None,
+    process_count: int | None = None,
+    guarded_below: int = 0,
+) -> Entry:
+    common_rules(plan)  # these are opened for good, and not recorded
+    return Entry(
+        plan=plan,
+        uid=assembly.USER,
+        disk_bytes=disk_bytes,
+        file_count=file_count,
+        process_count=process_count,
+        network="off",
+        join=range(sealed.Slot.JOIN, sealed.Slot.JOIN_LAST + 1),
+        keep=[sealed.Slot.SOCKET, sealed.Slot.OUT, sealed.Slot.ERR],
+        guarded_below=guarded_below,
+    )
 
 
 def clone_flags(plan: Plan) -> int:

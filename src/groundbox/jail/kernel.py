@@ -142,11 +142,17 @@ def rehearsal() -> Iterator[None]:
 
 
 class Call(NamedTuple):
-    """One system call as it was recorded. `slot` is where its result has to be found by later ones, if it is one."""
+    """One system call as it was recorded.
+
+    Attributes:
+        slot: Where its result has to be found by later ones, if it is a descriptor.
+        step: What it is a part of, for who reads that it failed.
+    """
 
     name: str
     arguments: tuple[int | bytes | None, ...]
     slot: int | None = None
+    step: str = ""
 
 
 @contextmanager

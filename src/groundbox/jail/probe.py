@@ -171,7 +171,9 @@ def _cgroups() -> Finding:
     except OSError as error:
         return Finding("cgroup", False, str(error), mend_cgroup())
     shares = "" if found.weighs() else "; no cpu controller: sandboxes have no fixed share of the processors"
-    return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}{shares}")
+    remount = cgroup.joining_waits(found, release=platform.release(), mountinfo=_read("/proc/self/mountinfo"))
+    waits = f"; the slowest of many sandboxes that start at once wait for a lock: `{remount}`" if remount else ""
+    return Finding("cgroup", True, f"version {found.version}: {', '.join(found.folders())}{shares}{waits}")
 
 
 def _identity() -> Finding:

@@ -85,20 +85,29 @@ def set_open_files(*, own_user: bool) -> None:
     _both(resource.RLIMIT_NOFILE, _OPEN_FILES if own_user else _OPEN_FILES_OF_A_SHARED_USER)
 
 
-def set_for_run(*, cpu_s: float | None, memory_bytes: int | None, held_bytes: int, address_space: bool = False) -> None:
+def set_for_run(
+    *,
+    cpu_s: float | None,
+    memory_bytes: int | None,
+    held_bytes: int,
+    address_space: bool = False,
+    spent_s: float | None = None,
+) -> None:
     """The limits of the run that begins now, as soft limits, so that the next run may have others.
 
     Args:
         held_bytes: What `data_bytes` was in the template, or `address_bytes`.
         address_space: Bound all that is mapped, because gVisor heeds no RLIMIT_DATA. Stacks and arenas of threads are
             mapped and hardly used, so there is room for some.
+        spent_s: Processor time of the process so far; None for that of the caller.
     """
     unlimited = _INFINITY
+    spent_s = time.process_time() if spent_s is None else spent_s
     if address_space:
         _soft(resource.RLIMIT_AS, unlimited if memory_bytes is None else held_bytes + memory_bytes + _MAPPED_ONLY_BYTES)
     else:
         _soft(resource.RLIMIT_DATA, unlimited if memory_bytes is None else held_bytes + memory_bytes)
-    _soft(resource.RLIMIT_CPU, unlimited if cpu_s is None else int(time.process_time() + cpu_s) + 2)
+    _soft(resource.RLIMIT_CPU, unlimited if cpu_s is None else int(spent_s + cpu_s) + 2)
 
 
 def data_bytes() -> int:

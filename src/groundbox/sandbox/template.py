@@ -463,6 +463,9 @@ class Template:
             if (kept := self._kept.pop(message["id"], None)) is not None:
                 kept.has_gone("it has ended")
         elif event == "exit":
+            worker = self._workers.get(message["id"])
+            if worker is not None and message.get("reason"):
+                worker.failed_early(message["reason"])
             ended = Ended(message["status"], message["cpu_s"], message["peak_memory_bytes"])
             self._forget(message["id"], ended)
 

@@ -135,6 +135,11 @@ class Worker:
         self.failure = reason
         self.has_ended(Ended(1 << 8, 0.0, 0))
 
+    def failed_early(self, reason: str) -> None:
+        """Where it ends before it was ready, this is why; said by the template before the end."""
+        if not self._said_ready and self.failure is None:
+            self.failure = reason
+
     def has_ended(self, ended: Ended) -> None:
         """The process and everything in its pid namespace is gone."""
         if self.ended is not None:

@@ -25,7 +25,9 @@ def _make_room(heap_bytes: int) -> list[bytes]:
     return filled[:: (1 << 20) // block // 4]
 
 
-_ROOM = _make_room(int(sys.argv[2]))
+_HEAP_BYTES = int(sys.argv[2])
+_FIRST_BYTES = min(_HEAP_BYTES, 10 << 20)  # what we fill ourselves; the rest those who only wait need not hold
+_ROOM = _make_room(_FIRST_BYTES)
 
 import json
 import os
@@ -89,10 +91,13 @@ def main() -> None:
     order = json.loads(control.recv(1 << 20))
 
     from groundbox.jail import enter
-    from groundbox.template import outer, serve
+    from groundbox.template import outer
 
     try:
         outer.enter_outer_jail(control, outer.plan_from(order))
+        _ROOM.extend(_make_room(_HEAP_BYTES - _FIRST_BYTES))
+        from groundbox.template import serve
+
         serve.run(control, order)
     except (OSError, enter.JailFailed) as error:
         layer = "" if isinstance(error, enter.JailFailed) else "template: "

@@ -72,11 +72,11 @@ class Branches:
     """All keepers of one template."""
 
     def __init__(
-        self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None], guests: Callable[[], set[int]]
+        self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None], others: Callable[[], set[int]]
     ) -> None:
         """Args:
         ended: Told of each keeper that has ended.
-        guests: Who is known, besides keepers.
+        others: All children of this process that are no keepers.
 
         Raises:
             OSError: A number that is needed is taken.
@@ -84,7 +84,7 @@ class Branches:
         self._plan = plan
         self._poll = poll
         self._ended = ended
-        self._guests = guests
+        self._others = others
         self._keepers: dict[int, Keeper] = {}
         self._programs: dict[tuple[int | None, int | None], sealed.Program] = {}
         self._waiting: collections.deque[Steps] = collections.deque()
@@ -98,12 +98,12 @@ class Branches:
         """Whether an event of this descriptor is for `handle`."""
         return descriptor == Slot.DONE or descriptor in self._keepers
 
-    def program(self, disk_bytes: int | None, file_count: int | None) -> sealed.Program:
+    def program(self, disk_bytes: int | None, file_count: int | None) -> sealed.Installed:
         """That of sandboxes of this size."""
         key = disk_bytes, file_count
         if key not in self._programs:
             self._programs[key] = enter.sealed_program(self._plan, disk_bytes=disk_bytes, file_count=file_count)
-        return self._programs[key]
+        return self._programs[key].installed
 
     def take(self, steps: Steps) -> None:
         """Carry out these orders when those before are done."""
@@ -194,12 +194,11 @@ class Branches:
         """End what a keeper has made and could not tell of any more: it would wait at a number that is another's soon,
         and carry out that one's orders.
         """
-        known = {keeper.pid for keeper in self._keepers.values()} | self._guests()
+        known = {keeper.pid for keeper in self._keepers.values()} | self._others()
         for pid in _children() - known:
             with contextlib.suppress(OSError):
-                if any(each.at == sealed.CODE_AT for each in _mappings(pid)):
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
     def _next(self) -> None:
         while self._waiting and self._current is None:
@@ -233,12 +232,12 @@ class Branches:
         os.write(asked.keeper.wake, _ONE)
 
     def _take_numbers(self) -> None:
-        taken = {*map(int, os.listdir("/proc/self/fd"))} & set(range(Slot.SOCKET, Slot.LAST_OWN + 1))
+        taken = {*map(int, os.listdir("/proc/self/fd"))} & set(range(Slot.FLAGS, Slot.LAST_OWN + 1))
         if taken:
             raise OSError(errno.EBUSY, f"descriptors {sorted(taken)} are taken")
         _move(os.open("/dev/null", os.O_RDWR), Slot.NULL)
         clear()
-        for slot in (Slot.ORDER, Slot.USER, Slot.WAKE, Slot.RESULT):
+        for slot in (Slot.FLAGS, Slot.ERROR, Slot.ORDER, Slot.USER, Slot.WAKE, Slot.RESULT):
             _move(os.memfd_create("groundbox-slot"), slot)
         _move(os.eventfd(0, os.EFD_NONBLOCK), Slot.DONE)
         self._poll.register(Slot.DONE, select.POLLIN)
@@ -261,7 +260,7 @@ def clear() -> None:
 
 
 def become_keeper(
-    program: sealed.Program, wake: int, *, uid: int, disk_bytes: int | None, file_count: int | None
+    program: sealed.Installed, wake: int, *, uid: int, disk_bytes: int | None, file_count: int | None
 ) -> None:
     """In a fresh copy of the template that shares its descriptors: be the keeper of one sandbox. Guests return.
 
@@ -273,8 +272,7 @@ def become_keeper(
     namespaces.unshare(namespaces.NEWNS)
     kernel.unmount(rootfs.BOX, 2)
     rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=uid)
-    program.install()
-    program.enter(wake)
+    program.become_keeper(wake)
 
 
 def workdir_of(keeper: Keeper) -> int:

@@ -13,11 +13,12 @@ import sys
 import types
 from typing import Any, Final
 
+from . import layout, renewing
 from .mappings import EXECUTE, FAILED, MOVE_TO, PRIVATE_ANONYMOUS, READ, WRITE, all_now, join, words
+from .renewing import HUGE, MADV_COLLAPSE, TRIES
 
 _IMMORTAL: Final = 0xFFFFFFFF
-_HUGE: Final = 2 << 20
-_MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
+_MADV_HUGEPAGE: Final = 14
 
 
 def settle() -> None:
@@ -26,6 +27,8 @@ def settle() -> None:
     if (3, 12) <= sys.version_info < (3, 14):
         _immortalize()
     gc.freeze()
+    layout.start_afresh()
+    renewing.renew()
     _use_huge_pages()
     _put_interpreter_on_huge_pages()
     join()
@@ -66,13 +69,19 @@ def _parts(code: types.CodeType) -> tuple[object, ...]:
 
 
 def _use_huge_pages() -> None:
-    """Ask for huge pages below every private anonymous mapping that can hold one. Failing costs speed only."""
+    """Ask for huge pages below every private anonymous mapping that can hold one. Failing costs speed only.
+
+    One at a time: where two mappings meet within one, which the kernel does not join, it would go no further.
+    """
     madvise = ctypes.CDLL(None).madvise
     for start, end in _anonymous_ranges():
         first, last = _whole_huge_pages(start, end)
         if last > first:
             madvise(*words(first, last - first, _MADV_HUGEPAGE))
-            madvise(*words(first, last - first, _MADV_COLLAPSE))
+        for page in range(first, last, HUGE):
+            for _ in range(TRIES):
+                if madvise(*words(page, HUGE, MADV_COLLAPSE)) == 0:
+                    break
 
 
 def _anonymous_ranges() -> list[tuple[int, int]]:
@@ -99,16 +108,16 @@ def _put_interpreter_on_huge_pages() -> None:
     size = last - first
     if size <= 0:
         return
-    room = libc.mmap(*words(0, size + _HUGE, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0))
+    room = libc.mmap(*words(0, size + HUGE, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0))
     if room == FAILED:
         return
     copy, _ = _whole_huge_pages(room, room)
     libc.madvise(*words(copy, size, _MADV_HUGEPAGE))
     ctypes.memmove(copy, first, size)
-    usable = libc.madvise(*words(copy, size, _MADV_COLLAPSE)) == 0
+    usable = libc.madvise(*words(copy, size, MADV_COLLAPSE)) == 0
     if usable and libc.mprotect(*words(copy, size, READ | EXECUTE)) == 0:
         libc.mremap(*words(copy, size, size, MOVE_TO, first))
-    libc.munmap(*words(room, size + _HUGE))
+    libc.munmap(*words(room, size + HUGE))
 
 
 def _interpreter_range() -> tuple[int, int]:
@@ -126,4 +135,4 @@ def _interpreter_range() -> tuple[int, int]:
 
 
 def _whole_huge_pages(start: int, end: int) -> tuple[int, int]:
-    return -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE
+    return -(-start // HUGE) * HUGE, end // HUGE * HUGE

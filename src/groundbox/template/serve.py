@@ -14,12 +14,27 @@ from typing import Any, Final, NoReturn
 
 from groundbox.guest.python import tracing
 from groundbox.guest.python.cells import CellRunner
+from groundbox.guest.python.reseed import start_keys
 from groundbox.guest.wire import Wire
 from groundbox.guest.worker import Worker
-from groundbox.jail import BARE, GVISOR, NAMESPACES, credentials, enter, inner, kernel, namespaces, rlimits, sealed
+from groundbox.jail import (
+    BARE,
+    GVISOR,
+    NAMESPACES,
+    credentials,
+    enter,
+    inner,
+    kernel,
+    launch,
+    namespaces,
+    rlimits,
+    rootfs,
+    sealed,
+)
 from groundbox.jail.sealed import Order, Slot
 from groundbox.template import branches, layout, locks, memory, outer, pidfds, warm
 from groundbox.template.branches import Asked, Branches, Keeper, Steps
+from groundbox.template.launching import Launching
 from groundbox.template.networks import Networks
 
 _JAIL_FAILED: Final = 70
@@ -46,17 +61,17 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
+    start_keys()
     outer.make_ruleset(plan)
     _gather_code(plan, cells)
     _rehearse(plan, cells)
     cells.warm_up()
     _refuse_threads()
     listener = outer.seal(plan)
+    server = _Server(control, plan, cells)
     memory.settle()
-    warden = None if listener is None else locks.start(listener)
+    server.start(listener)
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
-    server = _Server(control, plan, cells, warden)
-    layout.start_afresh()
     server.serve()
     server.end()
     os._exit(0)
@@ -123,31 +138,46 @@ def _refuse_threads() -> None:
 
 
 class _Server:
-    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner, warden: int | None) -> None:
+    def __init__(self, control: socket.socket, plan: enter.Plan, cells: CellRunner) -> None:
         self._control = control
         self._plan = plan
         self._cells = cells
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        self._warden = -1 if warden is None else os.pidfd_open(warden)
-        if self._warden >= 0:
-            self._poll.register(self._warden, select.POLLIN)
+        self._warden = -1
+        self._warden_pid: int | None = None
         self._workers: dict[int, tuple[int, int, int | None]] = {}
         self._networks = None if plan.waive or plan.backend != NAMESPACES else Networks()
-        self._spawned = 0
         self._folders: dict[int, str] = {}
         self._ahead: tuple[float | None, int | None] | None = None
-        self._held_bytes = rlimits.address_bytes() if plan.backend == GVISOR else rlimits.data_bytes()
+        self._held_bytes = 0
         self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
         if enter.can_branch(plan):
             try:
-                self._branches = Branches(plan, self._poll, self._keeper_ended, self._guests)
+                self._branches = Branches(plan, self._poll, self._keeper_ended, self._children)
             except OSError as error:
                 self._no_branches = enter.refusal(error)
         self._live: dict[int, Keeper] = {}
         self._kept: dict[int, Keeper] = {}
         self._to_keep: set[int] = set()
         self._last_words: dict[Keeper, dict[str, Any]] = {}
+        self._entries: dict[int, launch.Entry] = {}
+        self._launching: Launching | None = None
+        self._blank = None if self._branches is None else self._blank_worker()
+
+    def start(self, listener: int | None) -> None:
+        """Start those who stay beside us; before all others the launcher, which stays as we are now.
+
+        Args:
+            listener: What the warden of locks listens to; None for no warden.
+        """
+        self._held_bytes = rlimits.address_bytes() if self._plan.backend == GVISOR else rlimits.data_bytes()
+        if self._branches is not None:
+            self._launching = Launching(self._plan, self._branches, self._be_launched, held_bytes=self._held_bytes)
+        if listener is not None:
+            self._warden_pid = locks.start(listener)
+            self._warden = os.pidfd_open(self._warden_pid)
+            self._poll.register(self._warden, select.POLLIN)
 
     def serve(self) -> None:
         """Until the host is gone, or the warden of locks is, without whom workers would wait for each lock."""
@@ -178,7 +208,10 @@ class _Server:
         if "op" in order:
             self._branch(order, descriptors)
             return True
-        self._spawned += 1
+        if self._launching is not None and order["network"] == "off":
+            assert self._branches is not None
+            self._branches.take(self._answered(self._launch(self._launching, order, descriptors), order, descriptors))
+            return True
         try:
             self._spawn(order, descriptors)
         except OSError as error:
@@ -235,14 +268,15 @@ class _Server:
     def _first_guest(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
         """Make a keeper, and the guest of a sandbox that can be branched."""
         assert self._branches is not None
+        assert self._launching is not None
         program = self._branches.program(order["disk_bytes"], order["file_count"])
-        sock, out, err, *join = descriptors
-        branches.place(sock, out, err, None, join)
         wake = os.eventfd(0)
-        pid, pidfd = namespaces.clone(branches.SHARING)
-        if pid == 0:
-            self._be_branching_worker(order, program, wake)
-        yield from self._guest_of(self._branches.adopt(pid, pidfd, wake), order)
+        try:
+            pid = yield from self._launching.keeper({**order, "program": program, "wake": wake}, descriptors)
+        except BaseException:
+            os.close(wake)
+            raise
+        yield from self._guest_of(self._branches.adopt(pid, os.pidfd_open(pid), wake), order)
 
     def _keep(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
         """Make a checkpoint of a guest, which is parked."""
@@ -312,7 +346,13 @@ class _Server:
     def _guests(self) -> set[int]:
         return {pid for _, pid, _ in self._workers.values()}
 
+    def _children(self) -> set[int]:
+        """All but keepers."""
+        return self._guests() | (set() if self._warden_pid is None else {self._warden_pid})
+
     def _keeper_ended(self, keeper: Keeper) -> None:
+        if self._launching is not None:
+            self._launching.ended(keeper)
         if (message := self._last_words.pop(keeper, None)) is not None:
             self._tell(message)
         for pidfd, (identity, _, _) in self._workers.items():
@@ -323,6 +363,22 @@ class _Server:
             if kept is keeper:
                 del self._kept[identity]
                 self._tell({"ev": "gone", "id": identity})
+
+    def _launch(self, launching: Launching, order: dict[str, Any], descriptors: list[int]) -> Steps:
+        """Let the launcher make a worker, and tell the host of it."""
+        assert self._networks is not None
+        network, is_made = self._networks.enter_one(), False
+        try:
+            pid = yield from launching.worker(order, descriptors, network=network)
+            pidfd = os.pidfd_open(pid)
+            self._workers[pidfd], is_made = (order["id"], pid, network), True
+            self._entries[order["id"]] = launching.entry(order)
+            self._poll.register(pidfd, select.POLLIN)
+            message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
+            socket.send_fds(self._control, [message], [pidfd])
+        finally:
+            if not is_made:
+                self._networks.give_back(network)
 
     def _spawn(self, order: dict[str, Any], descriptors: list[int]) -> None:
         flags, network = enter.clone_flags(self._plan), None
@@ -357,6 +413,9 @@ class _Server:
             "cpu_s": usage.ru_utime + usage.ru_stime,
             "peak_memory_bytes": usage.ru_maxrss * 1024,
         }
+        entry = self._entries.pop(identity, None)
+        if entry is not None and self._launching is not None and os.WIFEXITED(status):
+            message["reason"] = self._launching.failure(entry, os.WEXITSTATUS(status))
         keeper = self._live.pop(identity, None)
         if keeper is not None and keeper.alive:
             keeper.end()
@@ -421,25 +480,41 @@ class _Server:
         finally:
             _exit(status)
 
-    def _be_branching_worker(self, order: dict[str, Any], program: sealed.Program, wake: int) -> NoReturn:
-        """Be a keeper, and from there on the first guest that is made of it, which is in its jail then."""
-        status = _JAIL_FAILED
+    def _blank_worker(self) -> Worker:
+        """What will be the worker in each process that the launcher makes, where its socket has a certain number."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours, theirs:
+            os.dup2(theirs.fileno(), Slot.SOCKET, inheritable=False)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=Slot.SOCKET)
+        branches.clear()
+        return self._new_worker(sock, rootfs.WORKDIR)
+
+    def _be_launched(self, order: dict[str, Any]) -> NoReturn:
+        """What the launcher has made: a worker in its jail, or a keeper to be."""
+        status, worker = _JAIL_FAILED, self._blank
+        assert worker is not None
         try:
-            sizes = {"disk_bytes": order["disk_bytes"], "file_count": order["file_count"]}
             try:
-                branches.become_keeper(program, wake, uid=order["uid"], **sizes)
-                sock = socket.socket(fileno=Slot.SOCKET)
-                entry = enter.Entry(
-                    plan=self._plan, uid=order["uid"], process_count=None, network="off", join=[], keep=[], **sizes
-                )
-                os.chdir(entry.workdir)
-                _connect(os.open("/dev/null", os.O_RDONLY), 0)
+                if "program" in order:
+                    program = sealed.Installed(*order["program"])
+                    branches.become_keeper(
+                        program,
+                        order["wake"],
+                        uid=order["uid"],
+                        disk_bytes=order["disk_bytes"],
+                        file_count=order["file_count"],
+                    )
+                    os.chdir(rootfs.WORKDIR)
+                    _connect(os.open("/dev/null", os.O_RDONLY), 0)
+                    worker.can_be_copied(program.park)
+                    self._set_limits(order["cpu_s"], order["memory_bytes"])
                 if not order["hurried"]:
                     _go_through(self._cells)
+                    worker.attach()
                 _connect(Slot.OUT, 1)
                 _connect(Slot.ERR, 2)
-                worker = self._worker(sock, entry, order, park_at=program.park_at)
-            except (enter.JailFailed, OSError) as error:
+                self._introduce(worker, order, [os.open(rootfs.WORKDIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)])
+            except OSError as error:
                 _confess(socket.socket(fileno=Slot.SOCKET), error)
             else:
                 worker.serve()
@@ -447,26 +522,31 @@ class _Server:
         finally:
             _exit(status)
 
-    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any], *, park_at: int = 0) -> Worker:
-        self._become_other(entry)
+    def _worker(self, sock: socket.socket, entry: enter.Entry, order: dict[str, Any]) -> Worker:
         self._set_limits(order["cpu_s"], order["memory_bytes"])
-        self._ahead = (order["cpu_s"], order["memory_bytes"])
-        alone = self._plan.backend in enter.CONTAINED and "pid_ns" not in self._plan.waive
-        worker = Worker(
+        worker = self._new_worker(sock, entry.workdir)
+        handed = [os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        if entry.listener is not None:
+            handed.append(entry.listener.detach())  # type: ignore[attr-defined]
+        self._introduce(worker, order, handed)
+        return worker
+
+    def _new_worker(self, sock: socket.socket, workdir: str) -> Worker:
+        return Worker(
             sock,
             cells=self._cells,
-            workdir=entry.workdir,
+            workdir=workdir,
             set_limits=self._set_limits,
-            alone=alone,
+            alone=self._plan.backend in enter.CONTAINED and "pid_ns" not in self._plan.waive,
             guarded=self._plan.backend != BARE and "dumpable" not in self._plan.waive,
             apart=enter.ruleset_apart(self._plan),
-            park_at=park_at,
         )
+
+    def _introduce(self, worker: Worker, order: dict[str, Any], handed: list[int]) -> None:
+        """Make ready for the first order, and tell the host. Closes what is handed over."""
+        self._become_other()
+        self._ahead = (order["cpu_s"], order["memory_bytes"])
         os.environ.update(order["environ"])
-        workdir = os.open(entry.workdir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        handed = [workdir]
-        if entry.listener is not None:
-            handed.append(entry.listener.fileno())  # type: ignore[attr-defined]
         worker.ready(handed)
         if "rlimits" not in self._plan.waive:
             rlimits.set_open_files(own_user=self._plan.uid_base is not None)
@@ -474,9 +554,6 @@ class _Server:
             worker.start_resident(order["resident"])
         for descriptor in handed:
             os.close(descriptor)
-        if entry.listener is not None:
-            entry.listener.detach()  # type: ignore[attr-defined]
-        return worker
 
     def _set_limits(self, cpu_s: float | None, memory_bytes: int | None) -> None:
         """Set once ahead of need, to what most runs ask for; the first of those then has nothing to do."""
@@ -489,7 +566,7 @@ class _Server:
                 address_space=self._plan.backend == GVISOR,
             )
 
-    def _become_other(self, entry: enter.Entry) -> None:
+    def _become_other(self) -> None:
         """What a fork usually resets and a raw clone does not; above all, different random numbers."""
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
         self._cells.after_fork()

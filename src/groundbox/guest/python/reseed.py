@@ -29,6 +29,17 @@ def reseed() -> None:
         tempfile._name_sequence = tempfile.tempdir = None
 
 
+def start_keys() -> None:
+    """In the template: let OpenSSL make its generator, which takes milliseconds, and which each copy would do again.
+
+    No two copies draw the same from it: the first of a template has another process id than that, and so it is seeded
+    anew (RAND_DRBG(7)); a copy of a copy has not, see `renew_keys`.
+    """
+    ssl: Any = sys.modules.get("_ssl")
+    if ssl is not None:
+        ssl.RAND_bytes(1)
+
+
 def renew_keys() -> None:
     """Let OpenSSL draw other bytes than whoever this process was copied from, for keys and nonces.
 

@@ -1,0 +1,116 @@
+"""The template's side of the launcher: one process, kept running, and the code by which workers enter the jail."""
+
+import json
+import os
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, NoReturn
+
+from groundbox.jail import assembly, enter, kernel, launch
+from groundbox.jail.sealed import Order, Slot
+from groundbox.template import branches
+from groundbox.template.branches import Asked, Branches, Keeper
+
+_MOST_ENTRIES: Final = 64
+_STEP: Final = 1 << 16
+_SIZES: Final = ("disk_bytes", "file_count", "process_count", "cpu_s", "memory_bytes")
+
+
+class Launching:
+    """Makes all processes of one template that run guests."""
+
+    def __init__(
+        self, plan: enter.Plan, keepers: Branches, be: Callable[[dict[str, Any]], NoReturn], *, held_bytes: int
+    ) -> None:
+        """Start the launcher; call it when nothing but orders is left to do, since it stays as the template is now.
+
+        Args:
+            be: Called in each process that the launcher makes, with its order.
+            held_bytes: Private memory of this process, as limits count it.
+
+        Raises:
+            KernelRefused: The kernel refuses it.
+        """
+        self._plan = plan
+        self._branches = keepers
+        self._be = be
+        self._code = launch.Launcher()
+        self._sharing = launch.Entry((), flags=branches.SHARING)
+        self._held_bytes = held_bytes
+        self._entries: OrderedDict[tuple[Any, ...], launch.Entry] = OrderedDict()
+        self._text, theirs = socket.socketpair()
+        theirs.close()
+        self._keeper = self._started()
+
+    def ended(self, keeper: Keeper) -> None:
+        """Of a keeper that has ended: where it was the launcher, start another."""
+        if keeper is self._keeper:
+            self._keeper = self._started()
+
+    def entry(self, order: dict[str, Any]) -> launch.Entry:
+        """The way into the jail for a worker of this size."""
+        sizes = {name: order[name] for name in _SIZES}
+        key = tuple(sizes.values())
+        if key not in self._entries:
+            self._entries[key] = enter.launched_entry(self._plan, held_bytes=self._held_bytes, **sizes)
+        self._entries.move_to_end(key)
+        if len(self._entries) > _MOST_ENTRIES:
+            self._entries.popitem(last=False)[1].close()
+        return self._entries[key]
+
+    def worker(self, order: dict[str, Any], descriptors: Sequence[int], *, network: int) -> Generator[Asked, int, int]:
+        """Make a worker; its process id is returned."""
+        return (yield from self._make(order, descriptors, self.entry(order), Order.LAUNCH, network))
+
+    def keeper(self, order: dict[str, Any], descriptors: Sequence[int]) -> Generator[Asked, int, int]:
+        """Make a process that shares the template's descriptors and is in no jail of its own; its id is returned."""
+        return (yield from self._make(order, descriptors, self._sharing, Order.LAUNCH_SHARING, None))
+
+    def _make(
+        self, order: dict[str, Any], descriptors: Sequence[int], entry: launch.Entry, how: Order, network: int | None
+    ) -> Generator[Asked, int, int]:
+        """Where the launcher has ended, meanwhile or before, another one is told the same."""
+        text = launch.checked_text(json.dumps(order).encode())
+        sock, out, err, *join = descriptors
+        branches.place(sock, out, err, network, join)
+        os.dup2(entry.descriptor, Slot.PROGRAM, inheritable=False)
+        os.lseek(Slot.FLAGS, entry.flags, os.SEEK_SET)
+        for is_last in (False, True):
+            if not self._keeper.alive:
+                self._keeper = self._started()
+            os.lseek(Slot.ERROR, 0, os.SEEK_SET)
+            self._text.send(text)
+            try:
+                return (yield Asked(self._keeper, how, uid=order["uid"]))
+            except kernel.KernelRefused:
+                if error := os.lseek(Slot.ERROR, 0, os.SEEK_CUR) % _STEP:
+                    raise kernel.KernelRefused(error, f"clone: {os.strerror(error)}") from None
+                if self._keeper.alive or is_last:
+                    raise
+        raise AssertionError("unreachable")
+
+    def failure(self, entry: launch.Entry, code: int) -> str:
+        """Why a worker ended with this code before it was ready; empty where it says nothing of its way into the jail.
+
+        Workers may fail at the same time, and leave one number where there should be two; then the step is told alone.
+        """
+        step = code - assembly.FAILED
+        if step < 0:
+            return ""
+        where, error = divmod(os.lseek(Slot.ERROR, 0, os.SEEK_CUR), _STEP)
+        return entry.failure(step, error if where == step else 0)
+
+    def _started(self) -> Keeper:
+        self._text.close()  # it may hold an order that nobody took
+        self._text, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            os.dup2(theirs.fileno(), Slot.TEXT, inheritable=False)
+        wake = os.eventfd(0)
+        pid, order = self._code.start(wake)
+        if pid == 0:
+            try:
+                self._be(json.loads(order))
+            finally:
+                os._exit(1)
+        return self._branches.adopt(pid, os.pidfd_open(pid), wake)
