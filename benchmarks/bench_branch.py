@@ -2,7 +2,8 @@
 
 python benchmarks/bench_branch.py [RUNS]
 
-Beside them a print in the same session and a fresh sandbox that runs one, as measures of the machine at that moment.
+Beside them a print in the same session, in a fresh sandbox, and by bubblewrap + python, as measures of the machine at
+that moment.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 
 from measure import PAUSE_S, machine, percentile
+from peers import PRINT, Runner, peers
 
 import groundbox as gb
 from groundbox.sandbox.sandbox import load_of
@@ -34,7 +36,7 @@ FORKS = 8
 KEPT = 100
 
 
-async def measured(runs: int) -> dict[str, list[float]]:
+async def measured(runs: int, yardstick: Runner | None) -> dict[str, list[float]]:
     """Seconds of each step, in rounds."""
     taken: dict[str, list[float]] = {}
 
@@ -51,6 +53,8 @@ async def measured(runs: int) -> dict[str, list[float]]:
         for _ in range(runs):
             await timed("print in the session", box.run("print(1)"))
             await timed("fresh sandbox, print", gb.run_async("print(1)"))
+            if yardstick is not None:
+                await timed("bubblewrap + python, print", asyncio.to_thread(yardstick, PRINT))
             await box.run(CHANGE)
             first = await timed("checkpoint, files new", box.checkpoint())
             state = await timed("checkpoint, files as they were", box.checkpoint())
@@ -86,7 +90,8 @@ def main() -> None:
     """One table of times, and what is held."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     machine()
-    taken = asyncio.run(measured(runs))
+    with peers() as found:
+        taken = asyncio.run(measured(runs, found.get("bubblewrap")))
     base = statistics.median(taken["print in the session"])
     print(f"\n{'':32}{'p50 ms':>10}{'p95 ms':>10}{'least':>10}{'prints':>10}")
     for name, values in taken.items():
