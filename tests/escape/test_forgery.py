@@ -22,7 +22,7 @@ for number in range(1, 40):
     ]
 FRAMES += [{'ev': 'ready'}, {'ev': 'failed', 'reason': 'forged'}, {'ev': 'exit', 'id': 1, 'status': 0, 'cpu_s': 0, 'peak_memory_bytes': 0}]
 def others():
-    for fd in range(3, 64):
+    for fd in range(3, 96):
         try: kind = stat.S_IFMT(os.fstat(fd).st_mode)
         except OSError: continue
         yield fd, kind
@@ -116,7 +116,7 @@ GARBAGE = {
 SEND = """
 import socket, stat, struct
 def host():
-    for fd in range(3, 64):
+    for fd in range(3, 96):
         try:
             if stat.S_ISSOCK(os.fstat(fd).st_mode): return socket.socket(fileno=os.dup(fd))
         except OSError: continue

@@ -206,7 +206,7 @@ def test_a_cell_that_ends_its_process_group_ends_only_itself(sandbox):
 def test_a_closed_connection_is_the_end_and_not_a_wait(sandbox):
     box = sandbox(limits=Limits(wall_s=60))
 
-    execution = box.run("import os\nos.closerange(3, 64)")
+    execution = box.run("import os\nos.closerange(3, 96)")
 
     assert execution.outcome is Outcome.ERROR
     assert execution.state == "ended"

@@ -156,7 +156,7 @@ def test_large_displays_are_counted_beyond_their_size(sandbox):
 
 SHOW = """
 import os, socket, stat, struct
-for fd in range(3, 64):
+for fd in range(3, 96):
     try:
         if stat.S_ISSOCK(os.fstat(fd).st_mode): host = socket.socket(fileno=os.dup(fd))
     except OSError: continue

@@ -164,7 +164,7 @@ def test_the_descriptors_of_process_one_cannot_be_taken(attack, waive, breached)
     source = """
 import stat
 one = call('pidfd_open', 1, 0)
-taken = [call('pidfd_getfd', one, fd, 0) for fd in range(64)] + [attempt(os.open, f'/proc/1/fd/{fd}', os.O_RDWR) for fd in range(3, 64)]
+taken = [call('pidfd_getfd', one, fd, 0) for fd in range(96)] + [attempt(os.open, f'/proc/1/fd/{fd}', os.O_RDWR) for fd in range(3, 96)]
 print(any(isinstance(fd, int) and fd >= 0 and stat.S_ISSOCK(os.fstat(fd).st_mode) for fd in taken))
 """
     assert attack(source, mode="script", waive=waive).stdout == f"{breached}\n"

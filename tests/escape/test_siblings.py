@@ -356,10 +356,12 @@ def test_the_host_can_still_watch_files_and_queue_signals(pair, waive, breached)
         os.close(watch)
 
 
+@pytest.mark.parametrize("mode", ["cell", "script"])
 @pytest.mark.parametrize("draw", ["ssl.RAND_bytes(16).hex()", "random.random()", "numpy.random.rand()"])
-def test_what_one_draws_by_chance_another_does_not(sandbox, draw):
-    """Their template has drawn from OpenSSL's generator, and they have its memory."""
-    told = {sandbox(profile="science").run(f"import random, ssl, numpy\nprint({draw})").stdout for _ in range(3)}
+def test_what_one_draws_by_chance_another_does_not(sandbox, draw, mode):
+    """All have the memory of one template. The first script of each has the process id that their template has."""
+    source = f"import random, ssl, numpy\nprint({draw})"
+    told = {sandbox(profile="science").run(source, mode=mode).stdout for _ in range(3)}
 
     assert len(told) == 3
     assert "" not in told

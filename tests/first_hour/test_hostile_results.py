@@ -12,7 +12,7 @@ import groundbox as gb
 PROCESS_1 = """
 import json, os, socket, stat, struct, sys, time
 def host():
-    for fd in range(3, 64):
+    for fd in range(3, 96):
         try:
             if stat.S_ISSOCK(os.fstat(fd).st_mode): return fd
         except OSError: continue
@@ -180,7 +180,7 @@ def test_what_is_not_what_its_type_says_is_left_out_and_told(box, kind, way):
 def test_a_script_cannot_report_a_picture_that_is_none(box):
     source = """
 import fcntl, json, os, stat
-for fd in range(3, 64):
+for fd in range(3, 96):
     try: is_pipe = stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY
     except OSError: continue
     told = {"ev": "display", "data": {"image/png": "A", "text/plain": "x"}}

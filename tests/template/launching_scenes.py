@@ -25,7 +25,7 @@ class Stage:
         self.poll = select.poll()
         self.keepers = Branches(None, self.poll, self.ended, set)
         self.launching = Launching(None, self.keepers, be, held_bytes=0)
-        self.launching._sharing = launch.Entry(calls, flags=0)
+        self.launching._sharing = launch.Entry(calls, flags=0, shift=0)
         self.refused = ""
 
     def ended(self, keeper):
@@ -123,7 +123,7 @@ def renewed():
     libc.mmap.restype = ctypes.c_void_p
     size = 3 << 20
     at = libc.mmap(None, ctypes.c_size_t(2 * size), 3, 0x22, -1, ctypes.c_long(0))
-    libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 15)  # MADV_NOHUGEPAGE: from here on it is two mappings
+    libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(size), 14)  # MADV_HUGEPAGE: from here on it is two mappings
     for offset in range(0, size, 4096):
         ctypes.memmove(at + offset, os.urandom(8) * 512, 4096)
     ctypes.memmove(at + size + (1 << 20), b"alone", 5)
@@ -137,6 +137,23 @@ def renewed():
         "before": mappings,
         "after": _mappings(at, 2 * size),
     }
+
+
+def wiped():
+    """What is wiped in forks stays so, beside memory that is renewed."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    size = 2 << 20
+    at = libc.mmap(None, ctypes.c_size_t(3 * size), 3, 0x22, -1, ctypes.c_long(0))
+    ctypes.memset(at, 7, 3 * size)
+    libc.madvise(ctypes.c_void_p(at + size), ctypes.c_size_t(size), 18)  # MADV_WIPEONFORK
+    ctypes.memmove(at + size, b"secret", 6)
+    renewing.renew()
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, ctypes.string_at(at + size, 6))
+        os._exit(0)
+    return {"here": ctypes.string_at(at + size, 6).decode(), "in a fork": list(os.read(reader, 6))}
 
 
 def _mappings(at, size):

@@ -4,6 +4,7 @@ Each scene runs in a process of its own (launching_scenes.py), because a launche
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -39,7 +40,7 @@ def test_what_fails_on_its_way_into_the_jail_says_where_and_why():
 
 
 def test_what_cannot_be_made_is_told_with_the_kernels_reason_and_the_launcher_stays():
-    assert _scene("refused") == {"said": "[Errno 22] clone: Invalid argument", "alive": True}
+    assert _scene("refused") == {"said": "[Errno 22] the launcher: Invalid argument", "alive": True}
 
 
 def test_a_launcher_that_was_killed_is_replaced():
@@ -56,6 +57,11 @@ def test_memory_that_is_renewed_has_the_same_content_in_one_mapping():
 
         assert told["same"]
         assert (told["before"], told["after"]) == (2, 1)
+
+
+def test_memory_that_is_wiped_in_forks_stays_so():
+    """As the C library's generator of random numbers is, where the kernel offers it: else all would draw the same."""
+    assert _scene("wiped") == {"here": "secret", "in a fork": [0] * 6}
 
 
 def test_every_step_of_a_workers_way_is_recorded():
@@ -87,16 +93,86 @@ def test_a_sandbox_outlives_the_launcher_it_came_from_and_others_are_made():
     assert fresh == ["2\n"] * 6
 
 
-def _end_launchers():
-    """Kill all launchers below this process; how many there were."""
-    count = 0
-    waiting = [os.getpid()]
+def test_a_shortage_of_descriptors_costs_what_is_asked_for_and_no_sandbox_that_lives():
+    """Where the limit leaves room for some sandboxes and not for as many as are asked for at once."""
+    source = """
+import asyncio, groundbox as gb
+async def scene():
+    async with gb.AsyncSandbox(profile="bare") as box:
+        await box.run("x = 1")
+        more = [gb.run_async("print(2)", profile="bare") for _ in range(24)]
+        await asyncio.gather(*more, return_exceptions=True)
+        for _ in range(50):  # this process has no descriptors left for a moment, either
+            try:
+                return (await box.run("print(x)")).stdout
+            except OSError:
+                await asyncio.sleep(0.2)
+print(repr(asyncio.run(scene())))
+"""
+    command = ["prlimit", "--nofile=110:110", sys.executable, "-c", source]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ)
+
+    assert ended.stdout == "'1\\n'\n", ended.stderr[-2000:]
+
+
+def test_workers_are_made_while_a_keeper_of_copies_does_not_answer():
+    async def scene():
+        async with gb.AsyncSandbox(profile="bare", branching=True) as box:
+            await box.run("x = 1")
+            state = await box.checkpoint()
+            stopped = _keepers()
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                going_back = asyncio.ensure_future(box.restore(state))
+                await asyncio.sleep(0.2)
+                others = await asyncio.wait_for(
+                    asyncio.gather(*(gb.run_async("print(2)", profile="bare") for _ in range(6))), 30
+                )
+                waits = not going_back.done()
+            finally:
+                for pid in stopped:
+                    with contextlib.suppress(ProcessLookupError):  # going back ends the keeper of who ran
+                        os.kill(pid, signal.SIGCONT)
+            await going_back
+            return bool(stopped), waits, {execution.stdout for execution in others}
+
+    assert asyncio.run(scene()) == (True, True, {"2\n"})
+
+
+def _keepers():
+    """Those who wait in the sealed code of keepers, without the guests, who are process 1."""
+    found = []
+    for pid in _descendants():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/maps").read_text().startswith("00010000-"):
+                status = Path(f"/proc/{pid}/status").read_text()
+                if status.partition("NSpid:")[2].split("\n")[0].split()[-1] != "1":
+                    found.append(pid)
+    return found
+
+
+def _descendants():
+    waiting, found = [os.getpid()], []
     while waiting:
         pid = waiting.pop()
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            children = Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
-            waiting += map(int, children)
-        if Path(f"/proc/{pid}/maps").read_text().startswith("00040000-"):
-            os.kill(pid, signal.SIGKILL)
-            count += 1
-    return count
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                children = [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
+                waiting += children
+                found += children
+    return found
+
+
+def _end_launchers():
+    """Kill all launchers below this process; how many there were."""
+    launchers = []
+    for pid in _descendants():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/maps").read_text().startswith("00040000-"):
+                launchers.append(pid)
+    for pid in launchers:
+        os.kill(pid, signal.SIGKILL)
+    return len(launchers)

@@ -24,7 +24,7 @@ from .python.cells import CellRunner
 from .python.reseed import renew_keys, reseed
 from .snapshots import Snapshots
 
-SOCKET, OUT, ERR = 44, 45, 46
+SOCKET, OUT, ERR = 68, 69, 70
 """Where a copy finds its descriptors (`Slot` of jail/sealed.py)."""
 _KEPT_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECTORY | os.O_PATH | os.O_NOATIME
 _MOST_NAMED = 5

@@ -338,8 +338,10 @@ def launched_entry(
     Args:
         cpu_s: Limits of its first run, and `held_bytes`: see `rlimits.set_for_run`.
     """
-    entry = _recorded_entry(plan, disk_bytes=disk_bytes, file_count=file_count, process_count=process_count)
-    with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
+    entry = _recorded_entry(
+        plan, disk_bytes=disk_bytes, file_count=file_count, process_count=process_count, shift=sealed.BIRTHS
+    )
+    with kernel.recording(sealed.Slot.FIRST_OWN + sealed.BIRTHS) as calls:
         kernel.duplicate(kernel.open_nothing(), 0)
         steps, has_box = [*calls], False
         for step in WORKER:
@@ -355,7 +357,7 @@ def launched_entry(
             if step.layer == "rlimits":
                 rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=held_bytes, spent_s=0.0)
             steps += [call._replace(step=step.layer) for call in calls[len(steps) :]]
-    return launch.Entry(steps, flags=clone_flags(plan) & ~namespaces.NEWNET)
+    return launch.Entry(steps, flags=clone_flags(plan) & ~namespaces.NEWNET, shift=sealed.BIRTHS)
 
 
 def _recorded_entry(
@@ -365,6 +367,7 @@ def _recorded_entry(
     file_count: int | None,
     process_count: int | None = None,
     guarded_below: int = 0,
+    shift: int = 0,
 ) -> Entry:
     common_rules(plan)  # these are opened for good, and not recorded
     return Entry(
@@ -374,8 +377,8 @@ def _recorded_entry(
         file_count=file_count,
         process_count=process_count,
         network="off",
-        join=range(sealed.Slot.JOIN, sealed.Slot.JOIN_LAST + 1),
-        keep=[sealed.Slot.SOCKET, sealed.Slot.OUT, sealed.Slot.ERR],
+        join=range(sealed.Slot.JOIN + shift, sealed.Slot.JOIN_LAST + 1 + shift),
+        keep=[slot + shift for slot in (sealed.Slot.SOCKET, sealed.Slot.OUT, sealed.Slot.ERR)],
         guarded_below=guarded_below,
     )
 

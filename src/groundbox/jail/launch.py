@@ -31,15 +31,19 @@ _SCRATCH_AT: Final = _CONTEXT_AT + 2048
 _TEXT_AT: Final = _CONTEXT_AT + 0x1000
 _TEXT_BYTES: Final = 0x11000
 _END: Final = _TEXT_AT + _TEXT_BYTES
+_UNMAPPED: Final = 69
 _CLONE_FILES, _CLONE_PARENT, _SIGCHLD = 0x400, 0x8000, 17
 
 
 class Launcher:
     """The machine code of the launcher's loop."""
 
-    def __init__(self) -> None:
-        """Raises:
-        KernelRefused: There is no such memory to be had.
+    def __init__(self, shift: int) -> None:
+        """Args:
+        shift: What is added to the numbers of descriptors: 0 or `BIRTHS`.
+
+        Raises:
+            KernelRefused: There is no such memory to be had.
         """
         it = self._assembly = Assembly(code_at=_LOOP_AT, size=_LOOP_BYTES, context_at=_CONTEXT_AT)
         it.label("start")
@@ -54,34 +58,41 @@ class Launcher:
         it.die_with_parent()
         it.label("loop")
         it.system_call("read", ("r12", _SCRATCH_AT, 8))
-        it.system_call("recvfrom", (Slot.TEXT, _TEXT_AT, _TEXT_BYTES, 0, 0, 0))
-        it.system_call("lseek", (Slot.USER, 0, os.SEEK_CUR))
+        it.system_call("recvfrom", (Slot.TEXT + shift, _TEXT_AT, _TEXT_BYTES, 0, 0, 0))
+        it.system_call("lseek", (Slot.USER + shift, 0, os.SEEK_CUR))
         it.move("r13", "rax")
-        it.system_call("lseek", (Slot.FLAGS, 0, os.SEEK_CUR))
+        it.system_call("lseek", (Slot.FLAGS + shift, 0, os.SEEK_CUR))
         it.move("r15", "rax")
-        it.system_call("lseek", (Slot.ORDER, 0, os.SEEK_CUR))
+        it.system_call("lseek", (Slot.ORDER + shift, 0, os.SEEK_CUR))
         it.emit("48 3d", struct.pack("<i", Order.LAUNCH_SHARING))  # cmp rax, order
         it.jump("clone", "0f 84")  # je
-        it.system_call("setns", (Slot.NETWORK, namespaces.NEWNET))
+        it.system_call("setns", (Slot.NETWORK + shift, namespaces.NEWNET))
         it.label("clone")
         it.system_call("clone", ("r15", 0, 0, 0, 0), checked=False)
         it.emit("48 85 c0")  # test rax, rax
         it.jump("made", "0f 85")  # jne
-        it.system_call("mmap", (_ENTRY_AT, _ENTRY_BYTES, READ | EXECUTE, PRIVATE | FIXED, Slot.PROGRAM, 0))
+        where = _ENTRY_AT, _ENTRY_BYTES, READ | EXECUTE, PRIVATE | FIXED, Slot.PROGRAM + shift, 0
+        it.system_call("mmap", where, checked=False)
+        it.emit("48 85 c0")  # test rax, rax
+        it.jump("unmapped", "0f 88")  # js
         it.set("rax", _ENTRY_AT)
         it.emit("ff e0")  # jmp rax
+        it.label(
+            "unmapped"
+        )  # in a new process, whose end with a number of these steps would be taken for one of its own
+        it.system_call("exit_group", (_UNMAPPED,), checked=False)
         it.label("made")
         it.move("rsi", "rax")
         it.jump("refused", "0f 88")  # js
-        it.system_call("lseek", (Slot.RESULT, "rsi", os.SEEK_SET))
+        it.system_call("lseek", (Slot.RESULT + shift, "rsi", os.SEEK_SET))
         it.jump("told")
         it.label("refused")
         it.emit("48 f7 de")  # neg rsi
-        it.system_call("lseek", (Slot.ERROR, "rsi", os.SEEK_SET))
+        it.system_call("lseek", (Slot.ERROR + shift, "rsi", os.SEEK_SET))
         it.label("told")
-        it.system_call("write", (Slot.DONE, struct.pack("=Q", 1), 8))
+        it.system_call("write", (Slot.DONE + shift, struct.pack("=Q", 1), 8))
         it.jump("loop")
-        it.end_failed(Slot.ERROR)
+        it.end_failed(Slot.ERROR + shift)
         self._descriptor = it.sealed()
 
     def start(self, wake: int) -> tuple[int, str]:
@@ -113,7 +124,7 @@ class Entry:
         flags: For `Slot.FLAGS`.
     """
 
-    def __init__(self, calls: Sequence[Call], *, flags: int) -> None:
+    def __init__(self, calls: Sequence[Call], *, flags: int, shift: int) -> None:
         """Args:
         flags: Of clone(2): namespaces, and what is shared.
 
@@ -125,7 +136,7 @@ class Entry:
         for call in calls:
             self._assembly.recorded(call)
         self._assembly.leave(0)
-        self._assembly.end_failed(Slot.ERROR)
+        self._assembly.end_failed(Slot.ERROR + shift)
         self.descriptor = self._assembly.sealed()
 
     def close(self) -> None:

@@ -61,16 +61,21 @@ _RSEQ_BYTES: Final = 32
 class Slot(IntEnum):
     """Descriptors of a template at numbers that sealed programs know. Keepers share the template's descriptors."""
 
-    FLAGS, TEXT, PROGRAM, ERROR = 40, 41, 42, 43
+    FLAGS, TEXT, PROGRAM, ERROR = 64, 65, 66, 67
     """For the launcher: clone flags, the order itself, what a worker's way into the jail is mapped from, an errno."""
-    SOCKET, OUT, ERR, NETWORK = 44, 45, 46, 47
-    ORDER, USER, WAKE, RESULT = 48, 49, 50, 51
+    SOCKET, OUT, ERR, NETWORK = 68, 69, 70, 71
+    ORDER, USER, WAKE, RESULT = 72, 73, 74, 75
     """Empty files: an offset is a number handed over. What to do, a user id, the next keeper's eventfd, a result."""
-    DONE = 52
-    JOIN, JOIN_LAST = 53, 56
-    NULL = 57
-    FIRST_OWN, LAST_OWN = 58, 63
-    """For what a guest opens on its way into the jail. All are below 64, as many as the kernel's first table holds."""
+    DONE = 76
+    JOIN, JOIN_LAST = 77, 80
+    NULL = 81
+    FIRST_OWN, LAST_OWN = 82, 87
+    """For what a guest opens on its way into the jail."""
+
+
+BIRTHS: Final = -24
+"""What is added to each number for the launcher of workers that are not copied: a second set, so that it waits for no
+keeper. The first set is the keepers', and that of the launcher which makes those."""
 
 
 class Order(IntEnum):

@@ -72,16 +72,24 @@ class Branches:
     """All keepers of one template."""
 
     def __init__(
-        self, plan: enter.Plan, poll: select.poll, ended: Callable[[Keeper], None], others: Callable[[], set[int]]
+        self,
+        plan: enter.Plan,
+        poll: select.poll,
+        ended: Callable[[Keeper], None],
+        others: Callable[[], set[int]],
+        *,
+        shift: int = 0,
     ) -> None:
         """Args:
         ended: Told of each keeper that has ended.
-        others: All children of this process that are no keepers.
+        others: All children of this process that are no keepers of these.
+        shift: What is added to the numbers of descriptors: 0 or `sealed.BIRTHS`.
 
         Raises:
             OSError: A number that is needed is taken.
         """
         self._plan = plan
+        self._shift = shift
         self._poll = poll
         self._ended = ended
         self._others = others
@@ -94,9 +102,19 @@ class Branches:
         self._known = frozenset((each.device, each.inode, each.name) for each in _mappings(os.getpid()))
         self._take_numbers()
 
+    @property
+    def pids(self) -> set[int]:
+        """Of all keepers."""
+        return {keeper.pid for keeper in self._keepers.values()}
+
+    @property
+    def waiting(self) -> int:
+        """Orders that wait for others."""
+        return len(self._waiting)
+
     def handles(self, descriptor: int) -> bool:
         """Whether an event of this descriptor is for `handle`."""
-        return descriptor == Slot.DONE or descriptor in self._keepers
+        return descriptor == Slot.DONE + self._shift or descriptor in self._keepers
 
     def program(self, disk_bytes: int | None, file_count: int | None) -> sealed.Installed:
         """That of sandboxes of this size."""
@@ -122,12 +140,13 @@ class Branches:
         wake = os.eventfd(0)
         try:
             pid = yield Asked(of, Order.COPY, wake=wake)
+            pidfd = held(pid)
         except BaseException:
             os.close(wake)
             raise
         with contextlib.suppress(ProcessLookupError):
             _write(f"/proc/{pid}/oom_score_adj", self._badness)  # a guest's is higher, and was copied (jail/enter.py)
-        return self.adopt(pid, os.pidfd_open(pid), wake)
+        return self.adopt(pid, pidfd, wake)
 
     def refuse_shared_memory(self, keeper: Keeper, *, fork: bool) -> None:
         """No copy may have memory in common with what it was copied from.
@@ -164,9 +183,9 @@ class Branches:
 
     def handle(self, descriptor: int) -> None:
         """Something has happened to a descriptor of ours."""
-        if descriptor == Slot.DONE:
+        if descriptor == Slot.DONE + self._shift:
             if self._is_answered() and self._asked is not None:
-                self._go_on(os.lseek(Slot.RESULT, 0, os.SEEK_CUR))
+                self._go_on(os.lseek(Slot.RESULT + self._shift, 0, os.SEEK_CUR))
             return
         keeper = self._keepers.pop(descriptor)
         self._poll.unregister(descriptor)
@@ -176,7 +195,7 @@ class Branches:
         keeper.alive = False
         if self._asked is not None and self._asked.keeper is keeper:
             if self._is_answered():  # before it ended; nobody may take that for the answer to another order
-                self._go_on(os.lseek(Slot.RESULT, 0, os.SEEK_CUR))
+                self._go_on(os.lseek(Slot.RESULT + self._shift, 0, os.SEEK_CUR))
             else:
                 self._end_unheard_of()
                 self._go_on(0)
@@ -185,7 +204,7 @@ class Branches:
     def _is_answered(self) -> bool:
         """Take back the word that an order is carried out, if it was given."""
         try:
-            os.read(Slot.DONE, 8)
+            os.read(Slot.DONE + self._shift, 8)
         except BlockingIOError:
             return False
         return True
@@ -194,7 +213,7 @@ class Branches:
         """End what a keeper has made and could not tell of any more: it would wait at a number that is another's soon,
         and carry out that one's orders.
         """
-        known = {keeper.pid for keeper in self._keepers.values()} | self._others()
+        known = self.pids | self._others()
         for pid in _children() - known:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -226,37 +245,53 @@ class Branches:
                 break
             result = 0
         for slot, offset in ((Slot.ORDER, asked.order), (Slot.USER, asked.uid), (Slot.WAKE, asked.wake)):
-            os.lseek(slot, offset, os.SEEK_SET)
-        os.lseek(Slot.RESULT, 0, os.SEEK_SET)
+            os.lseek(slot + self._shift, offset, os.SEEK_SET)
+        os.lseek(Slot.RESULT + self._shift, 0, os.SEEK_SET)
         self._asked = asked
         os.write(asked.keeper.wake, _ONE)
 
     def _take_numbers(self) -> None:
-        taken = {*map(int, os.listdir("/proc/self/fd"))} & set(range(Slot.FLAGS, Slot.LAST_OWN + 1))
-        if taken:
+        numbers = set(range(Slot.FLAGS + self._shift, Slot.LAST_OWN + self._shift + 1))
+        if taken := {*map(int, os.listdir("/proc/self/fd"))} & numbers:
             raise OSError(errno.EBUSY, f"descriptors {sorted(taken)} are taken")
-        _move(os.open("/dev/null", os.O_RDWR), Slot.NULL)
-        clear()
+        nothing = Slot.NULL + self._shift
+        _move(os.open("/dev/null", os.O_RDWR), nothing)
+        for number in numbers - {nothing}:  # none is given to anything else
+            os.dup2(nothing, number, inheritable=False)
         for slot in (Slot.FLAGS, Slot.ERROR, Slot.ORDER, Slot.USER, Slot.WAKE, Slot.RESULT):
-            _move(os.memfd_create("groundbox-slot"), slot)
-        _move(os.eventfd(0, os.EFD_NONBLOCK), Slot.DONE)
-        self._poll.register(Slot.DONE, select.POLLIN)
+            _move(os.memfd_create("groundbox-slot"), slot + self._shift)
+        _move(os.eventfd(0, os.EFD_NONBLOCK), Slot.DONE + self._shift)
+        self._poll.register(Slot.DONE + self._shift, select.POLLIN)
 
 
-def place(sock: int, out: int, err: int, network: int | None, join: Sequence[int]) -> None:
+def held(pid: int) -> int:
+    """A pidfd of a child that was just made; where there is none to be had, the child is ended.
+
+    Raises:
+        OSError: No descriptor is left.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
+def place(sock: int, out: int, err: int, network: int | None, join: Sequence[int], *, shift: int = 0) -> None:
     """Put descriptors where the next guest, or the next copy, finds them."""
     for descriptor, slot in ((sock, Slot.SOCKET), (out, Slot.OUT), (err, Slot.ERR)):
-        os.dup2(descriptor, slot, inheritable=False)
+        os.dup2(descriptor, slot + shift, inheritable=False)
     if network is not None:
-        os.dup2(network, Slot.NETWORK, inheritable=False)
+        os.dup2(network, Slot.NETWORK + shift, inheritable=False)
     for place_, descriptor in enumerate(join):
-        os.dup2(descriptor, Slot.JOIN + place_, inheritable=False)
+        os.dup2(descriptor, Slot.JOIN + place_ + shift, inheritable=False)
 
 
-def clear() -> None:
+def clear(*, shift: int = 0) -> None:
     """Hold none of them any longer: who reads from them waits for the last writer to go."""
     for number in (Slot.SOCKET, Slot.OUT, Slot.ERR, Slot.NETWORK, *range(Slot.JOIN, Slot.JOIN_LAST + 1)):
-        os.dup2(Slot.NULL, number, inheritable=False)
+        os.dup2(Slot.NULL + shift, number + shift, inheritable=False)
 
 
 def become_keeper(

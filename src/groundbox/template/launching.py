@@ -1,5 +1,6 @@
 """The template's side of the launcher: one process, kept running, and the code by which workers enter the jail."""
 
+import contextlib
 import json
 import os
 import socket
@@ -21,13 +22,20 @@ class Launching:
     """Makes all processes of one template that run guests."""
 
     def __init__(
-        self, plan: enter.Plan, keepers: Branches, be: Callable[[dict[str, Any]], NoReturn], *, held_bytes: int
+        self,
+        plan: enter.Plan,
+        keepers: Branches,
+        be: Callable[[dict[str, Any]], NoReturn],
+        *,
+        held_bytes: int,
+        shift: int = 0,
     ) -> None:
         """Start the launcher; call it when nothing but orders is left to do, since it stays as the template is now.
 
         Args:
             be: Called in each process that the launcher makes, with its order.
             held_bytes: Private memory of this process, as limits count it.
+            shift: That of `keepers`.
 
         Raises:
             KernelRefused: The kernel refuses it.
@@ -35,8 +43,9 @@ class Launching:
         self._plan = plan
         self._branches = keepers
         self._be = be
-        self._code = launch.Launcher()
-        self._sharing = launch.Entry((), flags=branches.SHARING)
+        self._shift = shift
+        self._code = launch.Launcher(shift)
+        self._sharing = launch.Entry((), flags=branches.SHARING, shift=shift)
         self._held_bytes = held_bytes
         self._entries: OrderedDict[tuple[Any, ...], launch.Entry] = OrderedDict()
         self._text, theirs = socket.socketpair()
@@ -44,9 +53,10 @@ class Launching:
         self._keeper = self._started()
 
     def ended(self, keeper: Keeper) -> None:
-        """Of a keeper that has ended: where it was the launcher, start another."""
+        """Of a keeper that has ended: where it was the launcher, start another, now or with the next order."""
         if keeper is self._keeper:
-            self._keeper = self._started()
+            with contextlib.suppress(OSError):
+                self._keeper = self._started()
 
     def entry(self, order: dict[str, Any]) -> launch.Entry:
         """The way into the jail for a worker of this size."""
@@ -73,19 +83,19 @@ class Launching:
         """Where the launcher has ended, meanwhile or before, another one is told the same."""
         text = launch.checked_text(json.dumps(order).encode())
         sock, out, err, *join = descriptors
-        branches.place(sock, out, err, network, join)
-        os.dup2(entry.descriptor, Slot.PROGRAM, inheritable=False)
-        os.lseek(Slot.FLAGS, entry.flags, os.SEEK_SET)
+        branches.place(sock, out, err, network, join, shift=self._shift)
+        os.dup2(entry.descriptor, Slot.PROGRAM + self._shift, inheritable=False)
+        os.lseek(Slot.FLAGS + self._shift, entry.flags, os.SEEK_SET)
         for is_last in (False, True):
             if not self._keeper.alive:
                 self._keeper = self._started()
-            os.lseek(Slot.ERROR, 0, os.SEEK_SET)
+            os.lseek(Slot.ERROR + self._shift, 0, os.SEEK_SET)
             self._text.send(text)
             try:
                 return (yield Asked(self._keeper, how, uid=order["uid"]))
             except kernel.KernelRefused:
-                if error := os.lseek(Slot.ERROR, 0, os.SEEK_CUR) % _STEP:
-                    raise kernel.KernelRefused(error, f"clone: {os.strerror(error)}") from None
+                if error := os.lseek(Slot.ERROR + self._shift, 0, os.SEEK_CUR) % _STEP:
+                    raise kernel.KernelRefused(error, f"the launcher: {os.strerror(error)}") from None
                 if self._keeper.alive or is_last:
                     raise
         raise AssertionError("unreachable")
@@ -98,14 +108,14 @@ class Launching:
         step = code - assembly.FAILED
         if step < 0:
             return ""
-        where, error = divmod(os.lseek(Slot.ERROR, 0, os.SEEK_CUR), _STEP)
+        where, error = divmod(os.lseek(Slot.ERROR + self._shift, 0, os.SEEK_CUR), _STEP)
         return entry.failure(step, error if where == step else 0)
 
     def _started(self) -> Keeper:
         self._text.close()  # it may hold an order that nobody took
         self._text, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            os.dup2(theirs.fileno(), Slot.TEXT, inheritable=False)
+            os.dup2(theirs.fileno(), Slot.TEXT + self._shift, inheritable=False)
         wake = os.eventfd(0)
         pid, order = self._code.start(wake)
         if pid == 0:

@@ -26,6 +26,7 @@ TRIES: Final = 3
 _PAGE: Final = 4096
 _CODE_AT: Final = 0x40000
 _CODE_BYTES: Final = 0x20000
+_ORDINARY: Final = frozenset(("rd", "wr", "mr", "mw", "me", "ac", "nr", "hg", "sd"))
 _SMALLEST: Final = 256 << 10
 """Of a stretch, and of what lies in its first or last huge page so that the rest of that is worth its memory."""
 
@@ -44,7 +45,7 @@ def renew() -> None:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    planned = [each for each in _stretches(list(all_now())) if _reserve(libc, each)]
+    planned = [each for each in _stretches(list(all_now()), _ordinary()) if _reserve(libc, each)]
     taken = [(each, room) for each in planned if (room := _room(libc, each))]
     for each, room in taken:
         _make_huge_where_full(libc, each, room)
@@ -60,11 +61,29 @@ def renew() -> None:
     os.close(code)
 
 
-def _stretches(mappings: list[Mapping]) -> list[_Stretch]:
+def _ordinary() -> set[int]:
+    """Where mappings begin that are nothing special: not wiped in forks, locked, sealed, or the kernel's to drop.
+
+    The generator of random numbers that the C library shares with the kernel (vgetrandom in vDSO, Linux 6.11) rests on
+    such properties, which new mappings would not have. See VmFlags in proc_pid_smaps(5).
+    """
+    found, start = set(), 0
+    with open("/proc/self/smaps") as smaps:
+        for line in smaps:
+            first, *rest = line.split()
+            if first == "VmFlags:":
+                if _ORDINARY.issuperset(rest):
+                    found.add(start)
+            elif not first.endswith(":"):
+                start = int(first.partition("-")[0], 16)
+    return found
+
+
+def _stretches(mappings: list[Mapping], ordinary: set[int]) -> list[_Stretch]:
     """Neighbours that are private, writable and of no file, with what lies free around them up to whole huge pages."""
     found: list[_Stretch] = []
     for place, mapping in enumerate(mappings):
-        if not _is_heap(mapping):
+        if not _is_heap(mapping) or mapping.start not in ordinary:
             continue
         if found and found[-1].end == mapping.start:
             before = found.pop()

@@ -1,6 +1,8 @@
 """The template's loop: on request, one more copy of itself, jailed; on its end, the kernel's word how it ended."""
 
 import contextlib
+import errno
+import functools
 import json
 import os
 import select
@@ -31,7 +33,7 @@ from groundbox.jail import (
     rootfs,
     sealed,
 )
-from groundbox.jail.sealed import Order, Slot
+from groundbox.jail.sealed import BIRTHS, Order, Slot
 from groundbox.template import branches, layout, locks, memory, outer, pidfds, warm
 from groundbox.template.branches import Asked, Branches, Keeper, Steps
 from groundbox.template.launching import Launching
@@ -40,6 +42,7 @@ from groundbox.template.networks import Networks
 _JAIL_FAILED: Final = 70
 _ORPHAN_ROUNDS: Final = 200
 _REHEARSALS: Final = 12
+_MOST_WAITING: Final = 8
 _TRIAL: Final = {
     "op": "run",
     "id": 0,
@@ -61,7 +64,6 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
-    start_keys()
     outer.make_ruleset(plan)
     _gather_code(plan, cells)
     _rehearse(plan, cells)
@@ -152,28 +154,38 @@ class _Server:
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = 0
         self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
+        self._births: Branches | None = None
         if enter.can_branch(plan):
             try:
                 self._branches = Branches(plan, self._poll, self._keeper_ended, self._children)
+                self._births = Branches(plan, self._poll, self._keeper_ended, self._children, shift=BIRTHS)
             except OSError as error:
+                self._branches = self._births = None
                 self._no_branches = enter.refusal(error)
         self._live: dict[int, Keeper] = {}
         self._kept: dict[int, Keeper] = {}
         self._to_keep: set[int] = set()
         self._last_words: dict[Keeper, dict[str, Any]] = {}
         self._entries: dict[int, launch.Entry] = {}
-        self._launching: Launching | None = None
-        self._blank = None if self._branches is None else self._blank_worker()
+        self._launchings: dict[int, Launching] = {}
+        self._blank: dict[int, Worker] = {}
+        if self._births is not None:
+            self._blank = {shift: self._blank_worker(shift) for shift in (0, BIRTHS)}
 
     def start(self, listener: int | None) -> None:
-        """Start those who stay beside us; before all others the launcher, which stays as we are now.
+        """Start those who stay beside us; before all others the launchers, which stay as we are now.
+
+        One makes keepers of copies, and is told its orders with theirs; the other makes all other workers, so that none
+        of those waits for a copy to be made.
 
         Args:
             listener: What the warden of locks listens to; None for no warden.
         """
         self._held_bytes = rlimits.address_bytes() if self._plan.backend == GVISOR else rlimits.data_bytes()
-        if self._branches is not None:
-            self._launching = Launching(self._plan, self._branches, self._be_launched, held_bytes=self._held_bytes)
+        for of, shift in ((self._births, BIRTHS), (self._branches, 0)):  # the first has the pages that are untouched
+            if of is not None:
+                be = functools.partial(self._be_launched, shift)
+                self._launchings[shift] = Launching(self._plan, of, be, held_bytes=self._held_bytes, shift=shift)
         if listener is not None:
             self._warden_pid = locks.start(listener)
             self._warden = os.pidfd_open(self._warden_pid)
@@ -189,10 +201,16 @@ class _Server:
                         return
                 elif descriptor == self._warden:
                     return
-                elif self._branches is not None and self._branches.handles(descriptor):
-                    self._branches.handle(descriptor)
+                elif (of := self._handler(descriptor)) is not None:
+                    of.handle(descriptor)
                 else:
                     self._reap(descriptor)
+            waiting = sum(of.waiting for of in (self._branches, self._births) if of is not None)
+            # Each order that waits holds its descriptors. More of them stay where they are, with the kernel.
+            self._poll.modify(control, select.POLLIN if waiting < _MOST_WAITING else 0)
+
+    def _handler(self, descriptor: int) -> Branches | None:
+        return next((of for of in (self._branches, self._births) if of is not None and of.handles(descriptor)), None)
 
     def end(self) -> None:
         """Without a pid namespace nobody else ends what workers leave behind."""
@@ -201,16 +219,22 @@ class _Server:
             self._end_orphans()
 
     def _receive(self) -> bool:
-        data, descriptors, _, _ = socket.recv_fds(self._control, 1 << 16, 16)
+        data, descriptors, flags, _ = socket.recv_fds(self._control, 1 << 16, 16)
         if not data:
             return False
         order = json.loads(data)
+        if flags & socket.MSG_CTRUNC:  # this process has no room for what came along
+            self._tell({"ev": "refused", "id": order["id"], "reason": os.strerror(errno.EMFILE)})
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return True
         if "op" in order:
             self._branch(order, descriptors)
             return True
-        if self._launching is not None and order["network"] == "off":
-            assert self._branches is not None
-            self._branches.take(self._answered(self._launch(self._launching, order, descriptors), order, descriptors))
+        if self._launchings and order["network"] == "off":
+            assert self._births is not None
+            steps = self._launch(self._launchings[BIRTHS], order, descriptors)
+            self._births.take(self._answered(steps, order, descriptors, shift=BIRTHS))
             return True
         try:
             self._spawn(order, descriptors)
@@ -252,7 +276,7 @@ class _Server:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _answered(self, steps: Steps, order: dict[str, Any], descriptors: list[int]) -> Steps:
+    def _answered(self, steps: Steps, order: dict[str, Any], descriptors: list[int], *, shift: int = 0) -> Steps:
         """The same steps; where they fail the host hears why. Descriptors are closed."""
         try:
             yield from steps
@@ -260,23 +284,25 @@ class _Server:
             self._tell({"ev": "refused", "id": order["id"], "reason": str(busy), "busy": True})
         except OSError as error:
             self._tell({"ev": "refused", "id": order["id"], "reason": enter.refusal(error)})
+        except Exception as error:  # it is this order that fails, and not the sandboxes that live
+            self._tell({"ev": "refused", "id": order["id"], "reason": f"{type(error).__name__}: {error}"})
         finally:
-            branches.clear()
+            branches.clear(shift=shift)
             for descriptor in descriptors:
                 os.close(descriptor)
 
     def _first_guest(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
         """Make a keeper, and the guest of a sandbox that can be branched."""
         assert self._branches is not None
-        assert self._launching is not None
         program = self._branches.program(order["disk_bytes"], order["file_count"])
         wake = os.eventfd(0)
         try:
-            pid = yield from self._launching.keeper({**order, "program": program, "wake": wake}, descriptors)
+            pid = yield from self._launchings[0].keeper({**order, "program": program, "wake": wake}, descriptors)
+            pidfd = branches.held(pid)
         except BaseException:
             os.close(wake)
             raise
-        yield from self._guest_of(self._branches.adopt(pid, os.pidfd_open(pid), wake), order)
+        yield from self._guest_of(self._branches.adopt(pid, pidfd, wake), order)
 
     def _keep(self, order: dict[str, Any], descriptors: list[int]) -> Steps:
         """Make a checkpoint of a guest, which is parked."""
@@ -330,7 +356,7 @@ class _Server:
             network = self._networks.enter_one()
             os.dup2(network, Slot.NETWORK, inheritable=False)
             pid = yield Asked(keeper, Order.RUN, uid=order["uid"])
-            pidfd = os.pidfd_open(pid)
+            pidfd = branches.held(pid)
             self._workers[pidfd], network = (order["id"], pid, network), None
             self._poll.register(pidfd, select.POLLIN)
             self._live[order["id"]] = keeper
@@ -347,12 +373,12 @@ class _Server:
         return {pid for _, pid, _ in self._workers.values()}
 
     def _children(self) -> set[int]:
-        """All but keepers."""
-        return self._guests() | (set() if self._warden_pid is None else {self._warden_pid})
+        keepers = [of.pids for of in (self._branches, self._births) if of is not None]
+        return self._guests().union(*keepers, () if self._warden_pid is None else (self._warden_pid,))
 
     def _keeper_ended(self, keeper: Keeper) -> None:
-        if self._launching is not None:
-            self._launching.ended(keeper)
+        for launching in self._launchings.values():
+            launching.ended(keeper)
         if (message := self._last_words.pop(keeper, None)) is not None:
             self._tell(message)
         for pidfd, (identity, _, _) in self._workers.items():
@@ -370,7 +396,7 @@ class _Server:
         network, is_made = self._networks.enter_one(), False
         try:
             pid = yield from launching.worker(order, descriptors, network=network)
-            pidfd = os.pidfd_open(pid)
+            pidfd = branches.held(pid)
             self._workers[pidfd], is_made = (order["id"], pid, network), True
             self._entries[order["id"]] = launching.entry(order)
             self._poll.register(pidfd, select.POLLIN)
@@ -414,8 +440,8 @@ class _Server:
             "peak_memory_bytes": usage.ru_maxrss * 1024,
         }
         entry = self._entries.pop(identity, None)
-        if entry is not None and self._launching is not None and os.WIFEXITED(status):
-            message["reason"] = self._launching.failure(entry, os.WEXITSTATUS(status))
+        if entry is not None and os.WIFEXITED(status):
+            message["reason"] = self._launchings[BIRTHS].failure(entry, os.WEXITSTATUS(status))
         keeper = self._live.pop(identity, None)
         if keeper is not None and keeper.alive:
             keeper.end()
@@ -480,19 +506,18 @@ class _Server:
         finally:
             _exit(status)
 
-    def _blank_worker(self) -> Worker:
-        """What will be the worker in each process that the launcher makes, where its socket has a certain number."""
+    def _blank_worker(self, shift: int) -> Worker:
+        """What will be the worker in each process that a launcher makes, where its socket has a certain number."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours, theirs:
-            os.dup2(theirs.fileno(), Slot.SOCKET, inheritable=False)
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=Slot.SOCKET)
-        branches.clear()
+            os.dup2(theirs.fileno(), Slot.SOCKET + shift, inheritable=False)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=Slot.SOCKET + shift)
+        branches.clear(shift=shift)
         return self._new_worker(sock, rootfs.WORKDIR)
 
-    def _be_launched(self, order: dict[str, Any]) -> NoReturn:
-        """What the launcher has made: a worker in its jail, or a keeper to be."""
-        status, worker = _JAIL_FAILED, self._blank
-        assert worker is not None
+    def _be_launched(self, shift: int, order: dict[str, Any]) -> NoReturn:
+        """What a launcher has made: a worker in its jail, or a keeper to be."""
+        status, worker = _JAIL_FAILED, self._blank[shift]
         try:
             try:
                 if "program" in order:
@@ -507,15 +532,16 @@ class _Server:
                     os.chdir(rootfs.WORKDIR)
                     _connect(os.open("/dev/null", os.O_RDONLY), 0)
                     worker.can_be_copied(program.park)
+                    start_keys()
                     self._set_limits(order["cpu_s"], order["memory_bytes"])
                 if not order["hurried"]:
                     _go_through(self._cells)
-                    worker.attach()
-                _connect(Slot.OUT, 1)
-                _connect(Slot.ERR, 2)
+                worker.attach()
+                _connect(Slot.OUT + shift, 1)
+                _connect(Slot.ERR + shift, 2)
                 self._introduce(worker, order, [os.open(rootfs.WORKDIR, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)])
             except OSError as error:
-                _confess(socket.socket(fileno=Slot.SOCKET), error)
+                _confess(socket.socket(fileno=Slot.SOCKET + shift), error)
             else:
                 worker.serve()
                 status = 0

@@ -174,7 +174,7 @@ HOSTILE = """
 import json, os, socket, struct
 told = %s
 frame = json.dumps({"ev": "done", "id": %%d, "ok": True, "observed": told}).encode()
-for number in range(3, 64):
+for number in range(3, 96):
     try:
         sock = socket.socket(fileno=os.dup(number))
         sock.send(struct.pack("<I", len(frame)) + frame)
@@ -233,7 +233,7 @@ def test_every_kind_can_be_told():
 
 SCRIPT = """
 import json, os
-for number in range(3, 64):
+for number in range(3, 96):
     try:
         os.write(number, json.dumps({"observed": %s}).encode() + b"\\n")
     except OSError:

@@ -30,10 +30,10 @@ def reseed() -> None:
 
 
 def start_keys() -> None:
-    """In the template: let OpenSSL make its generator, which takes milliseconds, and which each copy would do again.
+    """In a worker that will be copied: let OpenSSL make its generator, which takes milliseconds in each copy else.
 
-    No two copies draw the same from it: the first of a template has another process id than that, and so it is seeded
-    anew (RAND_DRBG(7)); a copy of a copy has not, see `renew_keys`.
+    Never in a template: OpenSSL notices a fork by another process id, and the first child of each sandbox has the
+    number that the template has in its own namespace, so that all of them would draw the same.
     """
     ssl: Any = sys.modules.get("_ssl")
     if ssl is not None:
