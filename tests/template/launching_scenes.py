@@ -11,8 +11,8 @@ import sys
 from groundbox.jail import kernel, launch
 from groundbox.jail.kernel import Call
 from groundbox.jail.sealed import Slot
-from groundbox.template import branches, renewing
-from groundbox.template.branches import Branches, Keeper
+from groundbox.template import renewing
+from groundbox.template.keepers import Keeper, Keepers
 from groundbox.template.launching import Launching
 
 LOW = 0x40000
@@ -23,7 +23,7 @@ class Stage:
 
     def __init__(self, be, calls=()):
         self.poll = select.poll()
-        self.keepers = Branches(None, self.poll, self.ended, set)
+        self.keepers = Keepers(self.poll, self.ended, set)
         self.launching = Launching(None, self.keepers, be, held_bytes=0)
         self.launching._sharing = launch.Entry(calls, flags=0, shift=0)
         self.refused = ""
@@ -49,7 +49,7 @@ class Stage:
             for descriptor, _ in self.poll.poll():
                 self.keepers.handle(descriptor)
         theirs.close()
-        branches.clear()
+        self.keepers.clear()
         return (made[0] if made else 0), ours
 
     @property
@@ -103,7 +103,7 @@ def killed():
 
 
 def pages():
-    """Pages of a heap that a fork of the template has to itself once the template has written to all of them."""
+    """What a worker finds on pages that its template has written to since the launcher was made."""
     heap = bytearray(b"before") * (1 << 20)
 
     def be(order):

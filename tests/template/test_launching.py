@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import groundbox as gb
-from groundbox.jail import NAMESPACES, enter, kernel, landlock, sealed
+from groundbox.jail import NAMESPACES, enter, kernel, landlock
 
 pytestmark = pytest.mark.skipif(kernel.MACHINE != "x86_64", reason="machine code is for x86_64")
 SCENES = Path(__file__).with_name("launching_scenes.py")
@@ -74,7 +74,14 @@ def test_every_step_of_a_workers_way_is_recorded():
 
     expected = {step.layer for step in enter.WORKER if NAMESPACES in step.backends} - {"network"}
     assert expected <= layers
-    assert max(sealed.Slot) == sealed.Slot.LAST_OWN
+
+
+def test_a_way_into_the_jail_that_opens_too_much_is_refused():
+    """Else numbers beyond would be taken, which are others'."""
+    with kernel.recording(range(5, 7)):
+        assert [kernel.open_nothing(), kernel.open_nothing()] == [5, 6]
+        with pytest.raises(kernel.KernelRefused, match="openat: more than 2 descriptors"):
+            kernel.open_nothing()
 
 
 def test_a_sandbox_outlives_the_launcher_it_came_from_and_others_are_made():
@@ -118,6 +125,8 @@ print(repr(asyncio.run(scene())))
 
 
 def test_workers_are_made_while_a_keeper_of_copies_does_not_answer():
+    """Nor do orders that wait for that one keep others away, however many they are."""
+
     async def scene():
         async with gb.AsyncSandbox(profile="bare", branching=True) as box:
             await box.run("x = 1")
@@ -127,7 +136,9 @@ def test_workers_are_made_while_a_keeper_of_copies_does_not_answer():
                 os.kill(pid, signal.SIGSTOP)
             try:
                 going_back = asyncio.ensure_future(box.restore(state))
-                await asyncio.sleep(0.2)
+                more = [gb.AsyncSandbox(profile="bare", branching=True) for _ in range(12)]
+                waiting = [asyncio.ensure_future(each.run("1")) for each in more]
+                await asyncio.sleep(0.5)
                 others = await asyncio.wait_for(
                     asyncio.gather(*(gb.run_async("print(2)", profile="bare") for _ in range(6))), 30
                 )
@@ -136,7 +147,8 @@ def test_workers_are_made_while_a_keeper_of_copies_does_not_answer():
                 for pid in stopped:
                     with contextlib.suppress(ProcessLookupError):  # going back ends the keeper of who ran
                         os.kill(pid, signal.SIGCONT)
-            await going_back
+            await asyncio.gather(going_back, *waiting)
+            await asyncio.gather(*(each.close() for each in more))
             return bool(stopped), waits, {execution.stdout for execution in others}
 
     assert asyncio.run(scene()) == (True, True, {"2\n"})

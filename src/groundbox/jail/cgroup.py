@@ -110,8 +110,8 @@ def joining_waits(found: Hierarchy, *, release: str, mountinfo: str) -> str:
     for line in mountinfo.splitlines():
         fields, _, rest = line.partition(" - ")
         kind, _, options = rest.split()[:3]
-        if kind == "cgroup2" and "favordynmods" not in options.split(","):
-            return f"mount -o remount,favordynmods {fields.split()[4]}"
+        if kind == "cgroup2" and "favordynmods" not in options.split(","):  # what is not named again is switched off
+            return f"mount -o remount,{options},favordynmods {fields.split()[4]}"
     return ""
 
 

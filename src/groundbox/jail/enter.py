@@ -303,9 +303,9 @@ def sealed_program(plan: Plan, *, disk_bytes: int | None, file_count: int | None
     or are there already, before it is one, and its control group is joined then.
     """
     entry = _recorded_entry(plan, disk_bytes=disk_bytes, file_count=file_count, guarded_below=sealed.GUARDED_BELOW)
-    with kernel.recording(sealed.Slot.FIRST_OWN) as room:
+    with kernel.recording(_own_slots()) as room:
         rootfs.make_box(disk_bytes=disk_bytes, file_count=file_count, uid=assembly.USER)
-    with kernel.recording(sealed.Slot.FIRST_OWN) as calls:
+    with kernel.recording(_own_slots()) as calls:
         nothing = (
             kernel.open_nothing()
         )  # a copy may run the guest's code as soon as it goes on: no stream is the template's
@@ -341,7 +341,7 @@ def launched_entry(
     entry = _recorded_entry(
         plan, disk_bytes=disk_bytes, file_count=file_count, process_count=process_count, shift=sealed.BIRTHS
     )
-    with kernel.recording(sealed.Slot.FIRST_OWN + sealed.BIRTHS) as calls:
+    with kernel.recording(_own_slots(sealed.BIRTHS)) as calls:
         kernel.duplicate(kernel.open_nothing(), 0)
         steps, has_box = [*calls], False
         for step in WORKER:
@@ -358,6 +358,10 @@ def launched_entry(
                 rlimits.set_for_run(cpu_s=cpu_s, memory_bytes=memory_bytes, held_bytes=held_bytes, spent_s=0.0)
             steps += [call._replace(step=step.layer) for call in calls[len(steps) :]]
     return launch.Entry(steps, flags=clone_flags(plan) & ~namespaces.NEWNET, shift=sealed.BIRTHS)
+
+
+def _own_slots(shift: int = 0) -> range:
+    return range(sealed.Slot.FIRST_OWN + shift, sealed.Slot.LAST_OWN + shift + 1)
 
 
 def _recorded_entry(

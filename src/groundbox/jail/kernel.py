@@ -5,8 +5,9 @@ a template has one thread, and none of these calls waits for anything.
 """
 
 import ctypes
+import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -156,24 +157,28 @@ class Call(NamedTuple):
 
 
 @contextmanager
-def recording(first_slot: int) -> Iterator[list[Call]]:
+def recording(slots: Sequence[int]) -> Iterator[list[Call]]:
     """Within it every `call` is written down instead of made, and answers 0, or a new slot where it makes a descriptor.
 
     Args:
-        first_slot: The first of the numbers that descriptors are taken to have.
+        slots: The numbers that descriptors are taken to have, one after the other.
+
+    Raises:
+        KernelRefused: More descriptors are made than there are numbers.
     """
     global _SYSCALL
     real, names = _SYSCALL, {number: name for name, number in _NUMBERS.items()}
     recorded: list[Call] = []
-    slot = first_slot
+    free = iter(slots)
 
     def note(number: ctypes.c_long, *words: Any) -> int:
-        nonlocal slot
         name = names[number.value]
         arguments = tuple(word.value if isinstance(word, ctypes.c_long) else word for word in words)
         taken = None
         if name in _MAKES_A_DESCRIPTOR:
-            taken, slot = slot, slot + 1
+            taken = next(free, None)
+            if taken is None:
+                raise KernelRefused(errno.EMFILE, f"{name}: more than {len(slots)} descriptors")
         recorded.append(Call(name, arguments, taken))
         return taken or 0
 

@@ -77,9 +77,7 @@ class Launcher:
         it.jump("unmapped", "0f 88")  # js
         it.set("rax", _ENTRY_AT)
         it.emit("ff e0")  # jmp rax
-        it.label(
-            "unmapped"
-        )  # in a new process, whose end with a number of these steps would be taken for one of its own
+        it.label("unmapped")  # in a new process: a number of these steps would be taken for one of its own
         it.system_call("exit_group", (_UNMAPPED,), checked=False)
         it.label("made")
         it.move("rsi", "rax")
@@ -150,12 +148,12 @@ class Entry:
         return f"{name}: {os.strerror(error)}" if error else name
 
 
-def checked_text(text: bytes) -> bytes:
-    """The order as the launcher takes it.
+def as_text(order: bytes) -> bytes:
+    """An order as the launcher takes it.
 
     Raises:
         OSError: It is too long.
     """
-    if len(text) >= _TEXT_BYTES:
-        raise OSError(f"an order of {len(text)} bytes is too long")
-    return text + b"\0"
+    if len(order) >= _TEXT_BYTES:
+        raise OSError(f"an order of {len(order)} bytes is too long")
+    return order + b"\0"

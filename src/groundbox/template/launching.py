@@ -6,12 +6,12 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
+from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, Final, NoReturn
 
 from groundbox.jail import assembly, enter, kernel, launch
 from groundbox.jail.sealed import Order, Slot
-from groundbox.template import branches
-from groundbox.template.branches import Asked, Branches, Keeper
+from groundbox.template.keepers import SHARING, Asked, Keeper, Keepers, held
 
 _MOST_ENTRIES: Final = 64
 _STEP: Final = 1 << 16
@@ -24,28 +24,26 @@ class Launching:
     def __init__(
         self,
         plan: enter.Plan,
-        keepers: Branches,
+        keepers: Keepers,
         be: Callable[[dict[str, Any]], NoReturn],
         *,
         held_bytes: int,
-        shift: int = 0,
     ) -> None:
         """Start the launcher; call it when nothing but orders is left to do, since it stays as the template is now.
 
         Args:
             be: Called in each process that the launcher makes, with its order.
             held_bytes: Private memory of this process, as limits count it.
-            shift: That of `keepers`.
 
         Raises:
             KernelRefused: The kernel refuses it.
         """
         self._plan = plan
-        self._branches = keepers
+        self._keepers = keepers
         self._be = be
-        self._shift = shift
+        self._shift = shift = keepers.shift
         self._code = launch.Launcher(shift)
-        self._sharing = launch.Entry((), flags=branches.SHARING, shift=shift)
+        self._sharing = launch.Entry((), flags=SHARING, shift=shift)
         self._held_bytes = held_bytes
         self._entries: OrderedDict[tuple[Any, ...], launch.Entry] = OrderedDict()
         self._text, theirs = socket.socketpair()
@@ -69,30 +67,42 @@ class Launching:
             self._entries.popitem(last=False)[1].close()
         return self._entries[key]
 
-    def worker(self, order: dict[str, Any], descriptors: Sequence[int], *, network: int) -> Generator[Asked, int, int]:
-        """Make a worker; its process id is returned."""
-        return (yield from self._make(order, descriptors, self.entry(order), Order.LAUNCH, network))
+    def worker(
+        self, text: bytes, uid: int, descriptors: Sequence[int], entry: launch.Entry, *, network: int
+    ) -> Generator[Asked, int, int]:
+        """Make a worker; its process id is returned.
+
+        Args:
+            text: The order, as the host sent it.
+        """
+        return (yield from self._make(text, uid, descriptors, entry, Order.LAUNCH, network))
 
     def keeper(self, order: dict[str, Any], descriptors: Sequence[int]) -> Generator[Asked, int, int]:
         """Make a process that shares the template's descriptors and is in no jail of its own; its id is returned."""
-        return (yield from self._make(order, descriptors, self._sharing, Order.LAUNCH_SHARING, None))
+        text = json.dumps(order).encode()
+        return (yield from self._make(text, order["uid"], descriptors, self._sharing, Order.LAUNCH_SHARING, None))
 
     def _make(
-        self, order: dict[str, Any], descriptors: Sequence[int], entry: launch.Entry, how: Order, network: int | None
+        self,
+        text: bytes,
+        uid: int,
+        descriptors: Sequence[int],
+        entry: launch.Entry,
+        how: Order,
+        network: int | None,
     ) -> Generator[Asked, int, int]:
         """Where the launcher has ended, meanwhile or before, another one is told the same."""
-        text = launch.checked_text(json.dumps(order).encode())
         sock, out, err, *join = descriptors
-        branches.place(sock, out, err, network, join, shift=self._shift)
+        self._keepers.place(sock, out, err, network, join)
         os.dup2(entry.descriptor, Slot.PROGRAM + self._shift, inheritable=False)
         os.lseek(Slot.FLAGS + self._shift, entry.flags, os.SEEK_SET)
         for is_last in (False, True):
             if not self._keeper.alive:
                 self._keeper = self._started()
             os.lseek(Slot.ERROR + self._shift, 0, os.SEEK_SET)
-            self._text.send(text)
+            self._text.send(launch.as_text(text))
             try:
-                return (yield Asked(self._keeper, how, uid=order["uid"]))
+                return (yield Asked(self._keeper, how, uid=uid))
             except kernel.KernelRefused:
                 if error := os.lseek(Slot.ERROR + self._shift, 0, os.SEEK_CUR) % _STEP:
                     raise kernel.KernelRefused(error, f"the launcher: {os.strerror(error)}") from None
@@ -117,10 +127,15 @@ class Launching:
         with theirs:
             os.dup2(theirs.fileno(), Slot.TEXT + self._shift, inheritable=False)
         wake = os.eventfd(0)
-        pid, order = self._code.start(wake)
-        if pid == 0:
-            try:
-                self._be(json.loads(order))
-            finally:
-                os._exit(1)
-        return self._branches.adopt(pid, os.pidfd_open(pid), wake)
+        try:
+            pid, order = self._code.start(wake)
+            if pid == 0:
+                try:
+                    self._be(json.loads(order))
+                finally:
+                    _exit(1)
+            pidfd = held(pid)
+        except BaseException:
+            os.close(wake)
+            raise
+        return self._keepers.adopt(pid, pidfd, wake)

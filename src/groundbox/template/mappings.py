@@ -12,8 +12,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-READ, WRITE, EXECUTE = 1, 2, 4
-PRIVATE_ANONYMOUS: Final = 0x22
+from groundbox.jail.assembly import ANONYMOUS, EXECUTE, PRIVATE, READ, WRITE
+
+PRIVATE_ANONYMOUS: Final = PRIVATE | ANONYMOUS
 MOVE_TO: Final = 3  # MREMAP_MAYMOVE | MREMAP_FIXED
 FAILED: Final = (1 << 64) - 1
 

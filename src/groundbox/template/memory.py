@@ -13,9 +13,11 @@ import sys
 import types
 from typing import Any, Final
 
+from groundbox.jail.assembly import EXECUTE, READ, WRITE
+
 from . import layout, renewing
-from .mappings import EXECUTE, FAILED, MOVE_TO, PRIVATE_ANONYMOUS, READ, WRITE, all_now, join, words
-from .renewing import HUGE, MADV_COLLAPSE, TRIES
+from .mappings import FAILED, MOVE_TO, PRIVATE_ANONYMOUS, all_now, join, words
+from .renewing import HUGE, make_huge
 
 _IMMORTAL: Final = 0xFFFFFFFF
 _MADV_HUGEPAGE: Final = 14
@@ -73,15 +75,13 @@ def _use_huge_pages() -> None:
 
     One at a time: where two mappings meet within one, which the kernel does not join, it would go no further.
     """
-    madvise = ctypes.CDLL(None).madvise
+    libc = ctypes.CDLL(None)
     for start, end in _anonymous_ranges():
         first, last = _whole_huge_pages(start, end)
         if last > first:
-            madvise(*words(first, last - first, _MADV_HUGEPAGE))
+            libc.madvise(*words(first, last - first, _MADV_HUGEPAGE))
         for page in range(first, last, HUGE):
-            for _ in range(TRIES):
-                if madvise(*words(page, HUGE, MADV_COLLAPSE)) == 0:
-                    break
+            make_huge(libc, page)
 
 
 def _anonymous_ranges() -> list[tuple[int, int]]:
@@ -114,7 +114,7 @@ def _put_interpreter_on_huge_pages() -> None:
     copy, _ = _whole_huge_pages(room, room)
     libc.madvise(*words(copy, size, _MADV_HUGEPAGE))
     ctypes.memmove(copy, first, size)
-    usable = libc.madvise(*words(copy, size, MADV_COLLAPSE)) == 0
+    usable = all(make_huge(libc, page) for page in range(copy, copy + size, HUGE))
     if usable and libc.mprotect(*words(copy, size, READ | EXECUTE)) == 0:
         libc.mremap(*words(copy, size, size, MOVE_TO, first))
     libc.munmap(*words(room, size + HUGE))

@@ -20,14 +20,14 @@ from groundbox.jail.assembly import EXECUTE, NOREPLACE, PRIVATE, READ, WRITE, As
 from groundbox.template.mappings import FAILED, MOVE_TO, PRIVATE_ANONYMOUS, Mapping, all_now, words
 
 HUGE: Final = 2 << 20
-MADV_COLLAPSE: Final = 25
-TRIES: Final = 3
+_MADV_COLLAPSE: Final = 25
+_TRIES: Final = 3
 """Pages that the kernel is about to move between its lists are refused for a moment."""
 _PAGE: Final = 4096
 _CODE_AT: Final = 0x40000
 _CODE_BYTES: Final = 0x20000
 _ORDINARY: Final = frozenset(("rd", "wr", "mr", "mw", "me", "ac", "nr", "hg", "sd"))
-_SMALLEST: Final = 256 << 10
+_SMALLEST_BYTES: Final = 256 << 10
 """Of a stretch, and of what lies in its first or last huge page so that the rest of that is worth its memory."""
 
 
@@ -40,25 +40,43 @@ class _Stretch(NamedTuple):
 
 
 def renew() -> None:
-    """Call it in a process with one thread, before its first fork that matters."""
+    """Call it in a process with one thread, before its first fork that matters.
+
+    Nothing is done where the kernel makes no huge pages on demand (Linux before 6.1, gVisor): what lies on some by luck
+    would lose them.
+    """
     if kernel.MACHINE != "x86_64":
         return
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    planned = [each for each in _stretches(list(all_now()), _ordinary()) if _reserve(libc, each)]
+    try:
+        planned = [each for each in _stretches(list(all_now()), _ordinary()) if _reserve(libc, each)]
+    except OSError:  # no /proc/PID/smaps in this kernel
+        return
     taken = [(each, room) for each in planned if (room := _room(libc, each))]
-    for each, room in taken:
-        _make_huge_where_full(libc, each, room)
+    made = [_make_huge_where_full(libc, each, room) for each, room in taken]
+    if not any(made) or not _replace_all(libc, taken):
+        for each, room in taken:
+            libc.munmap(*words(room, each.last - each.first))
+
+
+def _replace_all(libc: ctypes.CDLL, taken: list[tuple[_Stretch, int]]) -> bool:
+    """Whether it was tried; then no room is left."""
     try:
         code = _code(taken)
     except OSError:
-        return
-    at = libc.mmap(*words(_CODE_AT, _CODE_BYTES, READ | EXECUTE, PRIVATE | NOREPLACE, code, 0))
-    if at == _CODE_AT:
-        if _mapped(taken) == [(each.first, each.last) for each, _ in taken]:  # and nothing else has come there
+        return False
+    try:
+        at = libc.mmap(*words(_CODE_AT, _CODE_BYTES, READ | EXECUTE, PRIVATE | NOREPLACE, code, 0))
+        if at != _CODE_AT:
+            return False
+        is_as_planned = _mapped(taken) == [(each.first, each.last) for each, _ in taken]  # nothing else has come there
+        if is_as_planned:
             call_at(_CODE_AT, 0)
         libc.munmap(*words(_CODE_AT, _CODE_BYTES))
-    os.close(code)
+        return is_as_planned
+    finally:
+        os.close(code)
 
 
 def _ordinary() -> set[int]:
@@ -93,14 +111,14 @@ def _stretches(mappings: list[Mapping], ordinary: set[int]) -> list[_Stretch]:
         highest = mappings[place + 1].start if place + 1 < len(mappings) else 0
         last = mapping.end if mapping.name else _extended(mapping.end, highest, 1)  # the heap itself goes on growing
         found.append(_Stretch(before.start, mapping.end, before.first, last))
-    return [each for each in found if each.end - each.start >= _SMALLEST]
+    return [each for each in found if each.end - each.start >= _SMALLEST_BYTES]
 
 
 def _extended(edge: int, other: int, direction: int) -> int:
     """The edge, or that of the whole huge page, if that is free up to the `other` mapping and mostly used."""
     whole = edge // HUGE * HUGE if direction < 0 else -(-edge // HUGE) * HUGE
     is_free = other <= whole if direction < 0 else other >= whole
-    return whole if is_free and abs(whole - edge) <= HUGE - _SMALLEST else edge
+    return whole if is_free and abs(whole - edge) <= HUGE - _SMALLEST_BYTES else edge
 
 
 def _is_heap(mapping: Mapping) -> bool:
@@ -130,19 +148,27 @@ def _room(libc: ctypes.CDLL, each: _Stretch) -> int:
     return room
 
 
-def _make_huge_where_full(libc: ctypes.CDLL, each: _Stretch, room: int) -> None:
-    """Have huge pages in the room for what fills much of one. Elsewhere that would be memory for nothing."""
+def _make_huge_where_full(libc: ctypes.CDLL, each: _Stretch, room: int) -> int:
+    """Have huge pages in the room for what fills much of one; how many there are.
+
+    Elsewhere that would be memory for nothing.
+    """
+    made = 0
     there = ctypes.create_string_buffer(HUGE // _PAGE)
     for block in range(-(-each.first // HUGE) * HUGE, each.last - HUGE + 1, HUGE):
         start, end = max(block, each.start), min(block + HUGE, each.end)
         if libc.mincore(*words(start, end - start), there) == 0:
             count = sum(byte & 1 for byte in there.raw[: (end - start) // _PAGE])
-            if count * _PAGE >= _SMALLEST:
+            if count * _PAGE >= _SMALLEST_BYTES:
                 at = room + block - each.first
                 ctypes.memset(at, 0, 1)  # what is not there at all is not made huge
-                for _ in range(TRIES):
-                    if libc.madvise(*words(at, HUGE, MADV_COLLAPSE)) == 0:
-                        break
+                made += make_huge(libc, at)
+    return made
+
+
+def make_huge(libc: ctypes.CDLL, at: int) -> bool:
+    """Put a huge page below this address, now; whether there is one."""
+    return any(libc.madvise(*words(at, HUGE, _MADV_COLLAPSE)) == 0 for _ in range(_TRIES))
 
 
 def _code(taken: list[tuple[_Stretch, int]]) -> int:
@@ -172,6 +198,10 @@ def _code(taken: list[tuple[_Stretch, int]]) -> int:
         it.jump(page, "0f 82")  # jb
         size = each.last - each.first
         it.system_call("mremap", (room, size, size, MOVE_TO, each.first), checked=False)
+        it.emit("48 85 c0")  # test rax, rax
+        it.jump(f"moved {number}", "0f 89")  # jns
+        it.system_call("munmap", (room, size), checked=False)
+        it.label(f"moved {number}")
     it.emit("31 c0 c3")  # xor eax, eax; ret
     return it.sealed()
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 import types
 from os import _exit  # by this name, because programs set `os._exit` to what they like
 from typing import Any, Final, NoReturn
@@ -35,7 +36,8 @@ from groundbox.jail import (
 )
 from groundbox.jail.sealed import BIRTHS, Order, Slot
 from groundbox.template import branches, layout, locks, memory, outer, pidfds, warm
-from groundbox.template.branches import Asked, Branches, Keeper, Steps
+from groundbox.template.branches import Branches
+from groundbox.template.keepers import Asked, Keeper, Keepers, Steps, held
 from groundbox.template.launching import Launching
 from groundbox.template.networks import Networks
 
@@ -154,11 +156,11 @@ class _Server:
         self._ahead: tuple[float | None, int | None] | None = None
         self._held_bytes = 0
         self._branches, self._no_branches = None, "live sandboxes cannot be copied on this machine"
-        self._births: Branches | None = None
+        self._births: Keepers | None = None
         if enter.can_branch(plan):
             try:
                 self._branches = Branches(plan, self._poll, self._keeper_ended, self._children)
-                self._births = Branches(plan, self._poll, self._keeper_ended, self._children, shift=BIRTHS)
+                self._births = Keepers(self._poll, self._keeper_ended, self._children, shift=BIRTHS)
             except OSError as error:
                 self._branches = self._births = None
                 self._no_branches = enter.refusal(error)
@@ -169,8 +171,8 @@ class _Server:
         self._entries: dict[int, launch.Entry] = {}
         self._launchings: dict[int, Launching] = {}
         self._blank: dict[int, Worker] = {}
-        if self._births is not None:
-            self._blank = {shift: self._blank_worker(shift) for shift in (0, BIRTHS)}
+        for keepers in self._sets():
+            self._blank[keepers.shift] = self._blank_worker(keepers)
 
     def start(self, listener: int | None) -> None:
         """Start those who stay beside us; before all others the launchers, which stay as we are now.
@@ -182,10 +184,9 @@ class _Server:
             listener: What the warden of locks listens to; None for no warden.
         """
         self._held_bytes = rlimits.address_bytes() if self._plan.backend == GVISOR else rlimits.data_bytes()
-        for of, shift in ((self._births, BIRTHS), (self._branches, 0)):  # the first has the pages that are untouched
-            if of is not None:
-                be = functools.partial(self._be_launched, shift)
-                self._launchings[shift] = Launching(self._plan, of, be, held_bytes=self._held_bytes, shift=shift)
+        for keepers in self._sets():
+            be = functools.partial(self._be_launched, keepers.shift)
+            self._launchings[keepers.shift] = Launching(self._plan, keepers, be, held_bytes=self._held_bytes)
         if listener is not None:
             self._warden_pid = locks.start(listener)
             self._warden = os.pidfd_open(self._warden_pid)
@@ -201,16 +202,20 @@ class _Server:
                         return
                 elif descriptor == self._warden:
                     return
-                elif (of := self._handler(descriptor)) is not None:
-                    of.handle(descriptor)
+                elif (keepers := self._handler(descriptor)) is not None:
+                    keepers.handle(descriptor)
                 else:
                     self._reap(descriptor)
-            waiting = sum(of.waiting for of in (self._branches, self._births) if of is not None)
-            # Each order that waits holds its descriptors. More of them stay where they are, with the kernel.
-            self._poll.modify(control, select.POLLIN if waiting < _MOST_WAITING else 0)
+            # Each order that waits holds its descriptors, so that more of them stay where they are, with the kernel.
+            is_full = self._births is not None and self._births.waiting >= _MOST_WAITING
+            self._poll.modify(control, 0 if is_full else select.POLLIN)
 
-    def _handler(self, descriptor: int) -> Branches | None:
-        return next((of for of in (self._branches, self._births) if of is not None and of.handles(descriptor)), None)
+    def _sets(self) -> list[Keepers]:
+        """Of keepers. The first launcher that is started has pages that nobody has written to since."""
+        return [keepers for keepers in (self._births, self._branches) if keepers is not None]
+
+    def _handler(self, descriptor: int) -> Keepers | None:
+        return next((keepers for keepers in self._sets() if keepers.handles(descriptor)), None)
 
     def end(self) -> None:
         """Without a pid namespace nobody else ends what workers leave behind."""
@@ -224,17 +229,17 @@ class _Server:
             return False
         order = json.loads(data)
         if flags & socket.MSG_CTRUNC:  # this process has no room for what came along
-            self._tell({"ev": "refused", "id": order["id"], "reason": os.strerror(errno.EMFILE)})
+            reason = f"the template has no descriptors left for it: {os.strerror(errno.EMFILE)}"
+            self._tell({"ev": "refused", "id": order["id"], "reason": reason})
             for descriptor in descriptors:
                 os.close(descriptor)
             return True
         if "op" in order:
             self._branch(order, descriptors)
             return True
-        if self._launchings and order["network"] == "off":
-            assert self._births is not None
-            steps = self._launch(self._launchings[BIRTHS], order, descriptors)
-            self._births.take(self._answered(steps, order, descriptors, shift=BIRTHS))
+        if self._births is not None and order["network"] == "off":
+            steps = self._launch(self._launchings[BIRTHS], order, data, descriptors)
+            self._births.take(self._answered(steps, order, descriptors, self._births))
             return True
         try:
             self._spawn(order, descriptors)
@@ -262,7 +267,7 @@ class _Server:
         if order["op"] == "keep":
             self._to_keep.add(order["id"])
         steps = {"first": self._first_guest, "keep": self._keep, "branch": self._another_guest}[order["op"]]
-        self._branches.take(self._answered(steps(order, descriptors), order, descriptors))
+        self._branches.take(self._answered(steps(order, descriptors), order, descriptors, self._branches))
 
     def _show_workdir(self, order: dict[str, Any]) -> None:
         """Send the host a descriptor of a live copy's workdir, which is not taken from the guest itself."""
@@ -276,18 +281,19 @@ class _Server:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _answered(self, steps: Steps, order: dict[str, Any], descriptors: list[int], *, shift: int = 0) -> Steps:
-        """The same steps; where they fail the host hears why. Descriptors are closed."""
+    def _answered(self, steps: Steps, order: dict[str, Any], descriptors: list[int], keepers: Keepers) -> Steps:
+        """The same steps; where they fail the host hears why. Descriptors are closed, and those in slots let go."""
         try:
             yield from steps
         except branches.Busy as busy:
             self._tell({"ev": "refused", "id": order["id"], "reason": str(busy), "busy": True})
         except OSError as error:
             self._tell({"ev": "refused", "id": order["id"], "reason": enter.refusal(error)})
-        except Exception as error:  # it is this order that fails, and not the sandboxes that live
+        except Exception as error:  # a fault of ours ends this order, and not the sandboxes that live
+            traceback.print_exc()  # into the template's log
             self._tell({"ev": "refused", "id": order["id"], "reason": f"{type(error).__name__}: {error}"})
         finally:
-            branches.clear(shift=shift)
+            keepers.clear()
             for descriptor in descriptors:
                 os.close(descriptor)
 
@@ -298,7 +304,7 @@ class _Server:
         wake = os.eventfd(0)
         try:
             pid = yield from self._launchings[0].keeper({**order, "program": program, "wake": wake}, descriptors)
-            pidfd = branches.held(pid)
+            pidfd = held(pid)
         except BaseException:
             os.close(wake)
             raise
@@ -339,7 +345,7 @@ class _Server:
         else:
             keeper = yield from self._branches.copy(kept)
         sock, out, err, *join = descriptors
-        branches.place(sock, out, err, None, join)
+        self._branches.place(sock, out, err, None, join)
         try:
             if order["room"]:
                 yield Asked(keeper, Order.MAKE_ROOM, uid=order["uid"])
@@ -356,7 +362,7 @@ class _Server:
             network = self._networks.enter_one()
             os.dup2(network, Slot.NETWORK, inheritable=False)
             pid = yield Asked(keeper, Order.RUN, uid=order["uid"])
-            pidfd = branches.held(pid)
+            pidfd = held(pid)
             self._workers[pidfd], network = (order["id"], pid, network), None
             self._poll.register(pidfd, select.POLLIN)
             self._live[order["id"]] = keeper
@@ -373,7 +379,7 @@ class _Server:
         return {pid for _, pid, _ in self._workers.values()}
 
     def _children(self) -> set[int]:
-        keepers = [of.pids for of in (self._branches, self._births) if of is not None]
+        keepers = [keepers.pids for keepers in self._sets()]
         return self._guests().union(*keepers, () if self._warden_pid is None else (self._warden_pid,))
 
     def _keeper_ended(self, keeper: Keeper) -> None:
@@ -390,15 +396,16 @@ class _Server:
                 del self._kept[identity]
                 self._tell({"ev": "gone", "id": identity})
 
-    def _launch(self, launching: Launching, order: dict[str, Any], descriptors: list[int]) -> Steps:
+    def _launch(self, launching: Launching, order: dict[str, Any], text: bytes, descriptors: list[int]) -> Steps:
         """Let the launcher make a worker, and tell the host of it."""
         assert self._networks is not None
         network, is_made = self._networks.enter_one(), False
         try:
-            pid = yield from launching.worker(order, descriptors, network=network)
-            pidfd = branches.held(pid)
+            entry = launching.entry(order)
+            pid = yield from launching.worker(text, order["uid"], descriptors, entry, network=network)
+            pidfd = held(pid)
             self._workers[pidfd], is_made = (order["id"], pid, network), True
-            self._entries[order["id"]] = launching.entry(order)
+            self._entries[order["id"]] = entry
             self._poll.register(pidfd, select.POLLIN)
             message = json.dumps({"ev": "spawned", "id": order["id"], "pid": pid}).encode()
             socket.send_fds(self._control, [message], [pidfd])
@@ -506,13 +513,14 @@ class _Server:
         finally:
             _exit(status)
 
-    def _blank_worker(self, shift: int) -> Worker:
+    def _blank_worker(self, keepers: Keepers) -> Worker:
         """What will be the worker in each process that a launcher makes, where its socket has a certain number."""
+        number = Slot.SOCKET + keepers.shift
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with ours, theirs:
-            os.dup2(theirs.fileno(), Slot.SOCKET + shift, inheritable=False)
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=Slot.SOCKET + shift)
-        branches.clear(shift=shift)
+            os.dup2(theirs.fileno(), number, inheritable=False)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=number)
+        keepers.clear()
         return self._new_worker(sock, rootfs.WORKDIR)
 
     def _be_launched(self, shift: int, order: dict[str, Any]) -> NoReturn:
