@@ -24,9 +24,9 @@ import array, fcntl, json, socket, stat, struct, sys, time
 def kind(fd):
     try: return stat.S_IFMT(os.fstat(fd).st_mode)
     except OSError: return 0
-def host(): return next(fd for fd in range(3, 96) if kind(fd) == stat.S_IFSOCK)
+def host(): return next(fd for fd in range(3, 1024) if kind(fd) == stat.S_IFSOCK)
 def report():
-    pipes = (fd for fd in range(3, 96) if kind(fd) == stat.S_IFIFO)
+    pipes = (fd for fd in range(3, 1024) if kind(fd) == stat.S_IFIFO)
     return next(fd for fd in pipes if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY)
 def write(fd, data):
     os.set_blocking(fd, True)

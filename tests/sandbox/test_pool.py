@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost
+from groundbox.sandbox import engine
 
 FRESH = iter(range(1, 1 << 20))
+SIZES = iter(range(64 << 20, 1 << 40, 1 << 12))
 
 
 async def _until(condition):
@@ -252,3 +254,54 @@ def test_closing_an_engine_leaves_no_descriptor_and_no_process():
     ran = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, env=environ, timeout=60)
 
     assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
+def test_workers_of_ever_other_limits_do_not_stay():
+    """Each kind keeps some ready, so that whoever chooses limits could fill the host with workers that nobody uses."""
+
+    async def scenario():
+        options, pools = _fresh(), []
+        for _ in range(engine._MOST_POOLS + 4):
+            async with AsyncSandbox(**options, limits=Limits(disk_bytes=next(SIZES))) as box:
+                await box.run("1")
+                pools.append(await _pool(box))
+        first = [worker for pool in pools[:4] for worker in pool._waiting]
+        kept = len((await engine.current())._pools)
+        return kept, await _ends(first), [pool.waiting for pool in pools[:4]]
+
+    assert asyncio.run(scenario()) == (engine._MOST_POOLS, True, [0] * 4)
+
+
+def test_a_kind_that_is_asked_for_again_stays_ready():
+    async def scenario():
+        options = _fresh()
+        for _ in range(engine._MOST_POOLS + 4):
+            async with AsyncSandbox(**options) as usual:
+                await usual.run("1")
+                pool = await _pool(usual)
+            async with AsyncSandbox(**options, limits=Limits(disk_bytes=next(SIZES))) as box:
+                await box.run("1")
+        return await _until(lambda: pool.waiting > 0), pool in (await engine.current())._pools.values()
+
+    assert asyncio.run(scenario()) == (True, True)
+
+
+def test_templates_that_nobody_uses_end_and_those_in_use_stay():
+    async def scenario():
+        own, templates = await engine.current(), []
+        async with AsyncSandbox(**_fresh()) as first:
+            await first.run("x = 42")
+            for _ in range(engine._MOST_UNUSED + 3):
+                async with AsyncSandbox(**_fresh()) as box:
+                    await box.run("1")
+                    templates.append(box._loan.template)
+            await _until(lambda: not own._retiring)
+            alive = [each.alive for each in templates]
+            ended = [each._process.poll() is not None for each in templates]
+            return alive, ended, len(own._ranges) or None, (await first.run("x")).text
+
+    alive, ended, ranges, text = asyncio.run(scenario())
+    assert alive == [False] * 2 + [True] * (engine._MOST_UNUSED + 1)  # of which the last was in use when it was counted
+    assert ended == [not each for each in alive]
+    assert ranges == (engine._MOST_UNUSED + 2 if os.geteuid() == 0 else None)
+    assert text == "42"

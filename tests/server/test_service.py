@@ -12,6 +12,7 @@ import groundbox
 from groundbox.errors import SandboxUnavailable
 from groundbox.server import api
 from groundbox.server import sandboxes as module
+from groundbox.server import service as of_service
 from groundbox.server.application import application
 from groundbox.server.guard import Guard
 from groundbox.server.keys import Key, Keys, Quotas
@@ -352,3 +353,23 @@ async def test_too_many_runs_for_one_sandbox_are_refused_and_so_is_one_that_wait
     assert "1 runs wait for this sandbox already" in many.value.message
     assert "this sandbox was busy for 0.2 s" in late.value.message
     assert (many.value.status, late.value.status) == (429, 429)
+
+
+def test_a_key_has_sandboxes_of_a_few_hash_seeds_at_once():
+    """Each seed takes a template of its own, which whoever names ever other ones would fill the memory with."""
+
+    async def scenario():
+        service = Service(Settings(sandboxes=40), Keys(token=None))
+        boxes = [service._made(ADA, {"hash_seed": seed}, {}) for seed in range(of_service._MOST_SEEDS)]
+        same = service._made(ADA, {"hash_seed": 0}, {})
+        usual = service._made(ADA, {}, {})
+        of_another = service._made(BOB, {"hash_seed": 99}, {})
+        with pytest.raises(Refused, match="hash seeds") as refused:
+            service._made(ADA, {"hash_seed": 99}, {})
+        await boxes[1].close()
+        again = service._made(ADA, {"hash_seed": 99}, {})
+        for box in (*boxes, same, usual, of_another, again):
+            await box.close()
+        return refused.value.status
+
+    assert asyncio.run(scenario()) == 429

@@ -44,6 +44,10 @@ _HEAP_BYTES: Final = {"bare": 8 * MiB, "science": 64 * MiB}
 _CLOSING_S: Final = 10.0
 _SWEEP_S: Final = 0.25
 _FIRST_UID: Final = 0x70000000
+_MOST_POOLS: Final = 16
+"""Kinds of worker that some are kept ready of; beyond, those of the kind that was asked for longest ago are ended."""
+_MOST_UNUSED: Final = 8
+"""Templates that stay although no sandbox is made of them now."""
 _LAYERS: Final = {step.layer for step in enter.WORKER} | set(enter.TEMPLATE_LAYERS[NAMESPACES])
 _WAIVABLE: Final = frozenset(_LAYERS - enter.STRUCTURAL)
 
@@ -122,7 +126,9 @@ class Engine:
         self._held: collections.Counter[cgroups.Cgroup] = collections.Counter()
         self._left: set[cgroups.Cgroup] = set()
         self._sweeping = False
-        self._ranges: list[UidRange] = []
+        self._ranges: dict[Template, UidRange] = {}
+        self._asked: collections.Counter[Recipe] = collections.Counter()
+        self._retiring: dict[Template, asyncio.Task[None]] = {}
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
         self._abi = landlock.abi()
@@ -144,6 +150,15 @@ class Engine:
         """
         recipe = await self._recipe(setup)
         self._refuse_incomplete(setup, recipe)
+        self._asked[recipe] += 1  # until the worker is there, nothing else tells that its template is in use
+        try:
+            return await self._lend(setup, limits, recipe)
+        finally:
+            self._asked[recipe] -= 1
+            if not self._asked[recipe]:
+                del self._asked[recipe]
+
+    async def _lend(self, setup: Setup, limits: Limits, recipe: Recipe) -> Loan:
         template = await self._template(recipe)
         limited = "cgroup" not in setup.waive and setup.backend != GVISOR
         shape = Shape(
@@ -154,9 +169,11 @@ class Engine:
             branching=setup.branching,
         )
         key = (recipe, shape, limited)
-        pool = self._pools.get(key)
+        pool = self._pools.pop(key, None)
         if pool is None:
-            pool = self._pools[key] = Pool(lambda: self._spawn(template, shape, limited, key))
+            pool = Pool(lambda: self._spawn(template, shape, limited, key))
+        self._pools[key] = pool  # the last, that is the one that was asked for last
+        self._end_unused()
         lent: Checkout = await pool.checkout()
         if lent.worker.cgroup is not None:
             try:
@@ -223,11 +240,13 @@ class Engine:
             else:
                 task.cancel()
         self._templates.clear()
+        for template in list(self._retiring):
+            template.close()
         self._sweep()
         self._spare.clear()
         if self._cgroups is not None:
             cgroups.remove_own(self._cgroups)
-        for held in self._ranges:
+        for held in self._ranges.values():
             held.release()
         for lease in self._leases.values():
             lease.close()
@@ -307,30 +326,67 @@ class Engine:
             raise SandboxUnavailable(missing, mends)
 
     async def _template(self, recipe: Recipe) -> Template:
-        task = self._templates.get(recipe)
+        task = self._templates.pop(recipe, None)
         if task is not None and task.done() and (task.cancelled() or task.exception() or not task.result().alive):
-            for key in [key for key in self._pools if key[0] == recipe]:
-                self._pools.pop(key).close()
-            if not task.cancelled() and not task.exception() and (group := task.result().group) is not None:
-                self._leave(group)
+            self._close_pools(recipe)
+            if not task.cancelled() and not task.exception():
+                self._let_template_go(task.result())
             task = None
         if task is None:
-            task = self._templates[recipe] = asyncio.create_task(self._start(recipe))
+            task = asyncio.create_task(self._start(recipe))
+        self._templates[recipe] = task  # the last, as in `_pools`
         return await asyncio.shield(task)
 
+    def _end_unused(self) -> None:
+        """Keep no more ready than a host has use for, however many kinds of sandboxes are asked for.
+
+        Without it, whoever chooses limits or hash seeds fills the host with workers and templates that nobody asks for
+        again.
+        """
+        while len(self._pools) > _MOST_POOLS:
+            self._pools.pop(next(iter(self._pools))).close()
+        unused = [recipe for recipe in self._templates if self._is_unused(recipe)]
+        for recipe in unused[: max(0, len(unused) - _MOST_UNUSED)]:
+            template = self._templates.pop(recipe).result()
+            self._close_pools(recipe)
+            self._recipes = {setup: known for setup, known in self._recipes.items() if known[1] != recipe}
+            self._retiring[template] = asyncio.create_task(self._retire(template))
+
+    def _is_unused(self, recipe: Recipe) -> bool:
+        task = self._templates[recipe]
+        if recipe in self._asked or not task.done() or task.cancelled() or task.exception():
+            return False
+        waiting = sum(pool.waiting for key, pool in self._pools.items() if key[0] == recipe)
+        return task.result().holds <= waiting
+
+    async def _retire(self, template: Template) -> None:
+        try:
+            await template.retire()
+            self._let_template_go(template)
+        finally:
+            del self._retiring[template]
+
+    def _let_template_go(self, template: Template) -> None:
+        """Give back what an ended template held of the host."""
+        if template.group is not None:
+            self._leave(template.group)
+        if template.plan.backend == NAMESPACES and (held := self._ranges.pop(template, None)) is not None:
+            held.release()  # no process of these ids is left: they were all in its pid namespace
+
+    def _close_pools(self, recipe: Recipe) -> None:
+        for key in [key for key in self._pools if key[0] == recipe]:
+            self._pools.pop(key).close()
+
     async def _start(self, recipe: Recipe) -> Template:
-        base = None
-        if os.geteuid() == 0:
-            held = UidRange.lend(_FIRST_UID)
-            self._ranges.append(held)
-            base = held.first
+        held = UidRange.lend(_FIRST_UID) if os.geteuid() == 0 else None
         group = self._new_cgroup() if recipe.backend == GVISOR else None
-        template = Template(recipe, uid_base=base, group=group)
+        template = Template(recipe, uid_base=None if held is None else held.first, group=group)
+        if held is not None:
+            self._ranges[template] = held
         try:
             await template.start()
         except BaseException:
-            if group is not None:
-                self._leave(group)
+            self._let_template_go(template)
             raise
         return template
 

@@ -217,7 +217,9 @@ class _Relay(Mux):
             try:
                 self._control.send(data)
             except BlockingIOError:
-                select.select([], [self._control], [])
+                waiting = select.poll()  # select knows no descriptor above 1,023
+                waiting.register(self._control, select.POLLOUT)
+                waiting.poll()
             except OSError as error:
                 raise Broken(str(error)) from error
             else:

@@ -753,6 +753,11 @@ def is_branching(box: AsyncSandbox) -> bool:
     return box._branching
 
 
+def is_closed(box: AsyncSandbox) -> bool:
+    """Whether a sandbox was closed by whoever has it."""
+    return box._closed
+
+
 def _asked(source: str, given: Mapping[str, Any]) -> Asked:
     """What was asked, checked as far as it can be before anything is started."""
     rest = dict(given)

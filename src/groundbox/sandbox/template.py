@@ -363,15 +363,35 @@ class Template:
 
     def close(self) -> None:
         """End the template and with it all its workers. Idempotent."""
+        self._let_go()
+        self._end()
+        self._forget_all()
+
+    async def retire(self) -> None:
+        """`close`, and the loop goes on while the processes end."""
+        self._let_go()
+        await asyncio.to_thread(self._end)
+        self._forget_all()
+
+    @property
+    def holds(self) -> int:
+        """How many workers and copies there are of it, with those that it was asked for."""
+        return len(self._workers) + len(self._kept)
+
+    def _let_go(self) -> None:
         self.alive = False
         with contextlib.suppress(ValueError, OSError):
             self._loop.remove_reader(self._control.fileno())
         self._control.close()
+
+    def _end(self) -> None:
         if self.plan.backend != NAMESPACES:  # or, of gVisor, what it has mounted
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)  # it ends its workers and what they left, then itself
         self._process.kill()
         self._process.wait()
+
+    def _forget_all(self) -> None:
         for worker in list(self._workers.values()):
             self._forget(worker.identity, Ended(9, 0.0, 0))
         for asking in self._asking.values():

@@ -16,6 +16,7 @@ import logging
 import resource
 import time
 import uuid
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox.process import AsyncProcess
-from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.sandbox.sandbox import AsyncSandbox, is_closed
 from groundbox.server.audit import AuditLog
 from groundbox.server.keys import Key, Keys
 from groundbox.server.metrics import Metrics
@@ -42,6 +43,8 @@ _SANDBOX: Final = frozenset(
     ("limits", "network", "environment", "profile", "hash_seed", "inspect", "restart", "tools", *_BRANCHING)
 )
 """Arguments of a sandbox that a request may choose; tools are a wire's own."""
+_MOST_SEEDS: Final = 4
+"""Hash seeds that sandboxes of one key have at once: each takes a template of its own, of up to 250 MiB."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +77,7 @@ class Service:
         most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
         self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
+        self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, tuple[str, int]] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
         self.begun = time.time()
         self.runs = 0
@@ -347,9 +351,20 @@ class Service:
         try:
             limits = settings.checked(limits or Limits())
             chosen.setdefault("environment", settings.environment)
-            return AsyncSandbox(limits=limits, backend=settings.backend, waive=settings.waive, **chosen)
+            box = AsyncSandbox(limits=limits, backend=settings.backend, waive=settings.waive, **chosen)
         except Exception as error:
             raise self._refusal(error) from error
+        if (seed := chosen.get("hash_seed")) is not None:
+            self._check_seed(key, seed)
+            self._seeded[box] = key.id, seed
+        return box
+
+    def _check_seed(self, key: Key, seed: int) -> None:
+        """Raises Refused, 429, where this key would have sandboxes of too many hash seeds at once."""
+        used = {other for box, (owner, other) in self._seeded.items() if owner == key.id and not is_closed(box)}
+        if seed not in used and len(used) >= _MOST_SEEDS:
+            told = f"this key has sandboxes of {_MOST_SEEDS} hash seeds; close some, or use one of these seeds"
+            raise Refused(429, "busy", told, retry_after_s=5)
 
     @contextlib.asynccontextmanager
     async def _turn_in(self, key: Key, held: Held, *, is_run: bool = True) -> AsyncIterator[float]:

@@ -266,10 +266,17 @@ class Mux:
             try:
                 view = view[os.write(self._writer, view) :]
             except BlockingIOError:
-                select.select([self._reader], [self._writer], [])
+                self._wait()
                 self._take_in()
             except OSError as error:
                 raise Broken(str(error)) from error
+
+    def _wait(self) -> None:
+        """Until something has come or can be sent; by poll, for select knows no descriptor above 1,023."""
+        waiting = select.poll()
+        waiting.register(self._reader, select.POLLIN)
+        waiting.register(self._writer, select.POLLOUT)
+        waiting.poll()
 
     def _take_in(self) -> None:
         """Read what has come, without acting on it."""
