@@ -17,7 +17,6 @@ import json
 import logging
 import mimetypes
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib import metadata
 from typing import Any, ClassVar, Final, Protocol
 
 from groundbox.agent.adapters.interpreter import ABOUT, LANGUAGES, Interpreter
@@ -27,6 +26,7 @@ from groundbox.errors import GroundboxError, GuestFileError, InvalidArgument, La
 from groundbox.execution import BINARY_MEDIA, CHART, Execution
 from groundbox.sandbox.languages import named
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.version import own_version
 
 logger = logging.getLogger(__name__)
 
@@ -405,10 +405,7 @@ def _of_the_era(result: dict[str, Any], *, modern: bool) -> dict[str, Any]:
 
 
 def _server_info() -> dict[str, str]:
-    try:
-        return {"name": "groundbox", "version": metadata.version("groundbox")}
-    except metadata.PackageNotFoundError:
-        return {"name": "groundbox", "version": "0"}
+    return {"name": "groundbox", "version": own_version()}
 
 
 def check_tool(name: str, tools: Sequence[Mapping[str, Any]]) -> None:

@@ -10,7 +10,6 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from groundbox.cli.options import Asked, check_host, takes_sandbox
 from groundbox.cli.results import write_file
 from groundbox.cli.terminal import one_line
 from groundbox.errors import InvalidArgument
+from groundbox.version import own_version
 
 _MODEL: Final = frozenset({".json", ".jinja", ".txt", ".model", ".safetensors", ".bin"})
 """Endings of files of a model's folder on which replies depend: configuration, template, tokenizer, weights."""
@@ -263,7 +263,7 @@ class _ModelRun:
     def _versions(self) -> dict[str, str]:
         from groundbox.learn.evaluation.results import JUDGES
 
-        own = {"groundbox": metadata.version("groundbox"), "judges": JUDGES, "python": platform.python_version()}
+        own = {"groundbox": own_version(), "judges": JUDGES, "python": platform.python_version()}
         return {**own, **getattr(self.suite, "versions", {})}
 
     def _facts(self) -> dict[str, Any]:

@@ -24,7 +24,6 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -33,6 +32,7 @@ from groundbox.execution import Event, Execution, Failure
 from groundbox.sandbox import languages
 from groundbox.sandbox.bridge.tool import Tool
 from groundbox.sandbox.bridge.tools import ToolQuotas, Tools
+from groundbox.version import own_version
 
 PROTOCOL: Final = "5.3"
 WALL_S: Final = 600.0
@@ -659,9 +659,9 @@ class Kernel:
             "status": "ok",
             "protocol_version": PROTOCOL,
             "implementation": "groundbox",
-            "implementation_version": package_version(),
+            "implementation_version": own_version(),
             "language_info": told,
-            "banner": f"groundbox {package_version()}: {name} in a sandbox",
+            "banner": f"groundbox {own_version()}: {name} in a sandbox",
             "debugger": False,
             "help_links": [],
         }
@@ -791,11 +791,3 @@ def facts_of(execution: Execution) -> dict[str, Any]:
 def time_of(seconds: float) -> str:
     """Of ISO 8601 with six digits and a Z, which clients read by that format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def package_version() -> str:
-    """Of groundbox."""
-    try:
-        return metadata.version("groundbox")
-    except metadata.PackageNotFoundError:
-        return "0"

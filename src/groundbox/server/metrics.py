@@ -6,13 +6,13 @@ Names are ours, next to those of other sandboxes: docs/deployment.md tells each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import metadata
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 
 from groundbox.execution import Execution, Outcome
+from groundbox.version import own_version
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -56,7 +56,7 @@ class Metrics:
             registry=self._registry,
         )
         build = Gauge("groundbox_build_info", "Which version serves.", ["version"], registry=self._registry)
-        build.labels(_version()).set(1)
+        build.labels(own_version()).set(1)
 
     def watch(self, name: str, about: str, value: Callable[[], float]) -> None:
         """Tell a value of the moment, asked whenever metrics are read."""
@@ -115,10 +115,3 @@ def _limit_of(execution: Execution) -> str:
     if execution.outcome is Outcome.TIMEOUT:
         return "cpu_s" if execution.error is not None and "cpu_s" in execution.error.message else "wall_s"
     return ""
-
-
-def _version() -> str:
-    try:
-        return metadata.version("groundbox")
-    except metadata.PackageNotFoundError:
-        return "0"

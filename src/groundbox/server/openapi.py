@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from importlib import metadata
 from typing import Any, Final
 
 import msgspec
 
 from groundbox.execution import Execution
 from groundbox.server import schemas
+from groundbox.version import own_version
 
 _BODIES: Final = (
     schemas.RunAsked,
@@ -245,7 +245,7 @@ def document() -> dict[str, Any]:
         ]
     return {
         "openapi": "3.1.0",
-        "info": {"title": "groundbox", "version": _version(), "description": (__doc__ or "").splitlines()[0]},
+        "info": {"title": "groundbox", "version": own_version(), "description": (__doc__ or "").splitlines()[0]},
         "paths": paths,
         "components": {
             "schemas": components,
@@ -321,10 +321,3 @@ def _refusal() -> dict[str, Any]:
             },
         },
     }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("groundbox")
-    except metadata.PackageNotFoundError:
-        return "0"

@@ -195,6 +195,19 @@ def test_the_recipe_for_a_large_model_trains_a_tiny_one(tmp_path, some, tiny):
     assert facts["figures"]["steps"] == 2
 
 
+def test_what_cannot_be_told_of_a_training_is_found_out_before_its_first_step(tmp_path, some, tiny, monkeypatch):
+    def none():
+        raise OSError("nothing tells the versions")
+
+    monkeypatch.setattr(run, "_versions", none)
+    telling = Telling()
+
+    with pytest.raises(OSError, match="nothing tells"):
+        run.train(order(some, tiny, tmp_path / "out"), telling)
+
+    assert not (tmp_path / "out" / "training" / "log.jsonl").exists()
+
+
 @pytest.mark.needs_root
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted by root")
 def test_a_full_disk_keeps_what_was_trained(tmp_path, done, some, tiny):

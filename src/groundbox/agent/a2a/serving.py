@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from importlib import metadata
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -46,6 +45,7 @@ from groundbox.agent.a2a.parts import JSON, TEXT
 from groundbox.agent.a2a.service import Service
 from groundbox.agent.grounded import Content, GroundedAgent
 from groundbox.errors import InvalidArgument
+from groundbox.version import own_version
 
 VERSIONS: Final = ("1.0", "0.3")
 """Of the protocol, the preferred one first."""
@@ -89,7 +89,7 @@ def card(url: str, *, name: str = NAME, description: str = DESCRIPTION) -> Agent
     return AgentCard(
         name=name,
         description=description,
-        version=_version(),
+        version=own_version(),
         supported_interfaces=[
             AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version) for version in VERSIONS
         ],
@@ -241,10 +241,3 @@ def _guarded(card: AgentCard) -> AgentCard:
 def _host(url: str) -> str:
     name = urlsplit(url).hostname or ""
     return f"[{name}]" if ":" in name else name
-
-
-def _version() -> str:
-    try:
-        return metadata.version("groundbox")
-    except metadata.PackageNotFoundError:
-        return "0"

@@ -16,7 +16,6 @@ import platform
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -25,6 +24,7 @@ from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.learn.training import base as bases
 from groundbox.learn.training import card, chats, checkpoints
 from groundbox.learn.training.recipe import Recipe
+from groundbox.version import own_version
 
 WORK: Final = "training"
 SETTINGS: Final = "settings.json"
@@ -137,9 +137,9 @@ class _Run:
                 f"{len(train.ids):,} chats ({train.count:,} tokens, {train.learnt:,} learnt) in {training.sequences:,} "
                 f"sequences; {how}, {'bf16' if bf16 else 'fp32'}, {trainer.device()}"
             )
+            facts = self._facts(training, train, validation)  # what fails here costs no training
             training.carry_out(start)
-            facts = self._facts(training, train, validation)
-            return self._publish(training, facts)
+            return self._publish(training, facts | {"figures": training.figures})
 
     def _tokens(self, tokenizer: Any) -> tuple[chats.Tokens, chats.Tokens]:
         recipe, corpus = self._order.recipe, self._corpus
@@ -256,7 +256,6 @@ class _Run:
             },
             "recipe": recipe.given(),
             "command": command(corpus.folder, base.folder, count),
-            "figures": training.figures,
             "processes": count,
             "device": trainer.device(),
             "precision": "bf16" if training.bf16 else "fp32",
@@ -298,7 +297,7 @@ def _versions() -> dict[str, str]:
     from groundbox.learn.training import trainer
 
     return {
-        "groundbox": metadata.version("groundbox"), "python": platform.python_version(), **trainer.versions()
+        "groundbox": own_version(), "python": platform.python_version(), **trainer.versions()
     }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from groundbox.errors import InvalidArgument
-from groundbox.jupyter.kernel import WALL_S, Stdin, Text, package_version, time_of
+from groundbox.jupyter.kernel import WALL_S, Stdin, Text, time_of
 from groundbox.jupyter.kernelspec import DEFAULT, kernelspecs
 from groundbox.limits import Limits
 from groundbox.sandbox.workdir import check_path
@@ -36,6 +36,7 @@ from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import encoded, json_reply
 from groundbox.server.service import Service
 from groundbox.server.wires.jupyter_kernel import ASKING, MOST_CONNECTIONS, V1, Connection, HeldKernel
+from groundbox.version import own_version
 
 PUBLIC: Final = ("/login",)
 """Asked for before there is a key: it takes the key as a password."""
@@ -111,7 +112,7 @@ class Jupyter:
 
     async def version(self, request: Request) -> Response:
         """`GET /api`"""
-        return json_reply({"version": package_version()})
+        return json_reply({"version": own_version()})
 
     # Kernels
 
