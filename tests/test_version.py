@@ -10,7 +10,7 @@ def test_it_is_that_of_the_package():
 
 
 def test_what_was_never_installed_has_one_too(monkeypatch):
-    """A training that ran from a folder of sources ended, after its last step, in an error that had no version to tell."""
+    """A training that ran from a folder of sources ended, after its last step, for want of a version to tell."""
 
     def unknown(name):
         raise metadata.PackageNotFoundError(name)
