@@ -18,11 +18,13 @@ import os
 import re
 import signal
 import sys
+import time
 
 from groundbox.dataset import answers, literals
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
 from groundbox.dataset.running import Ran
+from groundbox.errors import SandboxUnavailable
 from groundbox.trace import schema
 from groundbox.trace.reading import assemble
 from groundbox.trace.schema import Entry
@@ -251,3 +253,51 @@ def interrupt(shard):
 
 def fail(shard):
     raise LookupError(shard.payload)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hosted:
+    """Work that runs programs, as a host carries it out.
+
+    Attributes:
+        does: What it does with a shard: name of a function of this module, or of a few own ones.
+        hosts: With how many others it shares the machine, once it was handed over.
+    """
+
+    does: str = "tell"
+    hosts: int = 0
+
+    def shared(self, hosts):
+        return dataclasses.replace(self, hosts=hosts)
+
+    async def __call__(self, shard):
+        if self.does == "tell":
+            return {"jsonl": json.dumps([shard.payload, os.getpid(), self.hosts]).encode()}
+        if self.does == "meet":  # both must be under way at once
+            folder = shard.payload["folder"]
+            os.mkdir(f"{folder}/{shard.number}")
+            while len(os.listdir(folder)) < shard.payload["count"]:  # noqa: ASYNC110  others are other processes
+                await asyncio.sleep(0.01)
+            return {"jsonl": str(os.getpid()).encode()}
+        if self.does == "die once":
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(shard.payload, os.O_CREAT | os.O_EXCL))
+                os._exit(9)
+            return {"jsonl": b"the second time"}
+        if self.does == "compute":
+            until = time.process_time() + 0.3
+            while time.process_time() < until:
+                pass
+            return {"jsonl": b""}
+        if self.does == "unavailable":
+            raise SandboxUnavailable(["cgroup: none"], ["mend it"])
+        if self.does == "strange":
+            raise StrangeError(1, 2)
+        return globals()[self.does](shard)
+
+
+class StrangeError(Exception):
+    """Cannot be pickled."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")

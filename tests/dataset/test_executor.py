@@ -2,16 +2,20 @@
 
 import asyncio
 import gc
+import json
+import multiprocessing
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 
 import pytest
-from dataset_fakes import die, fail, interrupt, part, threshold
+from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
 
 from groundbox.dataset.executor import NEW_OBJECTS, LocalExecutor, Shard, ShardFailed, carry_out
 from groundbox.dataset.store import Store
+from groundbox.errors import SandboxUnavailable
 
 
 def shards(count):
@@ -195,3 +199,84 @@ def test_ctrl_c_while_a_process_starts_shows_no_traceback_of_it(tmp_path):
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120)
 
     assert (ran.stdout, ran.stderr) == ("{'jsonl': b'done'}\n", "")
+
+
+# Work that runs programs, on many processors: in hosts
+
+
+def hosted(work, payloads, *, hosts=2):
+    """What each shard gave, and the executor, which is closed."""
+    executor = LocalExecutor(2 * hosts, hosts=hosts)
+
+    async def carried_out():
+        asked = (Shard(stage="run", number=at, payload=payload) for at, payload in enumerate(payloads))
+        try:
+            return await asyncio.gather(*(executor.run(work, shard) for shard in asked))
+        finally:
+            await executor.close()
+
+    return [part["jsonl"] for part in asyncio.run(carried_out())], executor
+
+
+def test_shards_that_run_programs_are_carried_out_by_hosts_with_their_share_of_the_machine():
+    before = set(multiprocessing.active_children())
+
+    found, _ = hosted(Hosted(), [7, 8, 9, 10])
+    told = [json.loads(each) for each in found]
+
+    assert [payload for payload, *_ in told] == [7, 8, 9, 10]
+    assert {hosts for *_, hosts in told} == {2}
+    assert len({pid for _, pid, _ in told} - {os.getpid()}) == 2
+    assert set(multiprocessing.active_children()) == before
+
+
+def test_on_few_processors_this_process_is_the_only_host():
+    executor = LocalExecutor(4)
+
+    (told,) = [json.loads(asyncio.run(executor.run(Hosted(), shard))["jsonl"]) for shard in shards(1)]
+
+    assert (executor.hosts, told) == (1, [0, os.getpid(), 0])
+    assert [LocalExecutor(count).hosts for count in (1, 5, 16, 64)] == [1, 2, 4, 16]
+
+
+def test_a_host_is_at_several_shards_at_once(tmp_path):
+    payload = {"folder": str(tmp_path), "count": 4}
+
+    found, _ = hosted(Hosted("meet"), [payload] * 4)
+
+    assert len(set(found)) == 2
+
+
+def test_a_shard_whose_host_dies_is_tried_once_more(tmp_path):
+    found, _ = hosted(Hosted("die once"), [str(tmp_path / "died")])
+
+    assert found == [b"the second time"]
+
+
+def test_a_shard_whose_host_dies_twice_is_named():
+    with pytest.raises(ShardFailed, match="run shard 0 could not be carried out: its process died"):
+        hosted(Hosted("die"), [0])
+
+
+@pytest.mark.parametrize(
+    ("does", "error", "words"),
+    [
+        ("fail", LookupError, "0"),
+        ("unavailable", SandboxUnavailable, "cgroup: none"),
+        ("strange", ShardFailed, "StrangeError: 1 and 2"),
+    ],
+)
+def test_an_error_in_a_host_is_raised_here_or_told(does, error, words):
+    with pytest.raises(error, match=words):
+        hosted(Hosted(does), [0])
+
+
+def test_an_interrupt_does_not_end_a_host():
+    assert hosted(Hosted("interrupt"), [0])[0] == [b"0"]
+
+
+def test_what_hosts_compute_is_counted():
+    _, executor = hosted(Hosted("compute"), [0, 1])
+
+    assert executor.spent_s() >= 0.6
+    assert executor.spent_s() == 0

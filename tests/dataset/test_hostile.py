@@ -72,3 +72,30 @@ def test_a_failure_is_data(dataset):
     assert [(each.task, each.answer) for each in samples if each.task == "exception"] == [
         ("exception", "KeyError at line 2")
     ]
+
+
+def test_hosts_build_the_same_bytes(tmp_path):
+    names = ["is honest", "asks for what is not there", "forks", "misses a module"]
+    path = tmp_path / "some.jsonl"
+    rows = [
+        {"id": f"{n} {at}", "source": HOSTILE[n][0], "entry": "f", "cases": [{"args": [at]}]}
+        for at in range(1, 11)
+        for n in names
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))  # more shards than one
+    options = BuildOptions(problems=(path,), patience=Patience(cpu_s=0.5, traced_cpu_s=2.0), near_duplicate=1.0)
+
+    async def built(out, executor):
+        tools = Tools(runner=SandboxRunner(at_once=2), executor=executor, narrator=tell, prover=prove)
+        try:
+            await build(options, out, tools)
+        finally:
+            await executor.close()
+        return {name: (out / name).read_bytes() for name in write.FILES}
+
+    one = asyncio.run(built(tmp_path / "one", LocalExecutor(2)))
+    several = asyncio.run(built(tmp_path / "several", LocalExecutor(2, hosts=2)))
+
+    assert one == several
+    assert one["sft.jsonl"]
+    assert len(one["dropped.jsonl"].splitlines()) > 16  # which is more than one shard

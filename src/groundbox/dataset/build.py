@@ -139,6 +139,7 @@ class _Build:
             shards, submit=submit, capacity=self.tools.executor.capacity, store=self.store, marker="jsonl"
         ):
             done += self.counts[shard.number]
+            self.clock.host(self.tools.executor.spent_s())
             self.tools.progress.step(stage, done, total, resumed=shard.number in resumed)
             self.clock.tick()
 

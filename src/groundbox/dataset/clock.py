@@ -44,6 +44,10 @@ class Clock:
         """Processor seconds of sandboxes and of processes that computed."""
         self._others += cpu_s
 
+    def host(self, cpu_s: float) -> None:
+        """Processor seconds of event loops beside this process's; kept with its own."""
+        self._host += cpu_s
+
     def seconds(self) -> dict[str, float]:
         """Wall seconds, and processor seconds of everything: this process, what others computed and what sandboxes ran.
 

@@ -18,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias
 
+from groundbox.dataset.hosts import Host, HostDied, HostFailed
 from groundbox.dataset.store import Store
 from groundbox.errors import GroundboxError
 from groundbox.jail import credentials
@@ -25,6 +26,8 @@ from groundbox.jail import credentials
 Part: TypeAlias = Mapping[str, bytes]
 """Files by suffix; the last one says that the part is done."""
 
+_WORKERS_OF_A_HOST: Final = 4
+"""Processors that one event loop keeps busy with programs that run for a moment."""
 NEW_OBJECTS: Final = 50_000
 """Containers that a computing process makes before Python looks for cycles among them.
 
@@ -52,6 +55,16 @@ class ShardFailed(GroundboxError):
         self.shard = shard
 
 
+class Running(Protocol):
+    """Work that runs programs. It is carried out here, or pickled and carried out by a host beside others."""
+
+    async def __call__(self, shard: Shard, /) -> Part:
+        """Carry out a shard."""
+
+    def shared(self, hosts: int) -> Running:
+        """The same work for one of so many hosts, which takes no more than its share of the machine."""
+
+
 class Executor(Protocol):
     """Carries out shards, several at once, in any order."""
 
@@ -62,31 +75,81 @@ class Executor(Protocol):
     def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Awaitable[Part]:
         """Carry out a shard of pure computing; `work` can be pickled."""
 
-    def run(self, work: Callable[[Shard], Awaitable[Part]], shard: Shard) -> Awaitable[Part]:
+    def run(self, work: Running, shard: Shard) -> Awaitable[Part]:
         """Carry out a shard that runs programs."""
+
+    def spent_s(self) -> float:
+        """Processor seconds of other event loops than this process's since this was asked last."""
+
+    def shared(self, hosts: int) -> Executor:
+        """One with a share of these workers, for work that is carried out beside others."""
 
     async def close(self) -> None:
         """Stop all that is under way."""
 
 
 class LocalExecutor:
-    """All cores of this machine: processes for computing; for runs one event loop, because the sandboxes are processes.
+    """All cores of this machine: processes for computing; for runs this event loop, or several hosts on many cores.
 
     Memory is bounded by the number of workers: so many shards are in flight.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, hosts: int | None = None) -> None:
+        """Args:
+        hosts: Event loops for what runs programs; 1 is this one. By default one for each four workers.
+        """
         self.workers = workers or len(os.sched_getaffinity(0))
+        self.hosts = hosts or -(-self.workers // _WORKERS_OF_A_HOST)
         self._pool: ProcessPoolExecutor | None = None
+        self._hosts: list[Host] = []
+        self._told_s = 0.0
+        self._ended_s = 0.0
 
     @property
     def capacity(self) -> int:
         """One shard for each worker, and one to follow."""
         return self.workers + 1
 
-    async def run(self, work: Callable[[Shard], Awaitable[Part]], shard: Shard) -> Part:
-        """See Executor.run."""
-        return await work(shard)
+    async def run(self, work: Running, shard: Shard) -> Part:
+        """See Executor.run. A shard whose host dies is tried once more, by a host that does nothing else."""
+        if self.hosts == 1:
+            return await work(shard)
+        own = work.shared(self.hosts)
+        try:
+            with contextlib.suppress(HostDied):
+                return await self._host().run(own, shard)
+            alone = Host()
+            try:
+                return await alone.run(own, shard)
+            finally:
+                await alone.close()
+                self._ended_s += alone.cpu_s
+        except HostDied:
+            raise ShardFailed(shard, "its process died, as it does when memory runs out") from None
+        except HostFailed as error:
+            raise ShardFailed(shard, str(error)) from None
+
+    def spent_s(self) -> float:
+        """See Executor.spent_s."""
+        total = self._ended_s + sum(each.cpu_s for each in self._hosts)
+        since, self._told_s = total - self._told_s, total
+        return since
+
+    def shared(self, hosts: int) -> LocalExecutor:
+        """See Executor.shared."""
+        return LocalExecutor(-(-self.workers // hosts), hosts=1)
+
+    def _host(self) -> Host:
+        """The one that has least to do, in place of one that died where there is any."""
+        self._hosts = [each for each in self._hosts if each.alive or self._buried(each)]
+        if len(self._hosts) < self.hosts:
+            self._hosts.append(Host())
+            return self._hosts[-1]
+        return min(self._hosts, key=lambda each: each.busy)
+
+    def _buried(self, host: Host) -> bool:
+        self._ended_s += host.cpu_s
+        return False
 
     async def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Part:
         """See Executor.compute. A shard whose process dies is tried once more, in a process of its own.
@@ -107,6 +170,7 @@ class LocalExecutor:
 
         Left to that, the pool's own thread may close a pipe that the main thread is about to wake it by.
         """
+        await asyncio.gather(*(each.close() for each in self._hosts))
         if self._pool is not None:
             await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
 
@@ -119,11 +183,11 @@ class LocalExecutor:
 def _processes(count: int) -> ProcessPoolExecutor:
     # A fork would copy the event loop's threads and locks as they stand.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=(os.getpid(),))
+    return ProcessPoolExecutor(count, mp_context=context, initializer=begin, initargs=(os.getpid(),))
 
 
-def _begin(parent: int) -> None:
-    """Make this process one that computes for another."""
+def begin(parent: int) -> None:
+    """Make this process one that works for another."""
     _end_with(parent)
     gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
 

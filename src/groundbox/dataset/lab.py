@@ -94,6 +94,10 @@ class Lab:
     untold: Untold
     meter: Meter = dataclasses.field(default_factory=Meter)
 
+    def shared(self, hosts: int) -> Lab:
+        """See Running.shared."""
+        return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
+
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         traces: dict[str, bytes] = {}

@@ -87,6 +87,9 @@ class Runner(Protocol):
             GroundboxError: The sandbox failed, not the program.
         """
 
+    def shared(self, hosts: int) -> Runner:
+        """One for a process beside others: so many of them run, together, as many programs at once as this one."""
+
     async def close(self) -> None:
         """Give back what it holds."""
 
@@ -113,6 +116,10 @@ class MeteredRunner:
         self._meter.cpu_s += ran.cpu_s
         return ran
 
+    def shared(self, hosts: int) -> MeteredRunner:
+        """See Runner.shared."""
+        return MeteredRunner(self._runner.shared(hosts), self._meter)
+
     async def close(self) -> None:
         """See Runner.close."""
         await self._runner.close()
@@ -127,6 +134,7 @@ class SandboxRunner:
     """
 
     def __init__(self, *, at_once: int, options: TraceOptions | None = None) -> None:
+        self._at_once = at_once
         self._slots = asyncio.Semaphore(at_once)
         self._options = options or TraceOptions()
 
@@ -137,6 +145,10 @@ class SandboxRunner:
                 return await self._probed(request)
             execution = await run_async(request.source, **self._arguments(request))
         return _ran(execution)
+
+    def shared(self, hosts: int) -> SandboxRunner:
+        """See Runner.shared."""
+        return SandboxRunner(at_once=-(-self._at_once // hosts), options=self._options)
 
     async def close(self) -> None:
         """Nothing is held between runs."""

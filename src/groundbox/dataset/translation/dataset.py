@@ -100,7 +100,7 @@ class _Translation:
         tools.progress.step(item.STAGE, 0, total, resumed=False)
         async for shard in carry_out(
             self._shards(),
-            submit=lambda shard: tools.executor.run(work, shard),
+            submit=work,
             capacity=options.at_once + tools.executor.capacity,
             store=self.store,
             marker="jsonl",

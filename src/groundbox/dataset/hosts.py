@@ -1,0 +1,209 @@
+"""Hosts: processes that carry out shards which run programs, each with an event loop and sandboxes of its own.
+
+One event loop of Python starts, watches and reads so many sandboxes and no more: with sixteen processors at hand, a
+build kept six of them busy, and five builds beside each other kept all. A host takes several shards at once, because a
+shard waits for its programs most of the time, and stays for the build, because its templates take seconds to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Work: TypeAlias = Callable[[Any], Awaitable[Mapping[str, bytes]]]
+
+_END_S: Final = 20.0
+"""For its sandboxes to end. One that takes longer is killed, and they with it."""
+
+
+class HostDied(Exception):
+    """The process of a host ended, and with it what it was at."""
+
+
+class HostFailed(Exception):
+    """A shard failed in a way that cannot be handed over as it is; the text tells it."""
+
+
+class _Answer(NamedTuple):
+    """What a host says of one shard.
+
+    Attributes:
+        part: None where it failed.
+        error: The exception, or its words where it cannot be handed over.
+        cpu_s: Processor seconds of the host until now, without its sandboxes.
+    """
+
+    number: int
+    part: Mapping[str, bytes] | None
+    error: Exception | str
+    cpu_s: float
+
+
+class Host:
+    """Our end of one. Belongs to the event loop that it is made in.
+
+    Attributes:
+        busy: Shards that it is at.
+        cpu_s: Processor seconds that it has spent, without its sandboxes.
+    """
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy this loop's threads and locks as they stand
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, os.getpid()), name="groundbox-host")
+        # While it imports it cannot ignore Ctrl-C yet, which is meant for us alone; the mask is inherited.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[int, asyncio.Future[Mapping[str, bytes]]] = {}
+        self._numbers = itertools.count()
+        self._sending = asyncio.Lock()
+        self._alive = True
+        self.cpu_s = 0.0
+        self._listener = threading.Thread(target=self._listen, name="groundbox-host-answers", daemon=True)
+        self._listener.start()
+
+    @property
+    def busy(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def alive(self) -> bool:
+        """Whether shards can be given to it."""
+        return self._alive
+
+    async def run(self, work: Work, shard: Any) -> Mapping[str, bytes]:
+        """Have it carry out a shard.
+
+        Args:
+            work: Is pickled, and so arrives as a copy.
+
+        Raises:
+            HostDied: Its process ended first.
+            HostFailed: The shard failed.
+            Exception: What the work raised.
+        """
+        if not self._alive:
+            raise HostDied("it has ended")
+        number = next(self._numbers)
+        answered = self._waiting[number] = self._loop.create_future()
+        try:
+            async with self._sending:
+                await asyncio.to_thread(self._send, (number, work, shard))
+            part: Mapping[str, bytes] = await answered
+            return part
+        finally:
+            self._waiting.pop(number, None)
+
+    async def close(self) -> None:
+        """Have it end its sandboxes and itself."""
+        self._alive = False
+        async with self._sending:
+            await asyncio.to_thread(self._end)
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._ours.send(message)
+        except OSError as error:
+            raise HostDied(str(error)) from error
+
+    def _end(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended by itself
+            self._ours.send(None)
+        self._process.join(_END_S)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+        self._listener.join()
+        self._ours.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                answer = self._ours.recv()
+            except (EOFError, OSError):
+                answer = None
+            try:
+                self._loop.call_soon_threadsafe(self._take, answer)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits
+            if answer is None:
+                return
+
+    def _take(self, answer: _Answer | None) -> None:
+        if answer is None:
+            self._alive = False
+            for each in self._waiting.values():
+                if not each.done():
+                    each.set_exception(HostDied("its process ended"))
+            return
+        self.cpu_s = answer.cpu_s
+        waiting = self._waiting.get(answer.number)
+        if waiting is None or waiting.done():
+            return  # nobody waits for it any more
+        if answer.part is not None:
+            waiting.set_result(answer.part)
+        elif isinstance(answer.error, Exception):
+            waiting.set_exception(answer.error)
+        else:
+            waiting.set_exception(HostFailed(answer.error))
+
+
+def _serve(theirs: Connection, parent: int) -> None:
+    from groundbox.dataset.executor import begin
+
+    begin(parent)
+    asyncio.run(_carry_out_all(theirs))
+
+
+async def _carry_out_all(theirs: Connection) -> None:
+    under_way: set[asyncio.Task[None]] = set()
+    sending = asyncio.Lock()
+    while (order := await asyncio.to_thread(_order, theirs)) is not None:
+        task = asyncio.create_task(_carry_out(theirs, sending, *order))
+        under_way.add(task)
+        task.add_done_callback(under_way.discard)
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _order(theirs: Connection) -> tuple[int, Work, Any] | None:
+    try:
+        order: tuple[int, Work, Any] | None = theirs.recv()
+    except (EOFError, OSError):
+        return None
+    return order
+
+
+async def _carry_out(theirs: Connection, sending: asyncio.Lock, number: int, work: Work, shard: Any) -> None:
+    part: Mapping[str, bytes] | None = None
+    error: Exception | str = ""
+    try:
+        part = await work(shard)
+    except Exception as raised:
+        error = _portable(raised)
+    async with sending:
+        await asyncio.to_thread(theirs.send, _Answer(number, part, error, time.process_time()))
+
+
+def _portable(error: Exception) -> Exception | str:
+    """The exception, if pickle gives the same kind again, or what it says."""
+    with contextlib.suppress(Exception):  # of any kind: whatever its constructor raises
+        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301  it was pickled on this line
+            return error
+    return f"{type(error).__name__}: {error}"
