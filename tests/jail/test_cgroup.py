@@ -19,9 +19,9 @@ if in_namespace:
     assert libc.mount(None, b"/", None, 16384 | 1 << 18, None) == 0
     assert libc.umount2(MOUNT.encode(), 2) == 0
     assert libc.mount(b"cgroup2", MOUNT.encode(), b"cgroup2", 0, None) == 0
+from groundbox.jail import cgroup  # by root, whose interpreter may lie where others cannot enter
 if uid:
     os.setgroups([]); os.setgid(uid); os.setuid(uid)
-from groundbox.jail import cgroup
 try:
     own = cgroup.own_hierarchy(cgroup.find())
     group = cgroup.Cgroup(own, "one")
