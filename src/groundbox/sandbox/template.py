@@ -531,7 +531,9 @@ def guest_environ(python: str) -> dict[str, str]:
 
 def _own_folders(folder: str) -> dict[str, str]:
     """Without a mount namespace /tmp is the host's, and closed; a worker has a folder of its own instead."""
-    return dict.fromkeys(("HOME", "TMPDIR"), f"{folder}/tmp") if folder else {}
+    if not folder:
+        return {}
+    return {**dict.fromkeys(("HOME", "TMPDIR"), f"{folder}/tmp"), "MPLCONFIGDIR": f"{folder}/tmp/matplotlib"}
 
 
 def _boot_environ(recipe: Recipe) -> dict[str, str]:

@@ -7,16 +7,15 @@ import shutil
 import site
 import sys
 from collections.abc import Iterable
-from typing import Final
-
-_OWN_CACHES: Final = "/tmp/caches"
 
 
-def enter_environment(caches: str | None) -> None:
+def enter_environment(caches: str | None, folder: str) -> None:
     """Put the environment's packages on the path, and its prepared caches where libraries look for them.
 
-    The template's /tmp is its own; a worker's hides it, and needs it no more.
+    Args:
+        folder: The template's own, for what libraries keep. A worker does not see it, and needs it no more.
     """
+    os.environ["HOME"] = os.environ["TMPDIR"] = folder
     site.main()
     sys.argv = [""]
     sys.path[:] = [entry for entry in sys.path if entry]
@@ -24,9 +23,9 @@ def enter_environment(caches: str | None) -> None:
     own = os.environ.get("PIP_TARGET", "")
     if own and own not in sys.path:
         sys.path.append(own)
-    if caches and os.path.isdir(caches) and not os.path.isdir(_OWN_CACHES):
-        shutil.copytree(caches, _OWN_CACHES)
-        os.environ["MPLCONFIGDIR"] = f"{_OWN_CACHES}/matplotlib"
+    if caches and os.path.isdir(caches):
+        shutil.copytree(caches, f"{folder}/caches")
+        os.environ["MPLCONFIGDIR"] = f"{folder}/caches/matplotlib"
 
 
 def _offer_font() -> None:
