@@ -7,8 +7,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
@@ -280,3 +282,38 @@ def test_what_hosts_compute_is_counted():
 
     assert executor.spent_s() >= 0.6
     assert executor.spent_s() == 0
+
+
+def test_programs_of_a_host_can_be_interrupted():
+    """What is blocked when a process starts is blocked in all that it starts."""
+    assert hosted(Hosted("mask"), [0])[0] == [b"[]"]
+
+
+def test_a_host_that_nobody_closed_does_not_keep_the_interpreter_from_ending():
+    program = textwrap.dedent(
+        """
+        import asyncio, sys
+        from groundbox.dataset.executor import LocalExecutor, Shard
+
+        class Work:
+            def shared(self, hosts):
+                return self
+            async def __call__(self, shard):
+                return {"jsonl": b"done"}
+
+        async def carried_out():
+            global executor
+            executor = LocalExecutor(2, hosts=2)
+            print(await executor.run(Work(), Shard(stage="run", number=0, payload=0)))
+
+        if __name__ == "__main__":
+            asyncio.run(carried_out())
+        """
+    )
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "left.py"
+        path.write_text(program)
+        ran = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "{'jsonl': b'done'}\n", "")

@@ -17,6 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from multiprocessing import util
 from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -71,8 +72,10 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[Mapping[str, bytes]]] = {}
         self._numbers = itertools.count()
-        self._sending = asyncio.Lock()
+        self._sending = threading.Lock()
         self._alive = True
+        # At the interpreter's end multiprocessing waits for this process, which waits for us to close the pipe.
+        self._at_exit = util.Finalize(None, self._process.terminate, exitpriority=1)
         self.cpu_s = 0.0
         self._listener = threading.Thread(target=self._listen, name="groundbox-host-answers", daemon=True)
         self._listener.start()
@@ -102,8 +105,7 @@ class Host:
         number = next(self._numbers)
         answered = self._waiting[number] = self._loop.create_future()
         try:
-            async with self._sending:
-                await asyncio.to_thread(self._send, (number, work, shard))
+            await asyncio.to_thread(self._send, (number, work, shard))
             part: Mapping[str, bytes] = await answered
             return part
         finally:
@@ -112,22 +114,23 @@ class Host:
     async def close(self) -> None:
         """Have it end its sandboxes and itself."""
         self._alive = False
-        async with self._sending:
-            await asyncio.to_thread(self._end)
+        await asyncio.to_thread(self._end)
 
     def _send(self, message: Any) -> None:
         try:
-            self._ours.send(message)
+            with self._sending:
+                self._ours.send(message)
         except OSError as error:
             raise HostDied(str(error)) from error
 
     def _end(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended by itself
+        with contextlib.suppress(OSError), self._sending:  # it has ended by itself
             self._ours.send(None)
         self._process.join(_END_S)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._at_exit.cancel()
         self._listener.join()
         self._ours.close()
 
@@ -135,7 +138,7 @@ class Host:
         while True:
             try:
                 answer = self._ours.recv()
-            except (EOFError, OSError):
+            except Exception:  # the end of the pipe, or what was cut off by it
                 answer = None
             try:
                 self._loop.call_soon_threadsafe(self._take, answer)
@@ -167,6 +170,7 @@ def _serve(theirs: Connection, parent: int) -> None:
     from groundbox.dataset.executor import begin
 
     begin(parent)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # sandboxes inherit it, and are interrupted by it
     asyncio.run(_carry_out_all(theirs))
 
 
