@@ -286,7 +286,7 @@ def test_what_hosts_compute_is_counted():
 
 def test_programs_of_a_host_can_be_interrupted():
     """What is blocked when a process starts is blocked in all that it starts."""
-    assert hosted(Hosted("mask"), [0])[0] == [b"[]"]
+    assert hosted(Hosted("mask"), [0, 1])[0] == [b"[]"] * 2
 
 
 def test_a_host_that_nobody_closed_does_not_keep_the_interpreter_from_ending():
