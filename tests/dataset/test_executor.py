@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
 
-from groundbox.dataset.executor import NEW_OBJECTS, LocalExecutor, Shard, ShardFailed, carry_out
+from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, carry_out
+from groundbox.dataset.processes import NEW_OBJECTS
 from groundbox.dataset.store import Store
 from groundbox.errors import SandboxUnavailable
 
@@ -247,6 +248,13 @@ def test_a_host_is_at_several_shards_at_once(tmp_path):
     found, _ = hosted(Hosted("meet"), [payload] * 4)
 
     assert len(set(found)) == 2
+
+
+def test_a_host_has_one_copy_of_the_work_for_all_its_shards():
+    """With one for each, processes that compute were started for each and stayed."""
+    found, _ = hosted(Hosted("which"), range(8))
+
+    assert len({tuple(json.loads(each)) for each in found}) == 2
 
 
 def test_a_shard_whose_host_dies_is_tried_once_more(tmp_path):

@@ -9,31 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import gc
 import multiprocessing
 import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias
 
 from groundbox.dataset.hosts import Host, HostDied, HostFailed
+from groundbox.dataset.processes import begin, starting
 from groundbox.dataset.store import Store
 from groundbox.errors import GroundboxError
-from groundbox.jail import credentials
 
 Part: TypeAlias = Mapping[str, bytes]
 """Files by suffix; the last one says that the part is done."""
 
 _WORKERS_OF_A_HOST: Final = 4
 """Processors that one event loop keeps busy with programs that run for a moment."""
-NEW_OBJECTS: Final = 50_000
-"""Containers that a computing process makes before Python looks for cycles among them.
-
-A trace is hundreds of thousands of objects that stay; to look at them after every few hundred new ones, as is usual,
-took a third of the time.
-"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,8 +94,8 @@ class LocalExecutor:
         self.hosts = hosts or -(-self.workers // _WORKERS_OF_A_HOST)
         self._pool: ProcessPoolExecutor | None = None
         self._hosts: list[Host] = []
+        self._shared: tuple[Running, Running] | None = None
         self._told_s = 0.0
-        self._ended_s = 0.0
 
     @property
     def capacity(self) -> int:
@@ -114,16 +106,18 @@ class LocalExecutor:
         """See Executor.run. A shard whose host dies is tried once more, by a host that does nothing else."""
         if self.hosts == 1:
             return await work(shard)
-        own = work.shared(self.hosts)
+        if self._shared is None or self._shared[0] is not work:
+            self._shared = work, work.shared(self.hosts)
+        shared = self._shared[1]
         try:
             with contextlib.suppress(HostDied):
-                return await self._host().run(own, shard)
+                return await self._host().run(shared, shard)
             alone = Host()
             try:
-                return await alone.run(own, shard)
+                return await alone.run(shared, shard)
             finally:
                 await alone.close()
-                self._ended_s += alone.cpu_s
+                self._hosts.append(alone)
         except HostDied:
             raise ShardFailed(shard, "its process died, as it does when memory runs out") from None
         except HostFailed as error:
@@ -131,7 +125,7 @@ class LocalExecutor:
 
     def spent_s(self) -> float:
         """See Executor.spent_s."""
-        total = self._ended_s + sum(each.cpu_s for each in self._hosts)
+        total = sum(each.cpu_s for each in self._hosts)
         since, self._told_s = total - self._told_s, total
         return since
 
@@ -140,16 +134,12 @@ class LocalExecutor:
         return LocalExecutor(-(-self.workers // hosts), hosts=1)
 
     def _host(self) -> Host:
-        """The one that has least to do, in place of one that died where there is any."""
-        self._hosts = [each for each in self._hosts if each.alive or self._buried(each)]
-        if len(self._hosts) < self.hosts:
+        """The one that has least to do; a new one, where there are too few that live."""
+        alive = [each for each in self._hosts if each.alive]
+        if len(alive) < self.hosts:
             self._hosts.append(Host())
             return self._hosts[-1]
-        return min(self._hosts, key=lambda each: each.busy)
-
-    def _buried(self, host: Host) -> bool:
-        self._ended_s += host.cpu_s
-        return False
+        return min(alive, key=lambda each: each.busy)
 
     async def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Part:
         """See Executor.compute. A shard whose process dies is tried once more, in a process of its own.
@@ -186,31 +176,9 @@ def _processes(count: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(count, mp_context=context, initializer=begin, initargs=(os.getpid(),))
 
 
-def begin(parent: int) -> None:
-    """Make this process one that works for another."""
-    _end_with(parent)
-    gc.set_threshold(NEW_OBJECTS, *gc.get_threshold()[1:])
-
-
-def _end_with(parent: int) -> None:
-    """Have this process end when its parent does, by whatever signal; it would wait for work for ever.
-
-    Ctrl-C reaches all processes of a terminal, but is meant for the parent alone: this one would show a traceback.
-    Until here it was blocked (`_computed`).
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    credentials.die_with_parent()
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 async def _computed(pool: ProcessPoolExecutor, work: Callable[[Shard], Part], shard: Shard) -> Part:
-    # This may start a process, which imports for a while before it can ignore Ctrl-C; the mask is inherited.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
+    with starting():
         part = asyncio.get_running_loop().run_in_executor(pool, work, shard)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return await part
 
 

@@ -13,13 +13,14 @@ import itertools
 import multiprocessing
 import os
 import pickle
-import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from multiprocessing import util
 from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from groundbox.dataset.processes import begin, starting
 
 Work: TypeAlias = Callable[[Any], Awaitable[Mapping[str, bytes]]]
 
@@ -62,17 +63,14 @@ class Host:
         context = multiprocessing.get_context("spawn")  # a fork would copy this loop's threads and locks as they stand
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, os.getpid()), name="groundbox-host")
-        # While it imports it cannot ignore Ctrl-C yet, which is meant for us alone; the mask is inherited.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with starting():
             self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[Mapping[str, bytes]]] = {}
         self._numbers = itertools.count()
         self._sending = threading.Lock()
+        self._work: Work | None = None
         self._alive = True
         # At the interpreter's end multiprocessing waits for this process, which waits for us to close the pipe.
         self._at_exit = util.Finalize(None, self._process.terminate, exitpriority=1)
@@ -93,7 +91,8 @@ class Host:
         """Have it carry out a shard.
 
         Args:
-            work: Is pickled, and so arrives as a copy.
+            work: Is pickled, and so arrives as a copy; one copy serves all shards until another work comes, so that
+                what it holds, such as processes that compute, is there once.
 
         Raises:
             HostDied: Its process ended first.
@@ -105,7 +104,7 @@ class Host:
         number = next(self._numbers)
         answered = self._waiting[number] = self._loop.create_future()
         try:
-            await asyncio.to_thread(self._send, (number, work, shard))
+            await asyncio.to_thread(self._send, number, work, shard)
             part: Mapping[str, bytes] = await answered
             return part
         finally:
@@ -116,10 +115,11 @@ class Host:
         self._alive = False
         await asyncio.to_thread(self._end)
 
-    def _send(self, message: Any) -> None:
+    def _send(self, number: int, work: Work, shard: Any) -> None:
         try:
             with self._sending:
-                self._ours.send(message)
+                self._ours.send((number, None if work is self._work else work, shard))
+                self._work = work
         except OSError as error:
             raise HostDied(str(error)) from error
 
@@ -138,7 +138,7 @@ class Host:
         while True:
             try:
                 answer = self._ours.recv()
-            except Exception:  # the end of the pipe, or what was cut off by it
+            except (EOFError, OSError):
                 answer = None
             try:
                 self._loop.call_soon_threadsafe(self._take, answer)
@@ -167,18 +167,19 @@ class Host:
 
 
 def _serve(theirs: Connection, parent: int) -> None:
-    from groundbox.dataset.executor import begin
-
     begin(parent)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # sandboxes inherit it, and are interrupted by it
     asyncio.run(_carry_out_all(theirs))
 
 
 async def _carry_out_all(theirs: Connection) -> None:
     under_way: set[asyncio.Task[None]] = set()
     sending = asyncio.Lock()
+    work: Work | None = None
     while (order := await asyncio.to_thread(_order, theirs)) is not None:
-        task = asyncio.create_task(_carry_out(theirs, sending, *order))
+        number, other, shard = order
+        work = work if other is None else other
+        assert work is not None  # the first order brings it
+        task = asyncio.create_task(_carry_out(theirs, sending, number, work, shard))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
     for task in under_way:
@@ -186,9 +187,9 @@ async def _carry_out_all(theirs: Connection) -> None:
     await asyncio.gather(*under_way, return_exceptions=True)
 
 
-def _order(theirs: Connection) -> tuple[int, Work, Any] | None:
+def _order(theirs: Connection) -> tuple[int, Work | None, Any] | None:
     try:
-        order: tuple[int, Work, Any] | None = theirs.recv()
+        order: tuple[int, Work | None, Any] | None = theirs.recv()
     except (EOFError, OSError):
         return None
     return order

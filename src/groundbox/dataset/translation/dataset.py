@@ -100,7 +100,7 @@ class _Translation:
         tools.progress.step(item.STAGE, 0, total, resumed=False)
         async for shard in carry_out(
             self._shards(),
-            submit=work,
+            submit=work,  # here: it holds the connection to the model
             capacity=options.at_once + tools.executor.capacity,
             store=self.store,
             marker="jsonl",
