@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost
+from groundbox import AsyncSandbox, Limits, Outcome, SandboxClosed, SandboxLost, SandboxUnavailable
 from groundbox.sandbox import engine
 
 FRESH = iter(range(1, 1 << 20))
@@ -284,6 +284,45 @@ def test_a_kind_that_is_asked_for_again_stays_ready():
         return await _until(lambda: pool.waiting > 0), pool in (await engine.current())._pools.values()
 
     assert asyncio.run(scenario()) == (True, True)
+
+
+def test_templates_that_nobody_waits_for_any_more_do_not_pile_up():
+    """Whoever asks for ever other hash seeds and goes away at once would have them all started beside each other."""
+
+    async def scenario():
+        own = await engine.current()
+        leaving = [asyncio.create_task(own.checkout(engine.Setup(**_fresh()), Limits())) for _ in range(30)]
+        await _until(lambda: len(own._templates) == 30)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        ended = await _until(lambda: len(own._templates) <= engine._MOST_UNUSED and not own._retiring)
+        made = len(own._templates)
+        async with AsyncSandbox(**_fresh()) as box:
+            return ended, made <= max(2, len(os.sched_getaffinity(0))), len(own._recipes), (await box.run("6 * 7")).text
+
+    ended, few, recipes, text = asyncio.run(scenario())
+    assert (ended, few, text) == (True, True, "42")
+    assert recipes <= engine._MOST_UNUSED + 1
+
+
+def test_what_did_not_come_up_is_forgotten(monkeypatch):
+    async def broken(self):
+        raise SandboxUnavailable(["a layer: cannot stand"])
+
+    async def scenario():
+        own = await engine.current()
+        for _ in range(3):
+            with pytest.raises(SandboxUnavailable):
+                async with AsyncSandbox(**_fresh()) as box:
+                    await box.run("1")
+        await asyncio.sleep(0)
+        return len(own._templates), len(own._recipes), len(own._ranges)
+
+    monkeypatch.setattr(engine.Template, "start", broken)
+    monkeypatch.setattr(engine.Template, "left_no_process", True)
+
+    assert asyncio.run(scenario()) == (0, 0, 0)
 
 
 def test_templates_that_nobody_uses_end_and_those_in_use_stay():

@@ -234,6 +234,23 @@ def test_forks_count_against_the_quota_before_they_are_made(client, server):
     assert again.status_code == 201
 
 
+def test_forks_count_among_the_hash_seeds_of_a_key(client, server):
+    """They keep the template of their origin, which may be closed."""
+    with server.client(key_of(client)) as ada:
+        for seed in range(4):
+            box = made(ada, hash_seed=seed)
+            said(ada, box, "x = 1")
+            assert ada.post(f"{box}/fork", json={"n": 1}).status_code == 201
+            assert ada.delete(box).status_code == 204
+        one_more = ada.post("/v1/sandboxes", json={"profile": "bare", "hash_seed": 4})
+        same = ada.post("/v1/sandboxes", json={"profile": "bare", "hash_seed": 3, "labels": {"of": "branches"}})
+        ada.delete("/v1/sandboxes", params={"label": "of=branches"})
+
+    assert refused(one_more) == (429, "busy")
+    assert "hash seeds" in one_more.json()["error"]["message"]
+    assert same.status_code == 201
+
+
 @pytest.mark.parametrize("n", [0, -1, 65, True, 1.5, "2", None])
 def test_a_number_of_forks_or_runs_is_a_whole_number_that_can_be_meant(client, box, n):
     answers = [client.post(f"{box}/fork", json={"n": n})]

@@ -1,5 +1,6 @@
 """What a template takes over while it imports libraries."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from groundbox import Outcome, Sandbox
+from groundbox import AsyncSandbox, Outcome, Sandbox
+from groundbox.sandbox import engine
+from groundbox.testing.base import until
 
 TOLD = """
 import matplotlib, os, subprocess, sys
@@ -15,7 +18,8 @@ print(matplotlib.get_cachedir())
 print(matplotlib.rcParams["lines.linewidth"])
 told = "import matplotlib; print(matplotlib.get_cachedir())"
 ran = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
-print(ran.stdout.strip() or ran.stderr, os.environ["HOME"])
+print(ran.stdout or ran.stderr)
+print(os.environ["HOME"])
 """
 
 
@@ -47,10 +51,42 @@ def test_what_others_left_in_tmp_is_not_taken_for_the_environments(planted):
         execution = box.run(TOLD)
 
     assert execution.outcome is Outcome.OK
-    caches, width, (of_child, home) = [each.split() if " " in each else each for each in execution.stdout.splitlines()]
-    assert caches.startswith("/tmp/groundbox-")
-    assert caches.endswith(f"/template-{caches.split('/template-')[1].split('/')[0]}/caches/matplotlib")
-    assert width == "1.5"
-    assert (of_child, home) == (f"{home}/matplotlib", home)
-    assert home.startswith("/tmp/groundbox-")
-    assert os.path.isdir("/tmp/caches")
+    caches, width, of_child, home = execution.stdout.split()
+    assert (Path(caches).parents[2].name.partition("-")[0], width) == ("groundbox", "1.5"), caches
+    assert of_child == f"{home}/matplotlib"
+
+
+def test_a_template_whose_host_goes_while_it_is_told_something_ends_in_order():
+    """Without a pid namespace nobody else ends what its workers have left."""
+
+    async def scenario():
+        own, ended = await engine.current(), []
+        for seed in range(6, 10):
+            async with AsyncSandbox(backend="bare", profile="bare", hash_seed=seed) as box:
+                await box.run("1")
+                template = box._loan.template
+            del own._templates[template.recipe]
+            own._close_pools(template.recipe)  # whose workers' ends it tells the host of, which is gone
+            await template.retire()
+            ended.append((template._process.returncode, template.log()))
+        return ended
+
+    assert asyncio.run(scenario()) == [(0, "")] * 4
+
+
+def test_a_templates_own_folder_goes_with_it():
+    """One for each: whoever asks for ever other hash seeds would fill the disk with copies of caches."""
+
+    async def scenario():
+        own = await engine.current()
+        async with AsyncSandbox(backend="bare", profile="bare", hash_seed=5) as box:
+            await box.run("1")
+            template = box._loan.template
+        before = os.listdir(template.folder)
+        del own._templates[template.recipe]
+        own._close_pools(template.recipe)
+        own._retiring[template] = asyncio.create_task(own._retire(template))
+        gone = await asyncio.to_thread(until, lambda: not os.path.exists(template.folder))
+        return before, gone, len(own._ranges)
+
+    assert asyncio.run(scenario()) == (["caches"], True, 0)

@@ -128,6 +128,7 @@ class Engine:
         self._sweeping = False
         self._ranges: dict[Template, UidRange] = {}
         self._asked: collections.Counter[Recipe] = collections.Counter()
+        self._starting = asyncio.Semaphore(max(2, len(os.sched_getaffinity(0))))
         self._retiring: dict[Template, asyncio.Task[None]] = {}
         self._leases: dict[Path, contextlib.ExitStack] = {}
         self._folder: str | None = None
@@ -334,8 +335,16 @@ class Engine:
             task = None
         if task is None:
             task = asyncio.create_task(self._start(recipe))
+            task.add_done_callback(lambda started: self._has_started(recipe, started))
         self._templates[recipe] = task  # the last, as in `_pools`
         return await asyncio.shield(task)
+
+    def _has_started(self, recipe: Recipe, task: asyncio.Task[Template]) -> None:
+        """Forget what did not come up, and end what somebody asked for who has gone away since."""
+        if (task.cancelled() or task.exception()) and self._templates.get(recipe) is task:
+            del self._templates[recipe]
+            self._forget_setups(recipe)
+        self._end_unused()
 
     def _end_unused(self) -> None:
         """Keep no more ready than a host has use for, however many kinds of sandboxes are asked for.
@@ -345,12 +354,17 @@ class Engine:
         """
         while len(self._pools) > _MOST_POOLS:
             self._pools.pop(next(iter(self._pools))).close()
+        if len(self._templates) <= _MOST_UNUSED:
+            return
         unused = [recipe for recipe in self._templates if self._is_unused(recipe)]
         for recipe in unused[: max(0, len(unused) - _MOST_UNUSED)]:
             template = self._templates.pop(recipe).result()
             self._close_pools(recipe)
-            self._recipes = {setup: known for setup, known in self._recipes.items() if known[1] != recipe}
+            self._forget_setups(recipe)
             self._retiring[template] = asyncio.create_task(self._retire(template))
+
+    def _forget_setups(self, recipe: Recipe) -> None:
+        self._recipes = {setup: known for setup, known in self._recipes.items() if known[1] != recipe}
 
     def _is_unused(self, recipe: Recipe) -> bool:
         task = self._templates[recipe]
@@ -370,14 +384,22 @@ class Engine:
         """Give back what an ended template held of the host."""
         if template.group is not None:
             self._leave(template.group)
-        if template.plan.backend == NAMESPACES and (held := self._ranges.pop(template, None)) is not None:
-            held.release()  # no process of these ids is left: they were all in its pid namespace
+        if template.left_no_process and (held := self._ranges.pop(template, None)) is not None:
+            held.release()
+        if template.folder:
+            private.remove_soon(template.folder)
 
     def _close_pools(self, recipe: Recipe) -> None:
         for key in [key for key in self._pools if key[0] == recipe]:
             self._pools.pop(key).close()
 
     async def _start(self, recipe: Recipe) -> Template:
+        async with self._starting:  # each takes a processor for a second or two
+            if recipe not in self._asked:
+                raise asyncio.CancelledError  # nobody waits for it any more, and whoever comes now asks anew
+            return await self._started(recipe)
+
+    async def _started(self, recipe: Recipe) -> Template:
         held = UidRange.lend(_FIRST_UID) if os.geteuid() == 0 else None
         group = self._new_cgroup() if recipe.backend == GVISOR else None
         template = Template(recipe, uid_base=None if held is None else held.first, group=group)

@@ -753,6 +753,11 @@ def is_branching(box: AsyncSandbox) -> bool:
     return box._branching
 
 
+def seed_of(box: AsyncSandbox) -> int | None:
+    """The `hash_seed` that a sandbox was made with; forks have their origin's."""
+    return box._hash_seed
+
+
 def is_closed(box: AsyncSandbox) -> bool:
     """Whether a sandbox was closed by whoever has it."""
     return box._closed

@@ -128,6 +128,8 @@ class Template:
             private_folder=recipe.private_folder,
         )
         self.alive = False
+        self.folder = ""
+        """Its own, on the host, where it has no /tmp to itself. It stays when the template has ended."""
         self.python = ""
         self._workers: dict[int, Worker] = {}
         self._kept: dict[int, Kept] = {}
@@ -152,6 +154,7 @@ class Template:
             SandboxUnavailable: A layer of the outer jail cannot stand.
             TemplateFailed: It did not come up for another reason; the log says more.
         """
+        self.folder = self._folder()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         joins = [] if self.group is None else self.group.join_descriptors()
         with theirs:
@@ -378,6 +381,12 @@ class Template:
         """How many workers and copies there are of it, with those that it was asked for."""
         return len(self._workers) + len(self._kept)
 
+    @property
+    def left_no_process(self) -> bool:
+        """Whether all that had its user ids has ended: with its pid namespace, or by the template's own hand."""
+        process = getattr(self, "_process", None)  # there is none where it could not be started
+        return self.plan.backend == NAMESPACES or process is None or process.returncode == 0
+
     def _let_go(self) -> None:
         self.alive = False
         with contextlib.suppress(ValueError, OSError):
@@ -407,6 +416,7 @@ class Template:
             "plan": plan,
             "environ": guest_environ(self.recipe.python),
             "caches": self.recipe.caches,
+            "folder": self.folder or "/tmp",
             "modules": self.recipe.modules,
             "ipython": self.recipe.ipython,
             "tracer": self.recipe.tracer,

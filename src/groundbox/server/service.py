@@ -25,7 +25,7 @@ from groundbox.execution import Event, Execution
 from groundbox.limits import Limits
 from groundbox.network import Network
 from groundbox.sandbox.process import AsyncProcess
-from groundbox.sandbox.sandbox import AsyncSandbox, is_closed
+from groundbox.sandbox.sandbox import AsyncSandbox, is_closed, seed_of
 from groundbox.server.audit import AuditLog
 from groundbox.server.keys import Key, Keys
 from groundbox.server.metrics import Metrics
@@ -77,7 +77,7 @@ class Service:
         most = min(settings.kept_executions, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
         self.records = Records(most=most, most_bytes=settings.kept_bytes, kept_s=settings.kept_s)
         self.replies = Replies(settings.replayed_s)
-        self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, tuple[str, int]] = weakref.WeakKeyDictionary()
+        self._seeded: weakref.WeakKeyDictionary[AsyncSandbox, str] = weakref.WeakKeyDictionary()
         self.problem = "the server is starting"
         self.begun = time.time()
         self.runs = 0
@@ -356,12 +356,14 @@ class Service:
             raise self._refusal(error) from error
         if (seed := chosen.get("hash_seed")) is not None:
             self._check_seed(key, seed)
-            self._seeded[box] = key.id, seed
+            self._seeded[box] = key.id
         return box
 
     def _check_seed(self, key: Key, seed: int) -> None:
         """Raises Refused, 429, where this key would have sandboxes of too many hash seeds at once."""
-        used = {other for box, (owner, other) in self._seeded.items() if owner == key.id and not is_closed(box)}
+        alive = {box for box, owner in self._seeded.items() if owner == key.id and not is_closed(box)}
+        alive.update(held.box for held in self.sandboxes.list(key))  # forks among them
+        used = {seed_of(box) for box in alive} - {None}
         if seed not in used and len(used) >= _MOST_SEEDS:
             told = f"this key has sandboxes of {_MOST_SEEDS} hash seeds; close some, or use one of these seeds"
             raise Refused(429, "busy", told, retry_after_s=5)

@@ -62,7 +62,7 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     os.environ.clear()
     os.environ.update(order["environ"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warm.enter_environment(order.get("caches"), _own_folder(plan))
+    warm.enter_environment(order.get("caches"), order["folder"])
     cells = CellRunner(ipython=order["ipython"])
     tracing.NATIVE = order["tracer"]
     warm.import_all(order["modules"])
@@ -76,22 +76,10 @@ def run(control: socket.socket, order: dict[str, Any]) -> NoReturn:
     memory.settle()
     server.start(listener)
     control.send(json.dumps({"ev": "ready", "python": list(sys.version_info[:3])}).encode())
-    server.serve()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the host went while it was told something
+        server.serve()
     server.end()
     os._exit(0)
-
-
-def _own_folder(plan: enter.Plan) -> str:
-    """Where libraries keep what they keep while they are imported.
-
-    Without a mount namespace /tmp is everybody's: what others have put there, such as a list of fonts or settings of
-    matplotlib, would be taken for the environment's.
-    """
-    if plan.backend in enter.CONTAINED:
-        return "/tmp"
-    folder = f"{plan.private_folder}/template-{os.getpid()}"
-    os.mkdir(folder, 0o700)
-    return folder
 
 
 def _gather_code(plan: enter.Plan, cells: CellRunner) -> None:

@@ -14,6 +14,8 @@ def enter_environment(caches: str | None, folder: str) -> None:
 
     Args:
         folder: The template's own, for what libraries keep. A worker does not see it, and needs it no more.
+            Without a mount namespace /tmp is everybody's: what others have put there, such as a list of fonts or
+            settings of matplotlib, would be taken for the environment's.
     """
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     site.main()
