@@ -5,8 +5,8 @@
 #   scripts/under_another_kernel.sh .venv/bin/python -m pytest -q tests/jail
 #
 # The machine sees this one's files, and what it writes is in its memory and gone at the end. Its processors are emulated,
-# which takes about twenty times as long; KVM=1 uses /dev/kvm in place of that (not tried). MEMORY=8G, WITHIN_S=1800 (seconds) and
-# KERNEL=VERSION (a folder of /lib/modules) can be chosen. It is for root, and needs
+# which takes about twenty times as long; KVM=1 uses /dev/kvm in place of that (not tried). MEMORY=8G, WITHIN_S=1800
+# (seconds) and KERNEL=VERSION (a folder of /lib/modules) can be chosen. It is for root, and needs
 #
 #   apt-get install qemu-system-x86 linux-image-cloud-amd64 busybox-static cpio
 #

@@ -1,7 +1,9 @@
 """Deaths that nobody asked for: of waiting workers, of templates, of the process that a sandbox stands for."""
 
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -344,3 +346,61 @@ def test_templates_that_nobody_uses_end_and_those_in_use_stay():
     assert ended == [not each for each in alive]
     assert ranges == (engine._MOST_UNUSED + 2 if os.geteuid() == 0 else None)
     assert text == "42"
+
+
+@contextlib.contextmanager
+def _descriptors_left(count):
+    """This process may open so many more descriptors and no others."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_highest_descriptor() + 20, hard))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(count):
+            os.close(held.pop())
+        yield
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _highest_descriptor():
+    return max(map(int, os.listdir("/proc/self/fd")))
+
+
+async def _filled_pool():
+    async with AsyncSandbox(**_fresh()) as box:
+        await box.run("1")
+        pool = await _pool(box)
+    assert await _until(lambda: pool.waiting >= 2 and all(w.is_ready for w in pool._waiting))
+    return pool
+
+
+def test_workers_that_descriptors_do_not_suffice_for_leave_none_open():
+    """Each such worker kept those that it had got, so that a shortage had no end."""
+
+    async def scenario():
+        pool = await _filled_pool()
+        before = len(os.listdir("/proc/self/fd"))
+        for left in [*range(6)] * 8:
+            with _descriptors_left(left), pytest.raises(OSError, match="Too many open files"):
+                pool._spawn()
+        # A control group that is kept for the next worker has its files open.
+        return await _until(lambda: len(os.listdir("/proc/self/fd")) < before + 20)
+
+    assert asyncio.run(scenario()) is True
+
+
+def test_a_pool_goes_on_after_a_shortage_of_descriptors():
+    async def scenario():
+        pool = await _filled_pool()
+        while pool._waiting:
+            pool._waiting.pop().kill()
+        with _descriptors_left(0):
+            pool._fill()
+        return await _until(lambda: pool.waiting >= 2)
+
+    assert asyncio.run(scenario()) is True

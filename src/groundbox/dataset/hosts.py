@@ -1,8 +1,8 @@
 """Hosts: processes that carry out shards which run programs, each with an event loop and sandboxes of its own.
 
 One event loop of Python starts, watches and reads so many sandboxes and no more: with sixteen processors at hand, a
-build kept a third of them busy, and five builds beside each other kept all. A host takes several shards at once, because a
-shard waits for its programs most of the time, and stays for the build, because its templates take seconds to start.
+build kept a third of them busy, and five builds beside each other kept all. A host takes several shards at once, since
+a shard waits for its programs most of the time, and stays for the build, because its templates take seconds to start.
 """
 
 from __future__ import annotations

@@ -169,9 +169,19 @@ class Cgroup:
         """New descriptors, owned by the caller, by which a process can write itself into the group."""
         name = "tasks" if self._version == 1 else "cgroup.procs"
         paths = [f"{folder}/{name}" for folder in dict.fromkeys(self._folders.values())]
-        if self._files is not None:
-            return [os.dup(self._files.descriptor(path, os.O_WRONLY)) for path in paths]
-        return [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in paths]
+        found: list[int] = []
+        try:
+            for path in paths:
+                found.append(
+                    os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+                    if self._files is None
+                    else os.dup(self._files.descriptor(path, os.O_WRONLY))
+                )
+        except OSError:
+            for descriptor in found:
+                os.close(descriptor)
+            raise
+        return found
 
     def limit(self, *, memory_bytes: int | None, process_count: int | None) -> None:
         """Set both bounds; None lifts one. Costs nothing when they are set so already."""

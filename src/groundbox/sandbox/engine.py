@@ -418,15 +418,20 @@ class Engine:
         if group is not None and shape.branching:
             group.count_keepers(1)
         pool = self._pools.get(key)
-        worker = template.spawn(
-            shape,
-            cgroup=group,
-            process_count=None if group else _USUAL.process_count,
-            environ=_network_environ(shape.network),
-            on_end=self.ended,
-            hurried=pool is not None and pool.hurried,
-            resident=languages.optional(languages.find(shape.resident), "resident")() if shape.resident else None,
-        )
+        try:
+            worker = template.spawn(
+                shape,
+                cgroup=group,
+                process_count=None if group else _USUAL.process_count,
+                environ=_network_environ(shape.network),
+                on_end=self.ended,
+                hurried=pool is not None and pool.hurried,
+                resident=languages.optional(languages.find(shape.resident), "resident")() if shape.resident else None,
+            )
+        except OSError:
+            if group is not None:
+                self._leave(group)
+            raise
         if pool is not None:
             self._pool_of[worker] = pool
         return worker

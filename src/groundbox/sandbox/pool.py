@@ -21,6 +21,8 @@ LARGEST: Final = 16
 _IDLE_S: Final = 30.0
 _PAUSE_S: Final = 0.0005
 _HURRY_S: Final = 0.1
+_SHORTAGE_S: Final = 1.0
+"""Until a worker is made ahead again after one could not be."""
 
 
 class Checkout(NamedTuple):
@@ -116,7 +118,11 @@ class Pool:
         if self._closed:
             return
         if len(self._waiting) < self._target:
-            self._waiting.append(self._spawn())
+            try:
+                self._waiting.append(self._spawn())
+            except OSError:  # too few descriptors for now; whoever asks for a worker is told, nobody asked for this one
+                self._refill = self._loop.call_later(_SHORTAGE_S, self._fill)
+                return
             if len(self._waiting) < self._target:
                 self.refill_soon()
         if self._shrink is None:

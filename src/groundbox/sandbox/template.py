@@ -215,9 +215,8 @@ class Template:
             resident: The process of the language that `shape` names.
         """
         self._next = self._free_number()
-        joins = cgroup.join_descriptors() if cgroup else []
         inner = self._inner_group(self._next) if self.recipe.backend == GVISOR else None
-        worker, ends = self._new_worker(inner or cgroup, on_end, is_copy=False)
+        worker, ends = self._new_worker(inner or cgroup, on_end, is_copy=False, joined=cgroup)
         worker.folder = self._folder()
         worker.has_resident = resident is not None
         order = {
@@ -235,7 +234,7 @@ class Template:
             "folder": worker.folder,
             "environ": {**environ, **_own_folders(worker.folder)},
         }
-        self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
+        self._ask(worker.identity, json.dumps(order).encode(), ends)
         return worker
 
     def keep(self, worker: Worker, *, fork: bool, memory_bytes: int | None, on_gone: Callable[[], None]) -> Kept:
@@ -266,8 +265,7 @@ class Template:
             last: Whether the copy itself becomes the worker, which is faster; else it stays.
         """
         self._next = self._free_number()
-        joins = cgroup.join_descriptors() if cgroup and fresh else []
-        worker, ends = self._new_worker(cgroup, on_end, is_copy=True)
+        worker, ends = self._new_worker(cgroup, on_end, is_copy=True, joined=cgroup if fresh else None)
         if not fresh:
             worker.number = kept.number
         order = {
@@ -278,7 +276,7 @@ class Template:
             "room": fresh,
             "last": last,
         }
-        self._ask(worker.identity, json.dumps(order).encode(), [*ends, *joins])
+        self._ask(worker.identity, json.dumps(order).encode(), ends)
         return worker
 
     async def find_workdir(self, worker: Worker) -> None:
@@ -320,12 +318,28 @@ class Template:
         self._ask(0, json.dumps({"op": "signal", "id": identity, "number": int(number)}).encode(), [])
 
     def _new_worker(
-        self, cgroup: Cgroup | gvisor.InnerGroup | None, on_end: Callable[[Worker], None], *, is_copy: bool
+        self,
+        cgroup: Cgroup | gvisor.InnerGroup | None,
+        on_end: Callable[[Worker], None],
+        *,
+        is_copy: bool,
+        joined: Cgroup | None,
     ) -> tuple[Worker, list[int]]:
-        """Our side of one, and the descriptors of its own."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
-        err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
+        """Our side of one, and the descriptors of its own: socket and streams, and those by which it joins a group.
+
+        Raises:
+            OSError: There are no descriptors left. None of those that there were is kept.
+        """
+        with contextlib.ExitStack() as opened:
+            joins = joined.join_descriptors() if joined else []
+            for descriptor in joins:
+                opened.callback(os.close, descriptor)
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            out_reader, out_writer = os.pipe2(os.O_CLOEXEC)
+            opened.callback(os.close, out_reader)
+            opened.callback(os.close, out_writer)
+            err_reader, err_writer = os.pipe2(os.O_CLOEXEC)
+            opened.pop_all()
         for reader in (out_reader, err_reader):
             os.set_blocking(reader, False)
         worker = Worker(
@@ -338,7 +352,7 @@ class Template:
             signal_by=functools.partial(self._send_signal, self._next) if self.recipe.backend == GVISOR else None,
         )
         self._workers[self._next] = worker
-        return worker, [theirs.detach(), out_writer, err_writer]
+        return worker, [theirs.detach(), out_writer, err_writer, *joins]
 
     def _ask(self, identity: int, order: bytes, descriptors: list[int]) -> None:
         """Send the order and close our copies; when the template has too many orders waiting, a little later."""
