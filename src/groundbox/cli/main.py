@@ -30,6 +30,8 @@ COMMANDS: Final = (
     "train",
     "eval",
     "serve",
+    "gateway",
+    "fleet",
     "engine",
     "mcp",
     "a2a",

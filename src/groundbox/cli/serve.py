@@ -6,10 +6,12 @@ import importlib
 import json
 import logging
 import os
+import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import click
 
@@ -35,6 +37,9 @@ _WHERE: Final = {
     "body_bytes": "--body-mib",
     "body_s": "--body-s",
     "header_s": "--header-s",
+    "node_name": "--node-name",
+    "url": "--join or --node-url",
+    "GROUNDBOX_JOIN_SECRET": "GROUNDBOX_JOIN_SECRET",
 }
 
 
@@ -47,6 +52,9 @@ _WHERE: Final = {
 @click.option("--no-auth", is_flag=True, help="Ask for no key; on loopback or a unix socket only.")
 @click.option("--allow-name", multiple=True, metavar="NAME", help="A name that it may be asked by; repeatable.")
 @click.option("--keys", metavar="FILE|URL", help="Where others' keys lie: a file of SQLite, or postgresql://…")
+@click.option("--join", metavar="URL", help="Be a node of the fleet of this gateway (docs/fleet.md).")
+@click.option("--node-name", metavar="NAME", help="In the fleet; by default the machine's name.")
+@click.option("--node-url", metavar="URL", help="Where gateways reach it; by default the address listened on.")
 @click.option("--audit", type=Path, metavar="FILE", help="Append lines of JSON for every execution.")
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
@@ -68,6 +76,9 @@ def serve(
     unix_socket: Path | None,
     allow_name: tuple[str, ...],
     keys: str | None,
+    join: str | None,
+    node_name: str | None,
+    node_url: str | None,
     audit: Path | None,
     environment: str,
     backend: str,
@@ -96,7 +107,7 @@ def serve(
 
     Ctrl-C or SIGTERM ends what goes on with its sandboxes, and exits with 0.
     """
-    _check_installed()
+    check_installed()
     given = {
         "runs_at_once": at_once,
         "sandboxes": sandboxes,
@@ -106,21 +117,23 @@ def serve(
         "body_s": body_s,
         "header_s": header_s,
     }
-    _log(as_json=log_json)
+    log_to_stderr(as_json=log_json)
     recording = recording_in(replay)
     wants_model = model or endpoint or api_key_env or recording
     speaker = model_of(model, recording, endpoint=endpoint, api_key_env=api_key_env) if wants_model else None
     try:
         from groundbox.server.settings import Settings
 
+        node_host = urlsplit(node_url).hostname if node_url else None
         settings = Settings(
             environment=environment,
             backend=backend,
             waive=waive,
-            hosts=allow_name,
+            hosts=[*allow_name, *([node_host] if node_host else [])],
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
-        _serve(settings, host, port, unix_socket, keys, audit, speaker, no_auth=no_auth)
+        fleet = None if join is None else _Fleet.asked(join, node_name, node_url, keys, unix_socket)
+        _serve(settings, host, port, unix_socket, keys, audit, speaker, fleet, no_auth=no_auth)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
             raise
@@ -137,6 +150,7 @@ def _serve(
     keys: str | None,
     audit: Path | None,
     model: Model | None,
+    fleet: _Fleet | None,
     *,
     no_auth: bool,
 ) -> None:
@@ -161,25 +175,32 @@ def _serve(
     with listening:
         mark = None if unix_socket is None else mark_of(unix_socket)
         service = Service(settings, Keys(token=token, store=store), audit=AuditLog(audit) if audit else None)
+        member = None if fleet is None else fleet.membership(service, url_of(listening))
         app = application(
             service,
             own_host=str(listening.getsockname()[0]) if not over_unix else "",
             over_unix=over_unix,
             store=store,
             model=model,
+            more=[] if member is None else member.routes(),
+            admissions=[] if member is None else [member.admission(service)],
         )
 
         def ready() -> None:
-            _ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token)
+            tell_ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token)
             manager.ready(service.standing)
+            if member is not None:
+                member.start()
 
         async def ending() -> None:
             manager.stopping()
+            if member is not None:
+                await member.leave()
             await service.sandboxes.close_all()
 
         try:
             serve(
-                app,
+                app if member is None else member.watched(app),
                 listening,
                 ready=ready,
                 ending=ending,
@@ -191,14 +212,47 @@ def _serve(
                 withdraw_unix(unix_socket, mark)
 
 
-def _ready(url: str, made_up: str | None) -> None:
+class _Fleet(NamedTuple):
+    """What was said of the fleet that a server is to join."""
+
+    gateway: str
+    secret: bytes
+    name: str
+    url: str | None
+
+    @classmethod
+    def asked(
+        cls, gateway: str, name: str | None, url: str | None, keys: str | None, unix_socket: Path | None
+    ) -> _Fleet:
+        from groundbox.fleet.joining import SECRET, check_name, check_secret
+        from groundbox.remote.transport import address_of
+
+        if keys is not None:
+            raise click.UsageError("--keys is the gateway's, where --join makes this server a node of it")
+        if unix_socket is not None:
+            raise click.UsageError("--join needs an address that gateways reach, and --unix-socket is none")
+        for each in (gateway, *([url] if url else [])):
+            address_of(each)
+        secret = check_secret(os.environ.pop(SECRET, None))
+        return cls(gateway, secret, check_name(name or socket.gethostname()), url)
+
+    def membership(self, service: Any, listening: str) -> Any:
+        from groundbox.fleet.member import Membership
+
+        url = self.url or listening
+        if not url:
+            raise click.UsageError("name where gateways reach this node with --node-url: it listens on every address")
+        return Membership(service, gateway=self.gateway, secret=self.secret, name=self.name, url=url)
+
+
+def tell_ready(url: str, made_up: str | None) -> None:
     """Tell where it is, on stdout, for whoever starts it as a program reads it there."""
     print(f"{url}?token={made_up}" if made_up else url, flush=True)
     if made_up:
         click.echo(f"groundbox: the key is made up anew at each start; {TOKEN} sets one that stays", err=True)
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
     for name in ("starlette", "uvicorn", "prometheus_client"):
         try:
             importlib.import_module(name)
@@ -208,7 +262,7 @@ def _check_installed() -> None:
             ) from None
 
 
-def _log(*, as_json: bool) -> None:
+def log_to_stderr(*, as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if as_json else _Visible("groundbox: %(levelname)s: %(message)s"))
     for name in ("groundbox", "uvicorn.error"):

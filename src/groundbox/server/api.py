@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from typing import Any, Final, TypeVar
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -21,7 +20,7 @@ from groundbox.errors import GuestFileError, InvalidArgument
 from groundbox.execution import Event, Execution
 from groundbox.sandbox import environments, languages
 from groundbox.server import openapi, schemas
-from groundbox.server.keys import Key, KeyStore, Quotas
+from groundbox.server.keys import Key
 from groundbox.server.records import Record, search
 from groundbox.server.refusals import Refused, not_found
 from groundbox.server.replies import (
@@ -50,8 +49,8 @@ _MOST_BATCH_BYTES: Final = 256 * 1024 * 1024
 class Api:
     """The routes of `/v1` over one service."""
 
-    def __init__(self, service: Service, store: KeyStore | None = None) -> None:
-        self._service, self._store = service, store
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def routes(self) -> list[Route]:
         """All of them; `openapi.py` describes each."""
@@ -85,9 +84,6 @@ class Api:
             ("GET", f"{run}/trace", self.trace),
             ("GET", "/v1/environments", self.environments),
             ("GET", "/v1/languages", self.languages),
-            ("POST", "/v1/keys", self.make_key),
-            ("GET", "/v1/keys", self.keys),
-            ("DELETE", "/v1/keys/{key_id}", self.revoke_key),
             ("GET", "/v1/openapi.json", self.openapi),
             ("GET", "/v1/engine", self.engine),
         ]
@@ -485,38 +481,6 @@ class Api:
         return json_reply(told)
 
     # Keys
-
-    async def make_key(self, request: Request) -> Response:
-        """`POST /v1/keys`: the secret is in the reply, and nowhere else."""
-        store = self._keys_of(request)
-        asked = schemas.decoded(await request.body(), schemas.KeyAsked)
-        with self._service.errors():
-            quotas = Quotas() if asked.quotas is None else Quotas(**msgspec.structs.asdict(asked.quotas))
-            secret, key = await asyncio.to_thread(store.create, asked.owner, asked.scopes, quotas)
-        await self._service.keys.refresh()
-        return json_reply({"key": secret, **key.to_dict()}, 201)
-
-    async def keys(self, request: Request) -> Response:
-        """`GET /v1/keys`"""
-        store = self._keys_of(request)
-        with self._service.errors():
-            return json_reply({"keys": [key.to_dict() for key in await asyncio.to_thread(store.all)]})
-
-    async def revoke_key(self, request: Request) -> Response:
-        """`DELETE /v1/keys/ID`"""
-        store = self._keys_of(request)
-        with self._service.errors():
-            if not await asyncio.to_thread(store.revoke, request.path_params["key_id"]):
-                raise not_found("key that holds")
-        await self._service.keys.refresh()
-        return Response(status_code=204)
-
-    def _keys_of(self, request: Request) -> KeyStore:
-        _key(request, "admin")
-        if self._store is None:
-            told = "this server has no keys but its owner's; start it with --keys FILE or a URL of PostgreSQL"
-            raise Refused(409, "no_keys", told)
-        return self._store
 
     def _held(self, request: Request) -> Held:
         return self._service.sandboxes.get(_key(request, "run"), request.path_params["sandbox_id"])

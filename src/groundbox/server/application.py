@@ -20,7 +20,8 @@ from groundbox.server import console, metrics
 from groundbox.server.api import Api
 from groundbox.server.branches import Branches
 from groundbox.server.conversations import Conversations
-from groundbox.server.guard import Guard
+from groundbox.server.guard import Admission, Guard
+from groundbox.server.key_routes import KeyRoutes
 from groundbox.server.keys import KeyStore
 from groundbox.server.processes import Processes
 from groundbox.server.refusals import Refused, refusal_of
@@ -52,6 +53,8 @@ def application(
     over_unix: bool = False,
     store: KeyStore | None = None,
     model: Model | None = None,
+    more: Sequence[BaseRoute] = (),
+    admissions: Sequence[Admission] = (),
 ) -> Any:
     """The ASGI application of one server.
 
@@ -60,18 +63,22 @@ def application(
         over_unix: Whether only processes of the same user can connect, so that names of hosts mean nothing.
         store: Where keys are made and revoked; None for none but the owner's.
         model: Who answers questions; None for nobody.
+        more: Routes beside those of the server.
+        admissions: Asked before those of wires.
     """
     routes: list[BaseRoute] = [
         Route("/livez", _alive),
         Route("/readyz", _Ready(service).answer),
         Route("/metrics", _Metrics(service).answer),
-        *Api(service, store).routes(),
+        *Api(service).routes(),
+        *KeyRoutes(service.keys, store).routes(),
         *Branches(service).routes(),
         *Processes(service).routes(),
         *Conversations(service, model).routes(),
         *console.routes(service),
+        *more,
     ]
-    public, admissions = [*_PUBLIC, *console.PUBLIC], []
+    public, admissions = [*_PUBLIC, *console.PUBLIC], [*admissions]
     for name in WIRES:
         wire = importlib.import_module(f"groundbox.server.wires.{name}")
         routes += wire.routes(service)

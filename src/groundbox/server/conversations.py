@@ -12,7 +12,6 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import secrets
 import time
 from collections.abc import AsyncGenerator
 from typing import Any, Final
@@ -127,7 +126,7 @@ class Conversations:
         if sum(not each.is_over for each in self._own(key.id)) >= _MOST_AT_ONCE:
             told = f"{_MOST_AT_ONCE} conversations of this key go on; ask again later"
             raise Refused(429, "busy", told, retry_after_s=5)
-        conversation_id = secrets.token_hex(16)
+        conversation_id = self._service.sandboxes.new_id()
         with self._service.errors():
             files = schemas.files_of(asked.files)
         if asked.sandbox_id is not None:

@@ -22,13 +22,13 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, unquote
 
-from groundbox.server.keys import OWNER, Key
+from groundbox.server.keys import OWNER, Key, Keys
+from groundbox.server.metrics import Metrics
 from groundbox.server.refusals import Refused, refusal_of
 from groundbox.server.replies import json_reply
-from groundbox.server.service import Service
 from groundbox.server.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -55,13 +55,21 @@ _HEADERS: Final = (
 )
 
 
+class Guarded(Protocol):
+    """A server behind a guard: its bounds, its keys, and its counts."""
+
+    settings: Settings
+    keys: Keys
+    metrics: Metrics
+
+
 class Guard:
     """An ASGI application around another one, which it shows `scope["groundbox.key"]`, the Key that asks."""
 
     def __init__(
         self,
         app: Any,
-        service: Service,
+        service: Guarded,
         *,
         own_host: str,
         over_unix: bool,

@@ -42,6 +42,7 @@ _UNKNOWN_S: Final = 0.2
 _STALE_S: Final = 30.0
 _ANSWER_S: Final = 5.0
 _MOST_KEYS: Final = 100_000
+_MOST_VOUCHED: Final = 10_000
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{16,512}")
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS groundbox_keys (id TEXT PRIMARY KEY, digest TEXT UNIQUE NOT NULL, owner TEXT NOT NULL, "
@@ -134,6 +135,7 @@ class Keys:
         self._read_at = self._asked_at = float("-inf")
         self._problem = ""
         self._usage: dict[str, _Usage] = {}
+        self._vouched: dict[str, Key] = {}
         self._reading = asyncio.Lock()
         self._asking: set[asyncio.Task[None]] = set()
 
@@ -176,6 +178,8 @@ class Keys:
         """
         if key_id == OWNER.id:
             return OWNER
+        if (vouched := self._vouched.get(key_id)) is not None:
+            return vouched
         self._check_fresh()
         key = self._by_id.get(key_id)
         if key is None or key.revoked is not None:
@@ -191,6 +195,23 @@ class Keys:
         if self._store is not None and time.monotonic() - self._read_at > _STALE_S:
             told = f"keys cannot be looked up: {self._problem or 'their database does not answer'}"
             raise Refused(503, "keys_unavailable", told, retry_after_s=5)
+
+    def vouch(self, key: Key) -> None:
+        """Take a key as a gateway knows it, which has looked at its secret."""
+        self._vouched.pop(key.id, None)  # so that those asked with last are kept
+        self._vouched[key.id] = key
+        if len(self._vouched) > _MOST_VOUCHED:
+            del self._vouched[next(iter(self._vouched))]
+
+    def take_vouched(self) -> dict[str, tuple[float, int]]:
+        """What runs of vouched keys used since this was asked last, by id, for a gateway to charge."""
+        used = ((key_id, self._usage[key_id]) for key_id in self._vouched if key_id in self._usage)
+        return {key_id: usage.take() for key_id, usage in used if usage.unsaved}
+
+    def give_back_vouched(self, used: Mapping[str, tuple[float, int]]) -> None:
+        """Take back what no gateway has charged."""
+        for key_id, spent in used.items():
+            self.usage(key_id).give_back(*spent)
 
     def current(self, key: Key) -> Key:
         """A key that was found before, as it is known now; for connections that stay open.

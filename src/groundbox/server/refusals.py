@@ -7,8 +7,9 @@ against the program.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import (
@@ -109,6 +110,17 @@ _OF_ERRORS: Final[tuple[tuple[type[GroundboxError], int, str], ...]] = (
     (EnvironmentFailed, 400, "environment_failed"),
     (WireError, 503, "sandbox_failed"),
 )
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Within it, errors of the engine and of the machine become refusals."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        raise refusal_of(error) from error
 
 
 def refusal_of(error: Exception) -> Refused:

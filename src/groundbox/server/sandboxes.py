@@ -47,7 +47,7 @@ class Held:
     """One live sandbox and what the server knows of it.
 
     Attributes:
-        id: 32 hexadecimal digits, 128 of them random bits.
+        id: Hexadecimal digits, 128 random bits at the end.
         key_id: Whose it is; no other key sees it.
         box: The sandbox itself.
         labels: Given by its maker, for listing and ending many at once.
@@ -148,11 +148,16 @@ class Held:
 
 
 class Sandboxes:
-    """All live sandboxes of one server."""
+    """All live sandboxes of one server.
+
+    Attributes:
+        tag: With which new ids begin: in a fleet it tells which node has what they name.
+    """
 
     def __init__(self, settings: Settings, keys: Keys) -> None:
         self._settings, self._keys = settings, keys
         self._held: dict[str, Held] = {}
+        self.tag = ""
         self._making = self._taking = 0
         self._rate = Rate(settings.creates_a_second, settings.queue_length)
         self._most_checkpoints = min(settings.checkpoints, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
@@ -237,7 +242,7 @@ class Sandboxes:
                 raise InvalidArgument(name, f"must be above 0 and at most {most_s:g} on this server, not {value!r}")
         now = time.monotonic()
         held = Held(
-            id=sandbox_id or secrets.token_hex(16),
+            id=sandbox_id or self.new_id(),
             key_id=key.id,
             box=box,
             labels=checked_labels(labels or {}),
@@ -252,10 +257,14 @@ class Sandboxes:
             raise Refused(409, "exists", "there is a sandbox of that id already")
         return self._keep(held)
 
+    def new_id(self) -> str:
+        """An id that nobody can guess, of hexadecimal digits: 128 random bits after the tag."""
+        return self.tag + secrets.token_hex(16)
+
     def add_fork(self, origin: Held, box: AsyncSandbox, *, wire: str) -> Held:
         """Keep a fork of a sandbox: of the same key, with the same labels and times, and closed when that would be."""
         fork = Held(
-            id=secrets.token_hex(16),
+            id=self.new_id(),
             key_id=origin.key_id,
             box=box,
             labels=dict(origin.labels),

@@ -425,6 +425,8 @@ class Service:
         def ended(execution: Execution) -> Ran:
             nonlocal has_ended
             has_ended = True
+            if self.sandboxes.tag:
+                execution = dataclasses.replace(execution, execution_id=self.sandboxes.tag + execution.execution_id)
             self.runs += 1
             self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
             self.metrics.ran(execution, waited_s=waited_s)

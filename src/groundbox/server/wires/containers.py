@@ -10,7 +10,6 @@ them being kept.
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -112,7 +111,7 @@ class Containers:
             if policy is not None and policy.type == "allowlist":
                 options["network"] = Network(allow=policy.allowed_domains)
         idle_s = None if asked.expires_after is None else asked.expires_after.minutes * 60
-        name = f"cntr_{secrets.token_hex(16)}"
+        name = f"cntr_{self._service.sandboxes.new_id()}"
         labels = {"name": asked.name}
         held = self._service.create(key, wire=_WIRE, labels=labels, idle_s=idle_s, sandbox_id=name, **options)
         held.state[_WIRE] = _State(asked)

@@ -1,0 +1,374 @@
+"""The catalogue: which nodes a fleet has, and until when each may be believed to live.
+
+It lies in SQLite, for gateways of one machine, or in PostgreSQL, for many. Gateways hold nothing else that another
+gateway needs, so that any of them may end.
+
+Theory of operation. A node joins with a boot id of its own making, and gets a generation, a tag and a lease. It renews
+the lease long before it ends; every time is the database's own, so that clocks of machines are never compared. A lease
+that has ended is marked as lost by whichever gateway sees it first, and is never renewed again: the node has killed
+what it had by then (`member.py`) and joins anew, as another boot. Ids of sandboxes and executions begin with the tag of
+the boot that made them, so that a request finds its node by itself, and what was lost is told from what never was.
+
+What is covered: replayed and forged messages (a boot joins once, and each renewal has a greater number than the one
+before), two nodes of one name, nodes of another version or with other packages. What is not: somebody who can write to
+the database.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from groundbox.errors import ExtraMissing, GroundboxError
+
+READY: Final = "ready"
+DRAINING: Final = "draining"
+LEAVING: Final = "leaving"
+ALIVE: Final = (READY, DRAINING, LEAVING)
+"""States of a node that renews its lease."""
+LEFT: Final = "left"
+LOST: Final = "lost"
+TAG_DIGITS: Final = 12
+_LOCK: Final = 0x67726F756E64666C
+"""Of PostgreSQL, by which one gateway makes the tables."""
+_REMEMBERED_S: Final = 7 * 86400.0
+_ANSWER_S: Final = 5
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS groundbox_nodes (boot_id TEXT PRIMARY KEY, tag TEXT UNIQUE NOT NULL, "
+    "name TEXT NOT NULL, url TEXT NOT NULL, generation BIGINT NOT NULL, version TEXT NOT NULL, "
+    "environment TEXT NOT NULL, state TEXT NOT NULL, joined DOUBLE PRECISION NOT NULL, "
+    "ends DOUBLE PRECISION NOT NULL, number BIGINT NOT NULL, drained DOUBLE PRECISION, load TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS groundbox_fleet (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+)
+_NOW: Final = {
+    "postgres": "EXTRACT(EPOCH FROM clock_timestamp())::double precision",
+    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
+}
+
+
+class CatalogueUnavailable(GroundboxError):
+    """The database of the catalogue cannot be reached or written."""
+
+
+class JoinRefused(GroundboxError):
+    """A node may not join or go on; `code` says why for programs, the message what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One boot of a node, as the catalogue has it.
+
+    Attributes:
+        boot_id: Made by the node at each start, and after each loss of its lease.
+        tag: With which its ids begin; made by the catalogue.
+        generation: Greater with each boot of this name.
+        state: READY takes sandboxes, DRAINING keeps those it has, LEAVING ends when it has none; LEFT and LOST are
+            over.
+        left_s: Seconds until its lease ends; below 0 when it has.
+        drained: When what is left on it ends, in seconds from now; None where nothing was said.
+        number: Of its last renewal.
+        load: As the node told it then.
+    """
+
+    boot_id: str
+    tag: str
+    name: str
+    url: str
+    generation: int
+    version: str
+    environment: str
+    state: str
+    left_s: float
+    drained: float | None
+    number: int
+    load: Mapping[str, Any]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether requests may go to it."""
+        return self.state in ALIVE and self.left_s > 0
+
+
+class Catalogue:
+    """The nodes of one fleet. Its methods block, and may be called from any thread, one at a time."""
+
+    def __init__(self, url: str, *, lease_s: float) -> None:
+        """Args:
+        url: A path for SQLite, whose folder has to be there, or `postgresql://…`.
+        lease_s: Seconds that a node lives on after its last renewal.
+        """
+        self.lease_s = lease_s
+        self._url = url
+        self._is_postgres = url.startswith(("postgresql://", "postgres://"))
+        self._now = _NOW["postgres" if self._is_postgres else "sqlite"]
+        self._lock = threading.Lock()
+        self._connection: Any = None
+
+    def join(self, *, boot_id: str, name: str, url: str, version: str, environment: str, load: Any) -> Node:
+        """Take a node in.
+
+        Raises:
+            JoinRefused: It was replayed, the name is taken by a node that lives elsewhere, or the node differs from
+                the others in its version or its packages.
+            CatalogueUnavailable: The database is away.
+        """
+        with self._transaction() as run:
+            if self._is_postgres:  # of two that join at once, the second sees the first
+                run("LOCK TABLE groundbox_nodes IN SHARE ROW EXCLUSIVE MODE")
+            self._mark_lost(run)
+            if run("SELECT boot_id FROM groundbox_nodes WHERE boot_id = ?", (boot_id,)):
+                raise JoinRefused("replayed", "this boot has joined before; a node joins with a new boot_id each time")
+            self._check_likeness(run, version, environment)
+            for other_url, state in run(
+                "SELECT url, state FROM groundbox_nodes WHERE name = ? AND state IN (?, ?, ?)", (name, *ALIVE)
+            ):
+                if other_url != url:
+                    told = f"a node {name!r} lives at {other_url} ({state}); give this one another --node-name"
+                    raise JoinRefused("name_taken", told)
+            # Whoever answers at its address now is the new boot, so that nothing of the old one lives.
+            run(
+                "UPDATE groundbox_nodes SET state = ? WHERE (name = ? OR url = ?) AND state IN (?, ?, ?)",
+                (LOST, name, url, *ALIVE),
+            )
+            [(newest,)] = run("SELECT COALESCE(MAX(generation), 0) FROM groundbox_nodes WHERE name = ?", (name,))
+            tag = secrets.token_hex(TAG_DIGITS // 2)
+            run(
+                "INSERT INTO groundbox_nodes VALUES "
+                f"(?, ?, ?, ?, ?, ?, ?, ?, {self._now}, {self._now} + ?, 0, NULL, ?)",
+                (boot_id, tag, name, url, newest + 1, version, environment, READY, self.lease_s, json.dumps(load)),
+            )
+            run(
+                f"DELETE FROM groundbox_nodes WHERE state IN (?, ?) AND ends < {self._now} - ?",
+                (LEFT, LOST, _REMEMBERED_S),
+            )
+            [node] = self._nodes(run, "WHERE boot_id = ?", (boot_id,))
+            return node
+
+    def renew(self, boot_id: str, number: int, load: Any) -> Node:
+        """Lengthen a node's lease.
+
+        Args:
+            number: Greater than that of any renewal before.
+
+        Raises:
+            JoinRefused: Its lease has ended, it has left, or this is an old message.
+        """
+        with self._transaction() as run:
+            self._mark_lost(run)
+            done = run(
+                f"UPDATE groundbox_nodes SET ends = {self._now} + ?, number = ?, load = ? "
+                "WHERE boot_id = ? AND state IN (?, ?, ?) AND number < ? RETURNING boot_id",
+                (self.lease_s, number, json.dumps(load), boot_id, *ALIVE, number),
+            )
+            found = self._nodes(run, "WHERE boot_id = ?", (boot_id,))
+        if not found:
+            raise JoinRefused("unknown_boot", "this boot never joined; join first")
+        if done:
+            return found[0]
+        if found[0].state in ALIVE:
+            raise JoinRefused("replayed", f"renewal {number} is not newer than the last one")
+        raise JoinRefused("fenced", f"this boot is {found[0].state}; end its sandboxes, and join as a new boot")
+
+    def leave(self, boot_id: str) -> bool:
+        """Note that a node has ended by itself; whether it was alive."""
+        with self._transaction() as run:
+            return bool(
+                run(
+                    "UPDATE groundbox_nodes SET state = ? WHERE boot_id = ? AND state IN (?, ?, ?) RETURNING boot_id",
+                    (LEFT, boot_id, *ALIVE),
+                )
+            )
+
+    def drain(self, name: str, within_s: float | None, *, leave: bool = False) -> bool:
+        """Let a node take nothing new; whether there is one of that name that lives.
+
+        Args:
+            within_s: Seconds after which what it still has is ended; None for never.
+        leave: Whether its process ends when it has nothing any more.
+        """
+        ends = "NULL" if within_s is None else f"{self._now} + {float(within_s)!r}"
+        with self._transaction() as run:
+            return bool(
+                run(
+                    f"UPDATE groundbox_nodes SET state = ?, drained = {ends} "
+                    "WHERE name = ? AND state IN (?, ?, ?) RETURNING boot_id",
+                    (LEAVING if leave else DRAINING, name, *ALIVE),
+                )
+            )
+
+    def undrain(self, name: str) -> bool:
+        """Let a node that was drained take sandboxes again; whether there is one of that name that lives."""
+        with self._transaction() as run:
+            return bool(
+                run(
+                    "UPDATE groundbox_nodes SET state = ?, drained = NULL WHERE name = ? AND state IN (?, ?, ?) "
+                    "RETURNING boot_id",
+                    (READY, name, *ALIVE),
+                )
+            )
+
+    def nodes(self) -> list[Node]:
+        """All boots that are remembered, the oldest first; leases that have ended are marked as lost before."""
+        with self._transaction() as run:
+            self._mark_lost(run)
+            return self._nodes(run, "", ())
+
+    def welcome(self, *, version: str | None = None, environment: str | None = None) -> dict[str, list[str]]:
+        """Let nodes of another version, or with another environment, join beside those that are there.
+
+        With neither, only what is said. The last two of each are taken in, so that an upgrade ends the oldest.
+        """
+        with self._transaction() as run:
+            told = {}
+            for name, value in (("versions", version), ("environments", environment)):
+                known = self._known(run, name)
+                if value is not None and value not in known:
+                    known = [*known, value][-2:]
+                    self._set_known(run, name, known)
+                told[name] = known
+            return told
+
+    def close(self) -> None:
+        """Close the connection, until the next call."""
+        with self._lock:
+            self._hang_up()
+
+    def _check_likeness(self, run: Any, version: str, environment: str) -> None:
+        for name, what, value in (
+            ("versions", "groundbox", version),
+            ("environments", "environment", environment),
+        ):
+            known = self._known(run, name)
+            if not known:
+                self._set_known(run, name, [value])
+            elif value not in known:
+                told = f"this node has {what} {value}, and the fleet {' or '.join(known)}"
+                option = "--version" if name == "versions" else "--environment"
+                raise JoinRefused(
+                    f"other_{name[:-1]}", f"{told}; install that, or let both in by `groundbox fleet welcome {option}`"
+                )
+
+    def _known(self, run: Any, name: str) -> list[str]:
+        rows = run("SELECT value FROM groundbox_fleet WHERE name = ?", (name,))
+        return [str(each) for each in json.loads(rows[0][0])] if rows else []
+
+    def _set_known(self, run: Any, name: str, values: Sequence[str]) -> None:
+        run(
+            "INSERT INTO groundbox_fleet VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (name, json.dumps(list(values))),
+        )
+
+    def _mark_lost(self, run: Any) -> None:
+        run(
+            f"UPDATE groundbox_nodes SET state = ? WHERE state IN (?, ?, ?) AND ends < {self._now}",
+            (LOST, *ALIVE),
+        )
+
+    def _nodes(self, run: Any, where: str, values: Sequence[Any]) -> list[Node]:
+        rows = run(
+            f"SELECT boot_id, tag, name, url, generation, version, environment, state, ends - {self._now}, "
+            f"drained - {self._now}, number, load FROM groundbox_nodes {where} ORDER BY joined, generation",
+            values,
+        )
+        return [_node(row) for row in rows]
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """One transaction, as a function that runs a statement and gives its rows; reconnects after a failure."""
+        with self._lock:
+            try:
+                connection = self._connected()
+                begin = "BEGIN" if self._is_postgres else "BEGIN IMMEDIATE"
+                connection.execute(begin)
+                try:
+                    yield self._running(connection)
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+            except JoinRefused:
+                raise
+            except Exception as error:
+                self._hang_up()
+                if isinstance(error, GroundboxError):
+                    raise
+                why = str(error).strip().splitlines() or [type(error).__name__]
+                raise CatalogueUnavailable(f"the catalogue of the fleet cannot be used: {why[0]}") from None
+
+    def _running(self, connection: Any) -> Any:
+        def run(statement: str, values: Sequence[Any] = ()) -> list[Any]:
+            if self._is_postgres:
+                statement = statement.replace("?", "%s")
+            cursor = connection.execute(statement, values)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        return run
+
+    def _connected(self) -> Any:
+        if self._connection is None:
+            self._connection = self._postgres() if self._is_postgres else self._sqlite()
+        return self._connection
+
+    def _sqlite(self) -> Any:
+        connection = sqlite3.connect(self._url, timeout=_ANSWER_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a lease lost with the machine is one that has ended
+        for table in _TABLES:
+            connection.execute(table)
+        return connection
+
+    def _postgres(self) -> Any:
+        try:
+            import psycopg
+        except ImportError:
+            raise ExtraMissing("psycopg", "for a catalogue in PostgreSQL", "'psycopg[binary]'") from None
+        connection = psycopg.connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=_ANSWER_S,
+            options=f"-c statement_timeout={_ANSWER_S * 1000}",
+            # A database that went away without a word is given up after as long, too.
+            keepalives_idle=_ANSWER_S,
+            keepalives_interval=1,
+            keepalives_count=2,
+            tcp_user_timeout=_ANSWER_S * 1000,
+        )
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            for table in _TABLES:
+                connection.execute(table)
+        return connection
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):  # of any driver: it is given up
+                self._connection.close()
+            self._connection = None
+
+
+def _node(row: Sequence[Any]) -> Node:
+    boot_id, tag, name, url, generation, version, environment, state, left_s, drained, number, load = row
+    return Node(
+        boot_id=str(boot_id),
+        tag=str(tag),
+        name=str(name),
+        url=str(url),
+        generation=int(generation),
+        version=str(version),
+        environment=str(environment),
+        state=str(state),
+        left_s=float(left_s),
+        drained=None if drained is None else float(drained),
+        number=int(number),
+        load=json.loads(load),
+    )

@@ -1,0 +1,748 @@
+"""The gateway: one server to its clients, many nodes behind it. It holds no session, and any number may stand together.
+
+Theory of operation. The guard of `groundbox serve` lets a request in or not, by the same keys. Then a request is for
+what lives on a node, which the id in it tells by its first digits (a tag, `catalogue.py`), or for something new, which
+is placed (`roster.py`), or for all nodes, whose answers are put together. It is passed on as it is, with the client's
+key in place of its secret. A node that is gone is told from one that is slow by its lease alone.
+
+What was sent to a node that went away may have been carried out. So it is sent to another one only if nothing of it
+was sent, or the node said that it began nothing (429, 421), or the client says that twice does no harm (RETRY_SAFE).
+Ids of nodes that were lost are answered with 410 and `sandbox_lost`, and never by a fresh sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+import logging
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.fleet.catalogue import LEFT, TAG_DIGITS, Catalogue, CatalogueUnavailable, JoinRefused
+from groundbox.fleet.joining import (
+    ANSWER_HEADER,
+    BOOT_HEADER,
+    KEY_HEADER,
+    BadSignature,
+    JoinAsked,
+    Leased,
+    LeaveAsked,
+    RenewAsked,
+    answer_mac,
+    check_name,
+    check_signed,
+    dumped_key,
+    gateway_key,
+)
+from groundbox.fleet.member import MISDIRECTED, SELF
+from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
+from groundbox.fleet.roster import Peer, Roster, describe
+from groundbox.fleet.upstream import Broken, NotSent, Upstream
+from groundbox.remote.transport import address_of
+from groundbox.server import schemas
+from groundbox.server.guard import Guard
+from groundbox.server.key_routes import KeyRoutes
+from groundbox.server.keys import Key, Keys, KeyStore
+from groundbox.server.metrics import MEDIA_TYPE, Metrics
+from groundbox.server.refusals import Refused, not_found, refusal_of
+from groundbox.server.replies import json_reply
+from groundbox.server.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+RETRY_SAFE: Final = b"groundbox-retry-safe"
+"""A header: carrying this request out twice does no harm, so that it may be sent again when a node went away."""
+_TAG: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS}}})[0-9a-f]{{32}}(?=$|[/?])")
+_ID_HEADERS: Final = (b"e2b-sandbox-id",)
+_PLACED: Final = frozenset(
+    (
+        "/v1/run",
+        "/v1/batch",
+        "/v1/sandboxes",
+        "/v1/containers",
+        "/sandboxes",
+        "/v2/sandboxes",
+        "/run_code",
+        "/api/v2/execute",
+    )
+)
+"""Paths that make something new when they are posted to; no other id than those with a tag comes of it."""
+_ANYWHERE: Final = frozenset(
+    ("/v1/languages", "/v1/environments", "/v1/openapi.json", "/api/v2/runtimes", "/run_code/languages")
+)
+_LISTS: Final[Mapping[str, str]] = {
+    "/v1/sandboxes": "sandboxes",
+    "/v1/executions": "executions",
+    "/sandboxes": "",
+    "/v2/sandboxes": "",
+}
+"""Paths whose lists of all nodes are put together: under this key of an object, or "" where the answer is a list."""
+_NOT_PASSED: Final = frozenset(
+    f"""
+    host connection keep-alive transfer-encoding te trailer upgrade expect content-length
+    proxy-authorization proxy-connection authorization x-api-key x-auth-token open-sandbox-api-key cookie x-xsrftoken
+    origin sec-fetch-site sec-fetch-mode sec-fetch-dest {BOOT_HEADER} {KEY_HEADER} {RETRY_SAFE.decode()}
+    """.encode().split()
+)
+"""Headers of the client's connection, of its key, and those that the guard here has looked at."""
+_REPEATED_S: Final = 600.0
+_MOST_REPEATED: Final = 100_000
+_CALLBACK_S: Final = 2.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Seconds of a fleet's leases.
+
+    Attributes:
+        lease_s: That a node lives on without a renewal; what it had is lost then.
+        renew_s: Between two renewals.
+    """
+
+    lease_s: float = 6.0
+    renew_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.renew_s <= self.lease_s / 2:
+            raise InvalidArgument("lease_s", f"must be at least twice the {self.renew_s:g} s between renewals")
+
+
+class Gateway:
+    """One gateway; an ASGI application is made of it by `application`."""
+
+    def __init__(self, catalogue: Catalogue, keys: Keys, settings: Settings, *, secret: bytes, timing: Timing) -> None:
+        """Args:
+        secret: That nodes and gateways share.
+        """
+        self.settings, self.keys, self.metrics = settings, keys, Metrics()
+        self.roster = Roster(catalogue, secret)
+        self._secret, self._timing = secret, timing
+        self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do what goes on beside requests."""
+        await self.keys.refresh()
+        await self.roster.refresh()
+        tasks = [asyncio.create_task(self.keys.keep_reading()), asyncio.create_task(self.roster.keep_refreshing())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for each in self.roster:
+                each.upstream.abort()
+            await self.keys.refresh()
+            await asyncio.to_thread(self.roster.catalogue.close)
+
+    def standing(self) -> str:
+        """What goes on now, in one line for people."""
+        alive = self.roster.alive
+        return (
+            self.roster.problem
+            or f"{len(alive)} nodes, {sum(each.node.load.get('sandboxes', 0) for each in alive)} sandboxes"
+        )
+
+    # Requests of clients
+
+    async def forward(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on to the node that it is for, or to one that has room."""
+        key: Key = scope["groundbox.key"]
+        peer = self._named(scope)
+        if scope["type"] == "websocket":
+            if peer is None:
+                raise not_found("address for WebSockets; behind a gateway it names a sandbox")
+            await pass_on_websocket(peer, self._headers(scope, key, peer), _target(scope), scope, receive, send)
+        elif peer is not None:
+            await self._pass_on(scope, receive, send, key, peer)
+        elif scope["method"] == "POST" and scope["path"] in _PLACED:
+            await self._place(scope, receive, send, key)
+        elif scope["method"] in ("GET", "DELETE") and scope["path"] in _LISTS:
+            await (await self._all(scope, key))(scope, receive, send)
+        elif scope["method"] == "GET" and scope["path"] in _ANYWHERE:
+            await self._place(scope, receive, send, key)
+        else:
+            raise not_found("address at a gateway; docs/fleet.md lists those that are passed on")
+
+    def _named(self, scope: Any) -> Peer | None:
+        """The node of the id that a request holds; None where it holds none.
+
+        Raises:
+            Refused: 410 where that node is lost, 404 where there never was one.
+        """
+        found = _TAG.search(scope["path"])
+        told = found[1] if found else None
+        if told is None:
+            for name, value in scope["headers"]:
+                if name in _ID_HEADERS:
+                    told = value[:TAG_DIGITS].decode("latin-1")
+        if told is None:
+            return None
+        peer = self.roster.get(told)
+        if peer is None:
+            raise not_found("sandbox or execution")
+        if not peer.is_alive:
+            raise _lost(peer)
+        return peer
+
+    async def _pass_on(self, scope: Any, receive: Any, send: Any, key: Key, peer: Peer) -> None:
+        """Pass a request on to one node, and its answer back."""
+        if scope["method"] == "POST" and scope["path"].endswith("/run"):
+            self.keys.usage(key.id).begin_run(key.quotas)
+        body = _Body(scope, receive)
+        await _attended(self._passed_on(scope, send, key, peer, body), body)
+
+    async def _passed_on(self, scope: Any, send: Any, key: Key, peer: Peer, body: _Body) -> None:
+        try:
+            async with self._asked(scope, key, peer, body) as answer:
+                if answer.status == MISDIRECTED:
+                    self.roster.lose(peer)
+                    raise _lost(peer)
+                await _answer(answer, body, send)
+        except NotSent as error:
+            raise _unreachable(peer, str(error), began=False) from None
+        except Broken as error:
+            if not peer.is_alive:
+                raise _lost(peer) from None
+            raise _unreachable(peer, str(error), began=True) from None
+
+    async def _place(self, scope: Any, receive: Any, send: Any, key: Key) -> None:
+        """Send something new to a node that has room; to another one where it is certain that nothing began."""
+        makes = scope["method"] == "POST"
+        if makes and scope["path"] in ("/v1/run", "/v1/batch", "/run_code", "/api/v2/execute"):
+            self.keys.usage(key.id).begin_run(key.quotas)
+        body = _Body(scope, receive)
+        whole = await body.whole()
+        await _attended(self._placed(scope, send, key, body, whole), body)
+
+    async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes) -> None:
+        makes = scope["method"] == "POST"
+        headers = dict(scope["headers"])
+        environment = _environment_of(whole) if makes else None
+        may_repeat = headers.get(RETRY_SAFE) == b"1" or not makes
+        name = (key.id, headers[b"idempotency-key"]) if b"idempotency-key" in headers else None
+        tried: dict[str, str] = {}
+        refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
+        while (peer := self._next(name, environment, tried, may_repeat=may_repeat)) is not None:
+            tag = peer.node.tag
+            peer.sent += 1
+            try:
+                sent_key = self._as_sent(key, peer) if makes else key
+                async with self._asked(scope, sent_key, peer, whole) as answer:
+                    if answer.status == MISDIRECTED:
+                        self.roster.lose(peer)
+                        tried[tag] = "its lease has ended"
+                    elif answer.status == 429:
+                        peer.full_until = time.monotonic() + 1.0
+                        refusal = answer.status, answer.headers, b"".join([part async for part in answer.parts()])
+                        tried[tag] = "it is full"
+                    else:
+                        if answer.status == 201:
+                            peer.made[key.id] = peer.made.get(key.id, 0) + 1
+                        await _answer(answer, body, send)
+                        return
+            except NotSent as error:
+                tried[tag] = str(error)
+            except Broken as error:
+                if body.is_begun or not may_repeat:
+                    raise _unreachable(peer, str(error), began=True) from None
+                tried[tag] = str(error)
+            if name is not None:
+                self._repeated.pop(name, None)
+        if refusal is not None:
+            await _send(send, *refusal)
+            return
+        told = "; ".join(f"{self._name(tag)}: {why}" for tag, why in tried.items())
+        raise Refused(503, "no_node", f"no node can take this now{f' ({told})' if told else ''}", retry_after_s=1.0)
+
+    def _next(
+        self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
+    ) -> Peer | None:
+        """The node to send something new to; that which a request of the same name was sent to before.
+
+        Raises:
+            Refused: That one is lost, and whether it carried the request out is not known.
+        """
+        before = self._repeated.get(name) if name is not None else None
+        if before is not None and before[0] > time.monotonic() - _REPEATED_S:
+            peer = self.roster.get(before[1])
+            if peer is not None and peer.is_alive:
+                return peer
+            if not may_repeat:
+                told = "the node that this request was sent to is lost; whether it was carried out is not known"
+                raise Refused(503, "run_lost", told)
+        peer = self.roster.placed(environment, tried)
+        if name is not None and peer is not None:
+            self._repeated.pop(name, None)
+            self._repeated[name] = time.monotonic(), peer.node.tag
+            while len(self._repeated) > _MOST_REPEATED:
+                del self._repeated[next(iter(self._repeated))]
+        return peer
+
+    async def _all(self, scope: Any, key: Key) -> Response:
+        """The lists of all nodes as one; a node that does not answer is named in a header."""
+        under = _LISTS[scope["path"]]
+        under = "closed" if under and scope["method"] == "DELETE" else under
+        peers = self.roster.alive
+        told = await asyncio.gather(*(self._whole(scope, key, each) for each in peers))
+        together: list[Any] = []
+        missing = []
+        for peer, found in zip(peers, told, strict=True):
+            if found is None:
+                missing.append(peer.node.name)
+                continue
+            status, body = found
+            if status != 200:
+                return Response(body, status, media_type="application/json")
+            decoded = msgspec.json.decode(body)
+            together += decoded[under] if under else decoded
+        headers = {"Groundbox-Missing-Nodes": ", ".join(missing)} if missing else None
+        return json_reply({under: together} if under else together, headers=headers)
+
+    async def _whole(self, scope: Any, key: Key, peer: Peer) -> tuple[int, bytes] | None:
+        try:
+            async with self._asked(scope, key, peer, b"") as answer:
+                return answer.status, b"".join([part async for part in answer.parts()])
+        except (NotSent, Broken):
+            return None
+
+    @contextlib.asynccontextmanager
+    async def _asked(self, scope: Any, key: Key, peer: Peer, body: _Body | bytes) -> AsyncIterator[Any]:
+        headers = self._headers(scope, key, peer)
+        parts: Any = body
+        if isinstance(body, _Body):
+            parts = body.parts() if body.has_one else b""
+            if body.has_one and body.length is not None:
+                headers.append((b"content-length", body.length))
+        async with peer.upstream.ask(scope["method"], _target(scope), headers, parts) as answer:
+            yield answer
+
+    def _headers(self, scope: Any, key: Key, peer: Peer) -> list[tuple[bytes, bytes]]:
+        headers = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name not in _NOT_PASSED and (name != b"x-access-token" or value.startswith(_TOKEN_PREFIX))
+        ]
+        if key is not _BY_TOKEN:
+            headers += [
+                (b"authorization", b"Bearer " + peer.key.encode()),
+                (BOOT_HEADER.encode(), peer.node.boot_id.encode()),
+                (KEY_HEADER.encode(), dumped_key(key).encode()),
+            ]
+        return headers
+
+    def _as_sent(self, key: Key, peer: Peer) -> Key:
+        """A key with the room that its sandboxes elsewhere leave it on this node."""
+        most = key.quotas.sandboxes
+        if most is None:
+            return key
+        elsewhere = self.roster.sandboxes_of(key.id) - peer.sandboxes_of(key.id)
+        if elsewhere >= most:
+            told = f"this key's quota sandboxes={most} is used up"
+            raise Refused(429, "quota.sandboxes", told, retry_after_s=5.0)
+        return dataclasses.replace(key, quotas=dataclasses.replace(key.quotas, sandboxes=most - elsewhere))
+
+    def _name(self, tag: str) -> str:
+        peer = self.roster.get(tag)
+        return tag if peer is None else peer.node.name
+
+    # Nodes
+
+    async def join(self, request: Request) -> Response:
+        """`POST /v1/fleet/join`"""
+        return await self._heard(request, JoinAsked, self._join)
+
+    async def renew(self, request: Request) -> Response:
+        """`POST /v1/fleet/renew`"""
+        return await self._heard(request, RenewAsked, self._renew)
+
+    async def leave(self, request: Request) -> Response:
+        """`POST /v1/fleet/leave`"""
+        return await self._heard(request, LeaveAsked, self._leave)
+
+    async def _heard(self, request: Request, kind: Any, act: Any) -> Response:
+        """Carry out what a node asks, and sign the answer."""
+        body, signature = await request.body(), request.headers.get("authorization", "")
+        try:
+            check_signed(self._secret, signature, "POST", request.url.path, body)
+        except BadSignature as error:
+            refused = Refused(401, error.code, str(error))
+            if error.code == "bad_signature":  # who has another secret is not answered with what this one signs
+                raise refused from None
+            return self._signed(signature, refused.to_dict(), 401)
+        try:
+            told = await act(schemas.decoded(body, kind))
+        except JoinRefused as error:
+            status = 410 if error.code in ("fenced", "unknown_boot") else 409
+            return self._signed(signature, Refused(status, error.code, str(error)).to_dict(), status)
+        except (GroundboxError, Refused) as error:
+            refused = error if isinstance(error, Refused) else refusal_of(error)
+            if isinstance(error, CatalogueUnavailable):
+                refused = Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0)
+            return self._signed(signature, refused.to_dict(), refused.status)
+        return self._signed(signature, msgspec.to_builtins(told), 200)
+
+    def _signed(self, signature: str, told: Any, status: int) -> Response:
+        response = json_reply(told, status)
+        response.headers[ANSWER_HEADER] = answer_mac(self._secret, signature, bytes(response.body))
+        return response
+
+    async def _join(self, asked: JoinAsked) -> Leased:
+        check_name(asked.name)
+        await self._call_back(asked)
+        node = await asyncio.to_thread(
+            functools.partial(
+                self.roster.catalogue.join,
+                boot_id=asked.boot_id,
+                name=asked.name,
+                url=asked.url,
+                version=asked.version,
+                environment=asked.environment,
+                load=asked.load,
+            )
+        )
+        await self.roster.refresh()
+        return self._leased(self.roster.take(node))
+
+    async def _renew(self, asked: RenewAsked) -> Leased:
+        node = await asyncio.to_thread(self.roster.catalogue.renew, asked.boot_id, asked.number, asked.load)
+        for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
+            self.keys.usage(key_id).charge(cpu_s=cpu_s)
+        return self._leased(self.roster.take(node))
+
+    async def _leave(self, asked: LeaveAsked) -> Leased:
+        await asyncio.to_thread(self.roster.catalogue.leave, asked.boot_id)
+        await self.roster.refresh()
+        return Leased(tag="", generation=0, lease_s=0.0, renew_s=0.0, state="draining")
+
+    def _leased(self, peer: Peer) -> Leased:
+        node = peer.node
+        return Leased(
+            tag=node.tag,
+            generation=node.generation,
+            lease_s=self._timing.lease_s,
+            renew_s=self._timing.renew_s,
+            state=node.state,  # type: ignore[arg-type]
+            drained_s=node.drained,
+        )
+
+    async def _call_back(self, asked: JoinAsked) -> None:
+        """Ask the node at the URL that it told, so that one which nobody reaches does not join.
+
+        Raises:
+            JoinRefused: It does not answer there, or somebody else does.
+        """
+        address = address_of(asked.url)
+        key = gateway_key(self._secret, asked.boot_id)
+        headers = [(b"authorization", f"Bearer {key}".encode()), (BOOT_HEADER.encode(), asked.boot_id.encode())]
+        upstream = Upstream(address)
+        told = f"this gateway does not reach the node at {asked.url}"
+        try:
+            async with asyncio.timeout(_CALLBACK_S), upstream.ask("GET", SELF.encode(), headers, b"") as answer:
+                body = b"".join([part async for part in answer.parts()])
+                if answer.status != 200 or msgspec.json.decode(body).get("boot_id") != asked.boot_id:
+                    raise JoinRefused("unreachable", f"{told}: another server answers there; --node-url names its own")
+        except TimeoutError:
+            raise JoinRefused("unreachable", f"{told}: it did not answer within {_CALLBACK_S:g} s") from None
+        except (NotSent, Broken, msgspec.DecodeError) as error:
+            raise JoinRefused("unreachable", f"{told}: {error}; --node-url names where it is reached") from None
+        finally:
+            upstream.abort()
+
+    # Operators
+
+    async def fleet(self, request: Request) -> Response:
+        """`GET /v1/fleet`: all nodes, and which versions and environments may join."""
+        _admin(request)
+        await self.roster.refresh()
+        welcome = await self._in_catalogue(functools.partial(self.roster.catalogue.welcome))
+        nodes = [describe(each) for each in self.roster if request.query_params.get("all") or each.node.state != LEFT]
+        return json_reply({"nodes": nodes, "welcome": welcome, "lease_s": self._timing.lease_s})
+
+    async def drain(self, request: Request) -> Response:
+        """`POST /v1/fleet/nodes/NAME/drain {"within_s": 600, "leave": true}`: nothing new goes there."""
+        _admin(request)
+        asked = schemas.decoded(await request.body() or b"{}", DrainAsked)
+        if asked.within_s is not None and asked.within_s < 0:
+            raise Refused(400, "invalid_argument", "within_s: must not be below 0")
+        drain = self.roster.catalogue.drain
+        return await self._changed(request, lambda name: drain(name, asked.within_s, leave=asked.leave))
+
+    async def undrain(self, request: Request) -> Response:
+        """`POST /v1/fleet/nodes/NAME/join`: a node that was drained takes sandboxes again."""
+        _admin(request)
+        return await self._changed(request, self.roster.catalogue.undrain)
+
+    async def welcome(self, request: Request) -> Response:
+        """`POST /v1/fleet/welcome {"version", "environment"}`: nodes of another kind may join beside the others."""
+        _admin(request)
+        asked = schemas.decoded(await request.body(), WelcomeAsked)
+        call = functools.partial(self.roster.catalogue.welcome, version=asked.version, environment=asked.environment)
+        return json_reply(await self._in_catalogue(call))
+
+    async def _changed(self, request: Request, act: Any) -> Response:
+        name = request.path_params["name"]
+        if not await self._in_catalogue(functools.partial(act, name)):
+            raise not_found(f"node that lives and is called {name[:64]!r}")
+        await self.roster.refresh()
+        return json_reply({"nodes": [describe(each) for each in self.roster.alive if each.node.name == name]})
+
+    async def _in_catalogue(self, call: Any) -> Any:
+        try:
+            return await asyncio.to_thread(call)
+        except CatalogueUnavailable as error:
+            raise Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0) from None
+
+    async def ready(self, request: Request) -> Response:
+        """`GET /readyz`: something new can be placed, or why not."""
+        problem = self.keys.problem or self.roster.problem
+        if not problem and not any(each.takes(None) for each in self.roster):
+            problem = "no node is ready"
+        return PlainTextResponse(f"{problem or 'ready'}\n", 503 if problem else 200)
+
+    async def show_metrics(self, request: Request) -> Response:
+        """`GET /metrics`: sums of all nodes, and what this gateway sees, in Prometheus' format."""
+        request.scope["groundbox.key"].require("metrics")
+        peers = self.roster.alive
+        scope = {**request.scope, "path": "/metrics", "raw_path": b"/metrics", "query_string": b""}
+        key = Key(id="gateway", owner="a gateway", scopes=frozenset(("metrics",)))
+        found = await asyncio.gather(*(self._whole(scope, key, each) for each in peers))
+        texts = [body.decode() for told in found if told is not None for status, body in [told] if status == 200]
+        lines = [summed(texts), "# HELP groundbox_nodes Nodes by state.", "# TYPE groundbox_nodes gauge"]
+        states: dict[str, int] = {}
+        for each in self.roster:
+            state = describe(each)["state"]
+            states[state] = states.get(state, 0) + 1
+        lines += [f'groundbox_nodes{{state="{state}"}} {count}' for state, count in sorted(states.items())]
+        return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
+
+
+class DrainAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What `POST …/drain` takes."""
+
+    within_s: float | None = None
+    leave: bool = False
+
+
+class WelcomeAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What `POST /v1/fleet/welcome` takes."""
+
+    version: str | None = None
+    environment: str | None = None
+
+
+class _Environment(msgspec.Struct):
+    environment: str | None = None
+
+
+class _Body:
+    """The body of a client's request, and its end: read in parts, whole, or watched for the client's leaving."""
+
+    def __init__(self, scope: Any, receive: Any) -> None:
+        self._receive = receive
+        headers = dict(scope["headers"])
+        self.length: bytes | None = headers.get(b"content-length")
+        self.has_one = self.length not in (None, b"0") or b"transfer-encoding" in headers
+        self._read = asyncio.Event()
+        if not self.has_one:
+            self._read.set()
+        self.is_begun = False
+        """Whether some of an answer was sent to the client."""
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        while not self._read.is_set():
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise Broken("the client went away")
+            if not message.get("more_body", False):
+                self._read.set()
+            yield message.get("body", b"")
+
+    async def whole(self) -> bytes:
+        return b"".join([part async for part in self.parts()])
+
+    async def gone(self) -> None:
+        """Wait until the client has gone, which is not asked for before its body was read."""
+        await self._read.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _answer(answer: Any, body: _Body, send: Any) -> None:
+    """Send a node's answer to the client as it comes; a client that goes away ends it.
+
+    Raises:
+        Broken: The node went away; the client has then got half of it, and the connection is cut.
+    """
+    await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+    body.is_begun = True
+    async for part in answer.parts():
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send(send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def _attended(work: Any, body: _Body) -> None:
+    """Carry it out, and call it off when the client goes away before its end."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(body.gone())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+def _target(scope: Any) -> bytes:
+    """Path and query of a request as it was sent, without a key in the query."""
+    target: bytes = scope.get("raw_path") or scope["path"].encode()
+    query: bytes = scope.get("query_string", b"")
+    if b"token=" in query:
+        pairs = [pair for pair in parse_qsl(query.decode("latin-1"), keep_blank_values=True) if pair[0] != "token"]
+        query = urlencode(pairs).encode()
+    return target + b"?" + query if query else target
+
+
+def _environment_of(body: bytes) -> str | None:
+    """The environment that a request for something new names, where it does; a node says what is wrong with others."""
+    if b'"environment"' not in body:
+        return None
+    try:
+        return msgspec.json.decode(body, type=_Environment).environment
+    except msgspec.DecodeError:
+        return None
+
+
+def _lost(peer: Peer) -> Refused:
+    why = f"its node {peer.node.name} was lost, and with it all that lived there"
+    return Refused(410, "sandbox_lost", f"the sandbox is gone: {why}; make another one", details={"why": why})
+
+
+def _unreachable(peer: Peer, why: str, *, began: bool) -> Refused:
+    if not began:
+        return Refused(503, "node_unreachable", f"node {peer.node.name} is not reached: {why}", retry_after_s=1.0)
+    told = f"node {peer.node.name} went away in the middle ({why}); whether this was carried out is not known"
+    return Refused(503, "run_lost", f"{told}. With the header Groundbox-Retry-Safe: 1 it is sent again")
+
+
+def _admin(request: Request) -> None:
+    key: Key = request.scope["groundbox.key"]
+    key.require("admin")
+
+
+_BY_TOKEN: Final = Key(id="sandbox-token", owner="whoever has the token of a sandbox", scopes=frozenset())
+_TOKEN_PREFIX: Final = b"gbs_"
+_SANDBOX_TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
+
+
+def _admit_tokens(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
+    """Let in requests that bring the token of one sandbox, which its node looks at."""
+    is_named = "e2b-sandbox-id" in headers and scope["type"] == "http"
+    if is_named and any(headers.get(name, "").startswith(_TOKEN_PREFIX.decode()) for name in _SANDBOX_TOKENS):
+        return _BY_TOKEN
+    return None
+
+
+def summed(texts: list[str]) -> str:
+    """Metrics of several servers as one, in Prometheus' format: sums, but for the time of a start, the earliest."""
+    values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
+    heads: dict[str, str] = {}
+    for text in texts:
+        for family in text_string_to_metric_families(text):
+            kind = "counter" if family.type == "counter" else family.type
+            heads[family.name] = f"# HELP {family.name} {family.documentation}\n# TYPE {family.name} {kind}"
+            into = values.setdefault(family.name, {})
+            for sample in family.samples:
+                at = sample.name, tuple(sorted(sample.labels.items()))
+                if family.name.endswith("_started_seconds") or sample.name.endswith("_created"):
+                    into[at] = min(into.get(at, sample.value), sample.value)
+                else:
+                    into[at] = into.get(at, 0.0) + sample.value
+    lines = []
+    for name, samples in values.items():
+        lines.append(heads[name])
+        for (sample_name, labels), value in samples.items():
+            told = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels)
+            lines.append(f"{sample_name}{{{told}}} {value:g}" if told else f"{sample_name} {value:g}")
+    return "\n".join(lines)
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+async def _alive(request: Request) -> Response:
+    """`GET /livez`: this process answers."""
+    return PlainTextResponse("alive\n")
+
+
+def application(gateway: Gateway, *, own_host: str, store: KeyStore | None) -> Any:
+    """The ASGI application of one gateway.
+
+    Args:
+        own_host: The address that is listened on.
+        store: Where keys are made and revoked; None for none but the owner's.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with gateway.running():
+            yield
+
+    async def refused(request: Request, error: Exception) -> Response:
+        told = error if isinstance(error, Refused) else refusal_of(error)
+        gateway.metrics.refused(told.code)
+        return json_reply(told.to_dict(), told.status, told.headers)
+
+    async def wrong_method(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return json_reply(Refused(error.status_code, "bad_request", str(error.detail)).to_dict(), error.status_code)
+
+    own = [
+        Route("/livez", _alive),
+        Route("/readyz", gateway.ready),
+        Route("/metrics", gateway.show_metrics),
+        *KeyRoutes(gateway.keys, store).routes(),
+        Route("/v1/fleet", gateway.fleet),
+        Route("/v1/fleet/join", gateway.join, methods=["POST"]),
+        Route("/v1/fleet/renew", gateway.renew, methods=["POST"]),
+        Route("/v1/fleet/leave", gateway.leave, methods=["POST"]),
+        Route("/v1/fleet/welcome", gateway.welcome, methods=["POST"]),
+        Route("/v1/fleet/nodes/{name}/drain", gateway.drain, methods=["POST"]),
+        Route("/v1/fleet/nodes/{name}/join", gateway.undrain, methods=["POST"]),
+    ]
+    handlers: Any = {Refused: refused, HTTPException: wrong_method, Exception: refused}
+    app = Starlette(routes=own, lifespan=lifespan, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    mine = ("/livez", "/readyz", "/metrics", "/v1/keys", "/v1/fleet")
+
+    async def divided(scope: Any, receive: Any, send: Any) -> None:
+        path = scope.get("path", "")
+        is_mine = scope["type"] == "lifespan" or any(path == each or path.startswith(f"{each}/") for each in mine)
+        await (app if is_mine else gateway.forward)(scope, receive, send)
+
+    public = ("/livez", "/readyz", "/v1/fleet/join", "/v1/fleet/renew", "/v1/fleet/leave")
+    return Guard(divided, gateway, own_host=own_host, over_unix=False, public=public, admissions=[_admit_tokens])

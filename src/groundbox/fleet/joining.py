@@ -1,0 +1,181 @@
+"""Messages between a node and a gateway: who joins, renews and leaves, and how each knows the other.
+
+Both hold the join secret, which is never sent. A request is signed with it (HMAC-SHA256 over method, path, time and
+body), and so is its answer, over the request's signature and the answer's body: a gateway takes no node that has not
+the secret, and a node obeys no gateway that has not. A message is good for CLOCK_S; what makes a repetition of it
+worthless within that time is in its body (`catalogue.py`). A gateway asks a node with a key that both derive from the
+secret and the node's boot, so that a key of an earlier boot opens nothing.
+
+Nothing is encrypted: fleets live in a network of their own, or behind something that speaks TLS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.server.keys import Key, Quotas
+
+SECRET: Final = "GROUNDBOX_JOIN_SECRET"
+"""Variable of the environment that holds it."""
+CLOCK_S: Final = 30.0
+"""Seconds that clocks of a node and of a gateway may differ."""
+KEY_HEADER: Final = "groundbox-fleet-key"
+BOOT_HEADER: Final = "groundbox-fleet-boot"
+ANSWER_HEADER: Final = "groundbox-answer"
+_SCHEME: Final = "Groundbox-Join "
+_SIGNED: Final = re.compile(r"Groundbox-Join (\d{1,12}\.\d{3}) ([0-9a-f]{64})")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+
+
+class BadSignature(GroundboxError):
+    """A message is not from whom it says, too old, or from a clock that goes wrong."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class JoinAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A node that wants in."""
+
+    boot_id: str
+    name: str
+    url: str
+    version: str
+    environment: str
+    load: dict[str, Any]
+
+
+class RenewAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A node that lives on. `used` holds processor seconds and bytes by the id of a key, since the last renewal."""
+
+    boot_id: str
+    number: int
+    load: dict[str, Any]
+    used: dict[str, tuple[float, int]] = {}
+
+
+class LeaveAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A node that ends."""
+
+    boot_id: str
+
+
+class Leased(msgspec.Struct, kw_only=True):
+    """The answer to JoinAsked and RenewAsked.
+
+    Attributes:
+        lease_s: From when the request was sent.
+        drained_s: Seconds after which the node ends what it has, where an operator said so.
+    """
+
+    tag: str
+    generation: int
+    lease_s: float
+    renew_s: float
+    state: Literal["ready", "draining", "leaving"]
+    drained_s: float | None = None
+
+
+def check_secret(secret: str | None) -> bytes:
+    """The join secret as bytes.
+
+    Raises:
+        InvalidArgument: There is none, or it is soon guessed.
+    """
+    if not secret or len(secret) < 16:
+        told = "must be set, here and on the other side, to the same secret of at least 16 characters"
+        raise InvalidArgument(SECRET, f"{told}; `openssl rand -hex 32` writes one")
+    return secret.encode("utf-8", "surrogateescape")
+
+
+def check_name(name: str) -> str:
+    """The name of a node, if it can be one.
+
+    Raises:
+        InvalidArgument: It cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidArgument("node_name", f"must be 1 to 63 letters, digits, dots and dashes, not {name!r}")
+    return name
+
+
+def signed(secret: bytes, method: str, path: str, body: bytes, *, now: float | None = None) -> str:
+    """The header `Authorization` of a message."""
+    told = f"{time.time() if now is None else now:.3f}"
+    return f"{_SCHEME}{told} {_mac(secret, method, path, told, body)}"
+
+
+def check_signed(secret: bytes, header: str, method: str, path: str, body: bytes) -> None:
+    """Look whether a message comes from one that has the secret, and now.
+
+    Raises:
+        BadSignature: It does not.
+    """
+    found = _SIGNED.fullmatch(header)
+    if found is None or not hmac.compare_digest(found[2], _mac(secret, method, path, found[1], body)):
+        raise BadSignature("bad_signature", f"the message is not signed with this fleet's {SECRET}")
+    ahead_s = float(found[1]) - time.time()
+    if abs(ahead_s) > CLOCK_S:
+        word = "ahead of" if ahead_s > 0 else "behind"
+        told = f"this node's clock is {abs(ahead_s):.0f} s {word} the gateway's, or the message is an old one"
+        raise BadSignature("other_clock", f"{told}; set both by NTP")
+
+
+def answer_mac(secret: bytes, request: str, body: bytes) -> str:
+    """The header ANSWER_HEADER of an answer to the request with this `Authorization`."""
+    return _mac(secret, "answer", request, "", body)
+
+
+def check_answer(secret: bytes, request: str, header: str, body: bytes) -> None:
+    """Look whether an answer comes from a gateway that has the secret.
+
+    Raises:
+        BadSignature: It does not.
+    """
+    if not hmac.compare_digest(header, answer_mac(secret, request, body)):
+        raise BadSignature("bad_signature", f"the answer is not signed with this node's {SECRET}")
+
+
+def gateway_key(secret: bytes, boot_id: str) -> str:
+    """With which gateways ask one boot of a node."""
+    return hmac.digest(secret, b"gateway\0" + boot_id.encode(), hashlib.sha256).hex()
+
+
+def dumped_key(key: Key) -> str:
+    """A client's key as a header that a gateway sends to a node."""
+    quotas = {name: value for name in Quotas.__slots__ if (value := getattr(key.quotas, name)) is not None}
+    told = {"id": key.id, "owner": key.owner, "scopes": sorted(key.scopes), "quotas": quotas}
+    return json.dumps(told, separators=(",", ":"))
+
+
+def loaded_key(header: str) -> Key:
+    """The key of such a header.
+
+    Raises:
+        ValueError: It holds none.
+    """
+    told: Mapping[str, Any] = json.loads(header)
+    try:
+        return Key(
+            id=str(told["id"]),
+            owner=str(told["owner"]),
+            scopes=frozenset(map(str, told["scopes"])),
+            quotas=Quotas(**told["quotas"]),
+        )
+    except (KeyError, TypeError, GroundboxError) as error:
+        raise ValueError(f"no key: {error}") from None
+
+
+def _mac(secret: bytes, method: str, path: str, told: str, body: bytes) -> str:
+    text = "\n".join((method, path, told, hashlib.sha256(body).hexdigest()))
+    return hmac.digest(secret, text.encode(), hashlib.sha256).hex()

@@ -1,0 +1,229 @@
+"""Nodes that are killed, cut off, stopped, started anew and drained: what is lost is said, and nothing else is lost."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+import groundbox as gb
+from groundbox.errors import SandboxLost, ServerRefused
+
+
+def sandboxes_on_both(client, names):
+    """Two sandboxes on each node, as lists of ids by the node's name."""
+    found = {name: [] for name in names.values()}
+    while min(map(len, found.values())) < 2:
+        made = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        found[names[made[:12]]].append(made)
+    for each in (box for boxes in found.values() for box in boxes):
+        assert client.post(f"/v1/sandboxes/{each}/run", json={"code": "x = 1"}).status_code == 200
+    return found
+
+
+def tags(fleet):
+    return {each["tag"]: each["name"] for each in fleet.status() if each["state"] == "ready"}
+
+
+def test_a_killed_node_loses_its_own_sandboxes_and_says_so_while_others_go_on(fleet_of):
+    with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
+        found = sandboxes_on_both(client, tags(fleet))
+
+        fleet.nodes["ada"].kill()
+        killed = time.monotonic()
+        seen = set()
+        while time.monotonic() < killed + fleet.lease_s + 2:
+            for each in found["bob"]:
+                assert client.post(f"/v1/sandboxes/{each}/run", json={"code": "x += 1"}).status_code == 200
+            assert client.post("/v1/run", json={"code": "1"}).status_code == 200
+            seen.add(client.get(f"/v1/sandboxes/{found['ada'][0]}").status_code)
+            time.sleep(0.05)
+        lost = client.post(f"/v1/sandboxes/{found['ada'][0]}/run", json={"code": "1"})
+        with gb.connect(fleet.gateway.url, api_key=fleet.token) as there:
+            made = there.Sandbox()
+            made.run("1")
+
+    assert seen <= {503, 410}
+    assert (lost.status_code, lost.json()["error"]["code"]) == (410, "sandbox_lost")
+    assert "its node ada was lost" in lost.json()["message"]
+
+
+def test_a_lost_sandbox_is_the_exception_of_a_local_one(fleet_of):
+    with fleet_of("ada") as fleet, gb.connect(fleet.gateway.url, api_key=fleet.token) as there:
+        box = there.Sandbox()
+        box.run("1")
+        fleet.nodes["ada"].kill()
+        fleet.until(lambda: fleet.node("ada")["state"] == "lost")
+
+        with pytest.raises(SandboxLost, match="its node ada was lost"):
+            box.run("1")
+
+
+def test_a_node_that_is_started_anew_is_another_one(fleet_of):
+    with fleet_of("ada") as fleet, fleet.gateway.client() as client:
+        box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        fleet.nodes["ada"].kill()
+        port = fleet.nodes["ada"].url.rpartition(":")[2]
+        fleet.start_node("ada", "--port", port)
+        fleet.until_ready("ada")
+
+        gone = client.get(f"/v1/sandboxes/{box}")
+
+        assert gone.status_code == 410
+        assert fleet.node("ada")["generation"] == 2
+
+
+def test_a_node_that_hears_no_gateway_ends_its_sandboxes_before_they_are_called_lost(fleet_of):
+    with fleet_of("ada") as fleet, fleet.gateway.client() as client:
+        box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        marker = f"marker_{box}"
+        running = threading.Thread(
+            target=lambda: client.post(f"/v1/sandboxes/{box}/run", json={"code": f"{marker} = 1\nwhile True: pass"})
+        )
+        running.start()
+        fleet.until(lambda: fleet.node("ada")["load"]["runs"] == 1)
+
+        os.kill(fleet.gateway.process.pid, signal.SIGSTOP)
+        fleet.until(lambda: "all sandboxes are ended" in fleet.nodes["ada"].log.read_text(), 20)
+        children = busy_below(fleet.nodes["ada"].process.pid)
+        os.kill(fleet.gateway.process.pid, signal.SIGCONT)
+        fleet.until_ready("ada")
+        running.join()
+
+        assert children == []
+        assert client.get(f"/v1/sandboxes/{box}").status_code == 410
+        assert fleet.node("ada")["generation"] == 2
+        assert client.post("/v1/run", json={"code": "print(6 * 7)"}).json()["stdout"] == "42\n"
+
+
+def busy_below(pid):
+    """Processes below a server that still compute, a moment later."""
+
+    def times():
+        told = subprocess.run(["ps", "-eo", "pid,ppid,cputimes,stat"], capture_output=True, text=True).stdout
+        rows = [line.split() for line in told.splitlines()[1:]]
+        below, grown = {str(pid)}, True
+        while grown:
+            more = {row[0] for row in rows if row[1] in below} - below
+            grown = bool(more)
+            below |= more
+        return {row[0]: row[3] for row in rows if row[0] in below - {str(pid)}}
+
+    time.sleep(0.5)
+    return [each for each, state in times().items() if state.startswith("R")]
+
+
+def test_a_node_that_was_stopped_past_its_lease_answers_nothing_of_before(fleet_of):
+    with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
+        found = sandboxes_on_both(client, tags(fleet))
+        os.kill(fleet.nodes["ada"].process.pid, signal.SIGSTOP)
+        fleet.until(lambda: fleet.node("ada")["state"] == "lost")
+
+        while_stopped = client.get(f"/v1/sandboxes/{found['ada'][0]}").status_code
+        os.kill(fleet.nodes["ada"].process.pid, signal.SIGCONT)
+        fleet.until(lambda: fleet.node("ada")["generation"] == 2)
+        fleet.until_ready("ada")
+
+        assert while_stopped == 410
+        assert client.get(f"/v1/sandboxes/{found['ada'][0]}").status_code == 410
+        assert client.get(f"/v1/sandboxes/{found['bob'][0]}").status_code == 200
+        with fleet.nodes["ada"].client() as direct:
+            assert direct.get("/v1/sandboxes").json()["sandboxes"] == []
+
+
+def in_background(call):
+    """The result of a call that goes on in a thread, as a function that waits for it."""
+    told = []
+    thread = threading.Thread(target=lambda: told.append(call()))
+    thread.start()
+
+    def result():
+        thread.join()
+        return told[0]
+
+    return result
+
+
+def test_a_run_that_may_have_begun_is_not_run_again_unless_that_does_no_harm(fleet_of, tmp_path):
+    with fleet_of("ada", "bob", lease_s=3.0) as fleet:
+
+        def slow(headers):
+            with fleet.gateway.client() as own:
+                return own.post("/v1/run", json={"code": "import time; time.sleep(4); print('done')"}, headers=headers)
+
+        def busy():
+            return [each["name"] for each in fleet.status() if each["load"].get("runs") and each["state"] == "ready"]
+
+        answer = in_background(lambda: slow({}))
+        fleet.nodes[fleet.until(busy)[0]].kill()
+        refused = answer()
+        fleet.start_node("eve")
+        fleet.until_ready("eve")
+        again = in_background(lambda: slow({"Groundbox-Retry-Safe": "1"}))
+        fleet.nodes[fleet.until(busy)[0]].kill()
+        repeated = again()
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "run_lost")
+    assert (repeated.status_code, repeated.json()["stdout"]) == (200, "done\n")
+
+
+def test_a_drained_node_takes_nothing_new_and_ends_what_it_has_in_time(fleet_of):
+    with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
+        names = tags(fleet)
+        found = sandboxes_on_both(client, names)
+
+        client.post("/v1/fleet/nodes/ada/drain", json={"within_s": 600})
+        new = [client.post("/v1/sandboxes", json={}).json()["sandbox_id"] for _ in range(8)]
+        still = client.post(f"/v1/sandboxes/{found['ada'][0]}/run", json={"code": "print(x)"}).json()["stdout"]
+        fleet.until(lambda: client.get(f"/v1/sandboxes/{found['ada'][0]}").json()["closes_in_s"] < 601)
+        client.post("/v1/fleet/nodes/ada/join")
+        fleet.until(lambda: fleet.node("ada")["state"] == "ready")
+        client.post("/v1/fleet/nodes/ada/drain", json={"within_s": 0.5})
+        fleet.until(lambda: client.get(f"/v1/sandboxes/{found['ada'][0]}").status_code == 404)
+
+        assert {names[each[:12]] for each in new} == {"bob"}
+        assert still == "1\n"
+        assert client.get(f"/v1/sandboxes/{found['bob'][0]}").status_code == 200
+
+
+def test_a_node_that_is_told_to_leave_ends_when_it_has_nothing(fleet_of):
+    with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
+        found = sandboxes_on_both(client, tags(fleet))
+
+        client.post("/v1/fleet/nodes/ada/drain", json={"leave": True})
+        time.sleep(fleet.lease_s)
+        alive = fleet.nodes["ada"].process.poll() is None
+        for each in found["ada"]:
+            client.delete(f"/v1/sandboxes/{each}")
+
+        assert alive
+        assert fleet.nodes["ada"].process.wait(30) == 0
+        assert fleet.until(lambda: fleet.node("ada") is None) is True
+        assert client.get(f"/v1/sandboxes/{found['ada'][0]}").status_code == 410
+
+
+def test_an_upgrade_node_by_node_loses_no_session_that_was_not_told(fleet_of):
+    with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
+        found = sandboxes_on_both(client, tags(fleet))
+        for name in ("ada", "bob"):
+            client.post(f"/v1/fleet/nodes/{name}/drain", json={"leave": True})
+            fleet.until(lambda name=name: fleet.node(name)["state"] == "leaving")
+            for each in found[name]:
+                assert client.post(f"/v1/sandboxes/{each}/run", json={"code": "x"}).status_code == 200
+                client.delete(f"/v1/sandboxes/{each}")
+            assert fleet.nodes[name].process.wait(30) == 0
+            fleet.start_node(name)
+            fleet.until_ready(name)
+
+        assert client.post("/v1/run", json={"code": "print(1)"}).json()["stdout"] == "1\n"
+        assert [each["generation"] for each in fleet.status()] == [2, 2]
+
+
+def test_without_any_node_new_things_are_refused_for_now(fleet_of):
+    with fleet_of() as fleet, gb.connect(fleet.gateway.url, api_key=fleet.token) as there:
+        with pytest.raises(ServerRefused, match="no node can take this now"):
+            there.run("1")
+        with fleet.gateway.client() as client:
+            assert client.get("/readyz").status_code == 503
