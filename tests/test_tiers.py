@@ -2,6 +2,8 @@
 
 import fcntl
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -98,6 +100,33 @@ def test_one_that_is_alone_waits_for_the_others_and_they_for_it(tmp_path):
     later.join()
 
     assert events == ["alone", "shared"]
+
+
+def test_a_child_that_a_test_leaves_holds_no_turn(tmp_path):
+    for name in ("conftest.py", "tiers.py"):
+        (tmp_path / name).write_text((HERE / name).read_text())
+    spec = importlib.util.spec_from_file_location("tiers_copied_too", tmp_path / "tiers.py")
+    copied = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(copied)
+
+    with copied.turn(alone=False):
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+            os._exit(0)
+    try:
+        copied._LONGEST_S = 10
+        with copied.turn(alone=True):
+            pass
+        with open(tmp_path / "tiers.py", "rb") as room:
+            fcntl.flock(room, fcntl.LOCK_SH)
+            copied._LONGEST_S = 0.1
+            turn = copied.turn(alone=True)
+            with pytest.raises(RuntimeError, match=rf"no turn in 0.1 s; .*tiers.py is held by {os.getpid()} "):
+                turn.__enter__()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _is_free(file):

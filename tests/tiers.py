@@ -17,6 +17,8 @@ it runs while no other does (`turn`).
 import contextlib
 import fcntl
 import json
+import os
+import time
 import zlib
 from pathlib import Path
 
@@ -25,6 +27,8 @@ import pytest
 DURATIONS = Path(__file__).with_name("durations.json")
 SLOW_S = 0.2
 LONG_S = 2.0
+_LONGEST_S = 1500  # that the others' tests of one turn may take
+_HELD = []
 WHOLE = "tests/escape/"  # what is not marked `slow` there runs each time, however long it takes
 
 
@@ -80,11 +84,52 @@ def turn(*, alone):
     the door first, and one that waits for the room stands in the door: else two processes that share the room in turn
     would keep the third out for good, since flock(2) lets those who share overtake those who wait.
     """
-    with open(DURATIONS.with_name("conftest.py"), "rb") as door, open(__file__, "rb") as room:
-        fcntl.flock(door, fcntl.LOCK_EX)
-        fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    with open(DURATIONS.with_name("conftest.py"), "rb") as door, open(__file__, "rb") as room, _held(door, room):
+        _lock(door, fcntl.LOCK_EX)
+        _lock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
         yield
+
+
+@contextlib.contextmanager
+def _held(*files):
+    """Within it, children that a test forks close these files: flock(2) holds as long as any process has them open."""
+    _HELD.extend(files)
+    try:
+        yield
+    finally:
+        for each in files:
+            _HELD.remove(each)
+
+
+def _let_go():
+    for each in _HELD:
+        os.close(each.fileno())
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _lock(file, how):
+    end = time.monotonic() + _LONGEST_S
+    while True:
+        try:
+            return fcntl.flock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise RuntimeError(f"no turn in {_LONGEST_S} s; {file.name} is held by {_holders(file.name)}") from None
+            time.sleep(0.01)
+
+
+def _holders(path):
+    """Processes that have a file open, with their command lines."""
+    found = set()
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(link) == path:
+                command = link.parents[1].joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.add(f"{link.parts[2]} ({command[:100].strip()})")
+    return ", ".join(sorted(found))
 
 
 def part_of(name, parts):

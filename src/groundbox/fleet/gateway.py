@@ -240,7 +240,7 @@ class Gateway:
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
         while (peer := self._next(name, environment, tried, may_repeat=may_repeat)) is not None:
             tag = peer.node.tag
-            peer.sent += 1
+            peer.going += 1
             try:
                 sent_key = self._as_sent(key, peer) if makes else key
                 async with self._asked(scope, sent_key, peer, whole) as answer:
@@ -262,6 +262,8 @@ class Gateway:
                 if body.is_begun or not may_repeat:
                     raise _unreachable(peer, str(error), began=True) from None
                 tried[tag] = str(error)
+            finally:
+                peer.going -= 1
             if name is not None:
                 self._repeated.pop(name, None)
         if refusal is not None:

@@ -1,8 +1,10 @@
 """The nodes as one gateway sees them: read from the catalogue each second, with connections to each; and placement.
 
 Placement is the best of three taken at random (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing",
-1996, with one more): loads are two seconds old, and whoever took the very best would send all there. What was sent to
-a node since it told its load is added to it. Nodes that have not the environment that is asked for are left out.
+1996, with one more): who took the very best of all would send everything there. How busy a node is goes by what this
+gateway has under way there now, since what nodes told of their runs is two seconds old, by which everybody goes to the
+same nodes (benchmarks/model_fleet.py --simulate); how much lives on it goes by what it told, and what was made since.
+Nodes that have not the environment that is asked for are left out.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ class Peer:
     Attributes:
         ends: When its lease ends, on the monotonic clock.
         key: With which it is asked.
-        sent: Requests placed there since it told its load.
-        made: Sandboxes made there since then, by the id of a key.
+        going: Requests that this gateway has placed there and that go on.
+        made: Sandboxes made there since it told its load, by the id of a key.
         full_until: Asked last until then, on the monotonic clock.
     """
 
@@ -45,7 +47,7 @@ class Peer:
     upstream: Upstream
     ends: float
     key: str
-    sent: int = 0
+    going: int = 0
     made: dict[str, int] = dataclasses.field(default_factory=dict)
     full_until: float = 0.0
 
@@ -63,9 +65,8 @@ class Peer:
     def load(self) -> float:
         """How busy it is, as a share of what it can do."""
         load = self.node.load
-        runs = load.get("runs", 0) + load.get("waiting", 0) + self.sent
-        rooms = load.get("sandboxes", 0) + self.sent
-        return float(runs / max(1, load.get("at_once", 1)) + rooms / max(1, load.get("most_sandboxes", 1)))
+        rooms = load.get("sandboxes", 0) + sum(self.made.values())
+        return float(self.going / max(1, load.get("at_once", 1)) + rooms / max(1, load.get("most_sandboxes", 1)))
 
     def sandboxes_of(self, key_id: str) -> int:
         """How many sandboxes a key has there, as far as that was told or seen."""
@@ -142,7 +143,6 @@ class Roster:
                 logger.info("node %s, generation %d, is there at %s", node.name, node.generation, node.url)
             return peer
         if node.number != peer.node.number:
-            peer.sent = 0
             peer.made.clear()
         if peer.node.is_alive and not node.is_alive:
             logger.warning("node %s, generation %d, is %s", node.name, node.generation, node.state)
