@@ -70,8 +70,6 @@ NETWORK: Final = ipaddress.ip_network("10.213.0.0/16")
 PRIVATE: Final = ("/tmp", "/run", "/dev/shm")
 DATA: Final = "/srv"
 BRIDGE: Final = "bridge"
-START_S: Final = 30.0
-"""How long a busy host may take to start a supervisor or a machine."""
 _UIDS: Final = "/run/groundbox/uids"
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _CGROUPS: Final = "/sys/fs/cgroup"
@@ -974,7 +972,7 @@ def _shell(count: int) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What is typed, and what a rig starts for itself."""
+    """Run a command that was typed, or one that a rig starts for itself."""
     if arguments[:1] == ["supervise"]:
         _supervise(int(arguments[1]), int(arguments[2]))
         return 0

@@ -56,7 +56,7 @@ def rig():
 
 @pytest.fixture
 def machines(rig):
-    """All of them, with power, whatever a test before has done."""
+    """Machines that have power and are not cut off, whatever a test before has done."""
     yield rig.machines
     for machine in rig.machines:
         machine.clock(0)
