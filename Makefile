@@ -5,9 +5,9 @@
 #   make demo             examples/demo.py, results in demo-output/
 #   make serve            `groundbox serve`, on http://127.0.0.1:8000/ with a key that it prints; ARGS='--port 0' are its options
 #   make quick            the tests that take less than 0.2 s each
-#   make test             all tests but the soak and three quarters of those marked slow or that take 2 s (but for those of the
+#   make test             all tests but the soak and five sixths of those marked slow or that take 1 s (but for those of the
 #                         wall), a process for each processor;
-#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/4 another quarter
+#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/6 another sixth
 #   make test-all         the same with all that are slow
 #   make durations        run all tests one after another, and store which of them are slow in tests/durations.json
 #   make heartbeat        the longest gaps of the host's event loop beside attacks on it
@@ -59,7 +59,7 @@ serve: setup
 	@exec $(BIN)/groundbox serve $(ARGS)
 
 WORKERS ?= auto
-PART    ?= 1/4
+PART    ?= 1/6
 PYTEST  := $(BIN)/python -m pytest -m 'not soak'
 # Whoever has ended with their share of the tests takes from the others'. Tests marked `alone` take turns (tests/tiers.py).
 SPREAD  := -n $(WORKERS) --maxprocesses 8 --dist worksteal

@@ -141,6 +141,8 @@ def test_after_many_requests_it_holds_what_it_held(busy, count):
     more = settled(busy, before)
     assert more["mounts"] == 0
     assert more["threads"] <= 4
-    assert more["descriptors"] <= 20
+    assert (
+        more["descriptors"] <= 50
+    )  # of workers that wait now and did not before; a request that kept one would add 1000
     assert more["descendants"] <= 8
     assert more["memory_mib"] <= 64
