@@ -53,6 +53,7 @@ from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
 from groundbox.fleet.roster import Peer, Roster, describe
 from groundbox.fleet.upstream import Broken, NotSent, Upstream
 from groundbox.remote.transport import address_of
+from groundbox.sandbox.telemetry import passed_on
 from groundbox.server import schemas
 from groundbox.server.guard import Guard
 from groundbox.server.key_routes import KeyRoutes
@@ -325,7 +326,18 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def _asked(self, scope: Any, key: Key, peer: Peer, body: _Body | bytes) -> AsyncIterator[Any]:
-        headers = self._headers(scope, key, peer)
+        with passed_on(_named(scope), peer.node.name) as spans:
+            headers = self._headers(scope, key, peer)
+            if spans:
+                told = {name.lower().encode(): value.encode() for name, value in spans.items()}
+                headers = [*((name, value) for name, value in headers if name not in told), *told.items()]
+            async with self._sent(scope, peer, headers, body) as answer:
+                yield answer
+
+    @contextlib.asynccontextmanager
+    async def _sent(
+        self, scope: Any, peer: Peer, headers: list[tuple[bytes, bytes]], body: _Body | bytes
+    ) -> AsyncIterator[Any]:
         parts: Any = body
         if isinstance(body, _Body):
             parts = body.parts() if body.has_one else b""
@@ -616,6 +628,12 @@ async def _attended(work: Any, body: _Body) -> None:
         if not task.done():
             task.cancel()
             await asyncio.wait((task,))
+
+
+def _named(scope: Any) -> dict[str, str]:
+    """Headers that name a trace, where there are some."""
+    wanted = (b"traceparent", b"tracestate", b"b3", b"x-b3-traceid", b"x-b3-spanid", b"x-b3-sampled", b"baggage")
+    return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in wanted}
 
 
 def _target(scope: Any) -> bytes:

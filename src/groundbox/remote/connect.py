@@ -37,10 +37,11 @@ class Connection:
 
     Attributes:
         hold: Its sandboxes live as long as this process has them.
+        retry_safe: Programs in sandboxes of their own may be run twice, where the node that ran one is lost.
     """
 
-    def __init__(self, url: str, api_key: str | None = None, *, hold: bool = False) -> None:
-        self.hold = hold
+    def __init__(self, url: str, api_key: str | None = None, *, hold: bool = False, retry_safe: bool = False) -> None:
+        self.hold, self.retry_safe = hold, retry_safe
         self._address, self._api_key = address_of(url), api_key
         self._transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
         Transport(self._address, api_key)  # tells what is missing now rather than at the first run
@@ -104,6 +105,8 @@ class Connection:
 
     async def ask(self, method: str, path: str, **request: Any) -> Reply:
         """One request; errors are those that a local call would raise."""
+        if self.retry_safe:
+            request["headers"] = {"Groundbox-Retry-Safe": "1", **(request.get("headers") or {})}
         return await asked(self._transport(), method, path, **request)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +200,7 @@ class Connection:
         await self._transport().close()
 
 
-def connect(url: str, api_key: str | None = None, *, hold: bool | None = None) -> Connection:
+def connect(url: str, api_key: str | None = None, *, hold: bool | None = None, retry_safe: bool = False) -> Connection:
     """A server of `groundbox serve`. Nothing is asked yet.
 
     Args:
@@ -207,6 +210,8 @@ def connect(url: str, api_key: str | None = None, *, hold: bool | None = None) -
         hold: Sandboxes live however idle they are, and end when this process does, or has no reference to them any
             more: each keeps a connection open. False leaves them to the server's idle time; None holds those of
             `engine` alone.
+        retry_safe: Running a program twice does no harm, as a reward's: a gateway sends it to another node when the
+            first one is lost in the middle. It concerns programs in sandboxes of their own.
 
     Raises:
         InvalidArgument: The URL is none.
@@ -215,7 +220,7 @@ def connect(url: str, api_key: str | None = None, *, hold: bool | None = None) -
     if url == "engine":
         from groundbox.remote.engine import ensure_running
 
-        return Connection(f"unix://{ensure_running()}", hold=hold is not False)
+        return Connection(f"unix://{ensure_running()}", hold=hold is not False, retry_safe=retry_safe)
     if not isinstance(url, str):
         raise InvalidArgument("url", f"must be text such as http://127.0.0.1:8000, not {url!r}")
     address, _, query = url.partition("?")
@@ -223,7 +228,7 @@ def connect(url: str, api_key: str | None = None, *, hold: bool | None = None) -
         api_key = api_key or query.removeprefix("token=")
     elif query:
         raise InvalidArgument("url", "may have no query but ?token=KEY")
-    return Connection(address, api_key or os.environ.get(API_KEY), hold=bool(hold))
+    return Connection(address, api_key or os.environ.get(API_KEY), hold=bool(hold), retry_safe=retry_safe)
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

@@ -47,6 +47,8 @@ _HERE_ONLY: Final = {
     "waive": "is the server's to choose",
 }
 _BUSY_S: Final = 120.0
+_NOTHING_BEGAN: Final = ("no_node", "node_unreachable")
+"""Codes of a gateway, with `retry_after_s`, of what was sent to no node."""
 _LONGEST_WAIT_S: Final = 30.0
 
 
@@ -482,7 +484,8 @@ async def asked(transport: Transport, method: str, path: str, **request: Any) ->
         refused = refusal_in(reply)
         wait_s = getattr(refused, "retry_after_s", None)
         left_s = _BUSY_S - (asyncio.get_running_loop().time() - begun)
-        if reply.status != 429 or wait_s is None or wait_s > left_s:
+        comes_later = reply.status == 429 or getattr(refused, "code", "") in _NOTHING_BEGAN
+        if not comes_later or wait_s is None or wait_s > left_s:
             raise refused
         await asyncio.sleep(min(wait_s, _LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000))
 

@@ -101,6 +101,28 @@ def under_caller(headers: Mapping[str, str]) -> Iterator[None]:
         context.detach(token)
 
 
+@contextlib.contextmanager
+def passed_on(headers: Mapping[str, str], where: str) -> Iterator[Mapping[str, str]]:
+    """A span of passing a request on to a node, where spans are made; the headers that name it as the node's parent.
+
+    Args:
+        headers: Of the request, by name in lower case.
+        where: The node's name.
+    """
+    tracer = getattr(_loaded(), "get_tracer", None)
+    if tracer is None:
+        yield {}
+        return
+    from opentelemetry import propagate
+
+    with under_caller(headers):
+        attributes = {"groundbox.node": where}
+        with tracer("groundbox").start_as_current_span("pass_on", attributes=attributes, record_exception=False):
+            named: dict[str, str] = {}
+            propagate.inject(named)
+            yield named
+
+
 def _loaded() -> Any:
     """The API of spans where the application uses it, or None."""
     api = sys.modules.get(_API)
