@@ -17,6 +17,8 @@ ADAPTERS = sorted((ROOT / "docs" / "adapters").glob("*.md"))
 """Their examples need frameworks, and run with these: tests/agent/adapters."""
 SERVED = "127.0.0.1:8000"
 """Examples that ask a server run with one, and with the clients of others: tests/server/wires/test_pages.py."""
+FLEET = "10.0.0.1:8000"
+"""Those that ask a fleet run with one: tests/fleet/test_restoring.py."""
 
 
 def blocks(language):
@@ -29,7 +31,7 @@ def found_in(pages, language):
         text = page.read_text(encoding="utf-8")
         for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
             line = text.count("\n", 0, found.start(1))
-            if SERVED in found[1]:
+            if SERVED in found[1] or FLEET in found[1]:
                 continue
             yield pytest.param(line, found[1], id=f"{page.relative_to(ROOT)}:{line}")
 

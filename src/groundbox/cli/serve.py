@@ -38,6 +38,7 @@ _WHERE: Final = {
     "body_s": "--body-s",
     "header_s": "--header-s",
     "node_name": "--node-name",
+    "snapshots": "--snapshots",
     "url": "--join or --node-url",
     "GROUNDBOX_JOIN_SECRET": "GROUNDBOX_JOIN_SECRET",
 }
@@ -55,6 +56,7 @@ _WHERE: Final = {
 @click.option("--join", metavar="URL", help="Be a node of the fleet of this gateway (docs/fleet.md).")
 @click.option("--node-name", metavar="NAME", help="In the fleet; by default the machine's name.")
 @click.option("--node-url", metavar="URL", help="Where gateways reach it; by default the address listened on.")
+@click.option("--snapshots", metavar="DIR|URL", help="In a fleet: where files for the case of its loss lie.")
 @click.option("--audit", type=Path, metavar="FILE", help="Append lines of JSON for every execution.")
 @click.option("--environment", default="default", show_default=True, metavar="NAME", help="What guests import.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=NAMESPACES, show_default=True, help="How walls stand.")
@@ -79,6 +81,7 @@ def serve(
     join: str | None,
     node_name: str | None,
     node_url: str | None,
+    snapshots: str | None,
     audit: Path | None,
     environment: str,
     backend: str,
@@ -132,7 +135,9 @@ def serve(
             hosts=[*allow_name, *([node_host] if node_host else [])],
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
-        fleet = None if join is None else _Fleet.asked(join, node_name, node_url, keys, unix_socket)
+        fleet = None if join is None else _Fleet.asked(join, node_name, node_url, snapshots, keys, unix_socket)
+        if fleet is None and (node_name or node_url or snapshots):
+            raise click.UsageError("--node-name, --node-url and --snapshots are for nodes of a fleet: --join names it")
         _serve(settings, host, port, unix_socket, keys, audit, speaker, fleet, no_auth=no_auth)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
@@ -182,8 +187,7 @@ def _serve(
             over_unix=over_unix,
             store=store,
             model=model,
-            more=[] if member is None else member.routes(),
-            admissions=[] if member is None else [member.admission(service)],
+            **({} if member is None else member.parts()),
         )
 
         def ready() -> None:
@@ -200,7 +204,7 @@ def _serve(
 
         try:
             serve(
-                app if member is None else member.watched(app),
+                app,
                 listening,
                 ready=ready,
                 ending=ending,
@@ -219,12 +223,20 @@ class _Fleet(NamedTuple):
     secret: bytes
     name: str
     url: str | None
+    snapshots: Any
 
     @classmethod
     def asked(
-        cls, gateway: str, name: str | None, url: str | None, keys: str | None, unix_socket: Path | None
+        cls,
+        gateway: str,
+        name: str | None,
+        url: str | None,
+        snapshots: str | None,
+        keys: str | None,
+        unix_socket: Path | None,
     ) -> _Fleet:
         from groundbox.fleet.joining import SECRET, check_name, check_secret
+        from groundbox.fleet.snapshots import Snapshots
         from groundbox.remote.transport import address_of
 
         if keys is not None:
@@ -234,7 +246,8 @@ class _Fleet(NamedTuple):
         for each in (gateway, *([url] if url else [])):
             address_of(each)
         secret = check_secret(os.environ.pop(SECRET, None))
-        return cls(gateway, secret, check_name(name or socket.gethostname()), url)
+        kept = None if snapshots is None else Snapshots(snapshots)
+        return cls(gateway, secret, check_name(name or socket.gethostname()), url, kept)
 
     def membership(self, service: Any, listening: str) -> Any:
         from groundbox.fleet.member import Membership
@@ -242,7 +255,9 @@ class _Fleet(NamedTuple):
         url = self.url or listening
         if not url:
             raise click.UsageError("name where gateways reach this node with --node-url: it listens on every address")
-        return Membership(service, gateway=self.gateway, secret=self.secret, name=self.name, url=url)
+        return Membership(
+            service, gateway=self.gateway, secret=self.secret, name=self.name, url=url, snapshots=self.snapshots
+        )
 
 
 def tell_ready(url: str, made_up: str | None) -> None:

@@ -44,6 +44,8 @@ _TABLES: Final = (
     "name TEXT NOT NULL, url TEXT NOT NULL, generation BIGINT NOT NULL, version TEXT NOT NULL, "
     "environment TEXT NOT NULL, state TEXT NOT NULL, joined DOUBLE PRECISION NOT NULL, "
     "ends DOUBLE PRECISION NOT NULL, number BIGINT NOT NULL, drained DOUBLE PRECISION, load TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS groundbox_kept (sandbox_id TEXT PRIMARY KEY, key_id TEXT NOT NULL, tag TEXT NOT NULL, "
+    "generation BIGINT NOT NULL, body TEXT NOT NULL, made DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS groundbox_fleet (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 _NOW: Final = {
@@ -97,6 +99,23 @@ class Node:
     def is_alive(self) -> bool:
         """Whether requests may go to it."""
         return self.state in ALIVE and self.left_s > 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A sandbox that is to be restored when its node is lost.
+
+    Attributes:
+        tag: Of the boot that it lives on.
+        generation: 1 where it was made, and one more with each restoration.
+        body: Of the request that made it, as JSON.
+    """
+
+    sandbox_id: str
+    key_id: str
+    tag: str
+    generation: int
+    body: str
 
 
 class Catalogue:
@@ -222,6 +241,43 @@ class Catalogue:
         with self._transaction() as run:
             self._mark_lost(run)
             return self._nodes(run, "", ())
+
+    def keep(self, sandbox_id: str, key_id: str, tag: str, body: str) -> None:
+        """Note a sandbox that is to be restored."""
+        with self._transaction() as run:
+            run(
+                f"INSERT INTO groundbox_kept VALUES (?, ?, ?, 1, ?, {self._now}) ON CONFLICT (sandbox_id) DO NOTHING",
+                (sandbox_id, key_id, tag, body),
+            )
+            run(f"DELETE FROM groundbox_kept WHERE made < {self._now} - ?", (_REMEMBERED_S,))
+
+    def kept(self, sandbox_id: str) -> Kept | None:
+        """A sandbox that is to be restored, or None where nobody asked for that."""
+        with self._transaction() as run:
+            rows = run(
+                "SELECT sandbox_id, key_id, tag, generation, body FROM groundbox_kept WHERE sandbox_id = ?",
+                (sandbox_id,),
+            )
+        if not rows:
+            return None
+        found, key_id, tag, generation, body = rows[0]
+        return Kept(sandbox_id=found, key_id=key_id, tag=tag, generation=int(generation), body=body)
+
+    def move(self, sandbox_id: str, generation: int, tag: str) -> bool:
+        """Give a sandbox of this generation to another boot, as the next generation; False where another did so."""
+        with self._transaction() as run:
+            return bool(
+                run(
+                    "UPDATE groundbox_kept SET generation = generation + 1, tag = ? "
+                    "WHERE sandbox_id = ? AND generation = ? RETURNING sandbox_id",
+                    (tag, sandbox_id, generation),
+                )
+            )
+
+    def forget(self, sandbox_id: str) -> None:
+        """Forget a sandbox that was closed."""
+        with self._transaction() as run:
+            run("DELETE FROM groundbox_kept WHERE sandbox_id = ?", (sandbox_id,))
 
     def welcome(self, *, version: str | None = None, environment: str | None = None) -> dict[str, list[str]]:
         """Let nodes of another version, or with another environment, join beside those that are there.

@@ -32,11 +32,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.fleet.catalogue import LEFT, TAG_DIGITS, Catalogue, CatalogueUnavailable, JoinRefused
+from groundbox.fleet.catalogue import LEFT, TAG_DIGITS, Catalogue, CatalogueUnavailable, JoinRefused, Kept
 from groundbox.fleet.joining import (
     ANSWER_HEADER,
     BOOT_HEADER,
     KEY_HEADER,
+    ON_LOST,
+    RESTORE_HEADER,
     BadSignature,
     JoinAsked,
     Leased,
@@ -67,7 +69,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_SAFE: Final = b"groundbox-retry-safe"
 """A header: carrying this request out twice does no harm, so that it may be sent again when a node went away."""
-_TAG: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS}}})[0-9a-f]{{32}}(?=$|[/?])")
+_ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
+_ONE: Final = re.compile(r"/v1/sandboxes/([0-9a-f]+)")
 _ID_HEADERS: Final = (b"e2b-sandbox-id",)
 _PLACED: Final = frozenset(
     (
@@ -96,11 +99,14 @@ _NOT_PASSED: Final = frozenset(
     f"""
     host connection keep-alive transfer-encoding te trailer upgrade expect content-length
     proxy-authorization proxy-connection authorization x-api-key x-auth-token open-sandbox-api-key cookie x-xsrftoken
-    origin sec-fetch-site sec-fetch-mode sec-fetch-dest {BOOT_HEADER} {KEY_HEADER} {RETRY_SAFE.decode()}
+    origin sec-fetch-site sec-fetch-mode sec-fetch-dest
+    {BOOT_HEADER} {KEY_HEADER} {RESTORE_HEADER} {RETRY_SAFE.decode()}
     """.encode().split()
 )
 """Headers of the client's connection, of its key, and those that the guard here has looked at."""
 _REPEATED_S: Final = 600.0
+_MOVED_S: Final = 5.0
+"""Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
 _MOST_REPEATED: Final = 100_000
 _CALLBACK_S: Final = 2.0
 
@@ -133,6 +139,8 @@ class Gateway:
         self.roster = Roster(catalogue, secret)
         self._secret, self._timing = secret, timing
         self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
+        self._moved: dict[str, tuple[str, float]] = {}
+        self._restoring: dict[str, asyncio.Lock] = {}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -164,7 +172,7 @@ class Gateway:
     async def forward(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on to the node that it is for, or to one that has room."""
         key: Key = scope["groundbox.key"]
-        peer = self._named(scope)
+        peer = await self._named(scope, key)
         if scope["type"] == "websocket":
             if peer is None:
                 raise not_found("address for WebSockets; behind a gateway it names a sandbox")
@@ -180,25 +188,78 @@ class Gateway:
         else:
             raise not_found("address at a gateway; docs/fleet.md lists those that are passed on")
 
-    def _named(self, scope: Any) -> Peer | None:
+    async def _named(self, scope: Any, key: Key) -> Peer | None:
         """The node of the id that a request holds; None where it holds none.
 
         Raises:
             Refused: 410 where that node is lost, 404 where there never was one.
         """
-        found = _TAG.search(scope["path"])
+        found = _ID.search(scope["path"])
         told = found[1] if found else None
         if told is None:
             for name, value in scope["headers"]:
                 if name in _ID_HEADERS:
-                    told = value[:TAG_DIGITS].decode("latin-1")
+                    told = value.decode("latin-1")
         if told is None:
             return None
-        peer = self.roster.get(told)
+        peer = self.roster.get(told[:TAG_DIGITS])
+        if peer is not None and peer.is_alive:
+            return peer
+        restored = await self._restored(told, key) if scope["path"].startswith("/v1/sandboxes/") else None
+        if restored is not None:
+            return restored
         if peer is None:
             raise not_found("sandbox or execution")
-        if not peer.is_alive:
-            raise _lost(peer)
+        raise _lost(peer)
+
+    async def _restored(self, sandbox_id: str, key: Key) -> Peer | None:
+        """The node that a sandbox lives on since its first one was lost, where it was to be restored; else None.
+
+        Raises:
+            Refused: No node can take it now, or its files were not kept.
+        """
+        tag, until = self._moved.get(sandbox_id, ("", 0.0))
+        peer = self.roster.get(tag)
+        if peer is not None and peer.is_alive and time.monotonic() < until:
+            return peer
+        async with self._restoring.setdefault(sandbox_id, asyncio.Lock()):
+            try:
+                kept = await self._in_catalogue(functools.partial(self.roster.catalogue.kept, sandbox_id))
+                if kept is None or kept.key_id != key.id:
+                    return None
+                peer = self.roster.get(kept.tag)
+                if peer is None or not peer.is_alive:
+                    peer = await self._move(kept, key)
+            finally:
+                self._restoring.pop(sandbox_id, None)
+        self._moved[sandbox_id] = peer.node.tag, time.monotonic() + _MOVED_S
+        while len(self._moved) > _MOST_REPEATED:
+            del self._moved[next(iter(self._moved))]
+        return peer
+
+    async def _move(self, kept: Kept, key: Key) -> Peer:
+        """Let another node go on with a sandbox."""
+        body = kept.body.encode()
+        peer = self.roster.placed(_environment_of(body), ())
+        if peer is None:
+            raise Refused(503, "no_node", "no node can go on with this sandbox now", retry_after_s=1.0)
+        move = functools.partial(self.roster.catalogue.move, kept.sandbox_id, kept.generation, peer.node.tag)
+        if not await self._in_catalogue(move):
+            raise Refused(503, "node_unreachable", "another gateway is restoring this sandbox", retry_after_s=1.0)
+        wished = f"{kept.sandbox_id} {kept.generation + 1}".encode()
+        headers = [(b"content-type", b"application/json"), (RESTORE_HEADER.encode(), wished)]
+        scope = {"method": "POST", "path": "/v1/sandboxes", "query_string": b"", "headers": headers}
+        try:
+            async with self._asked(scope, key, peer, body, own=True) as answer:
+                told = b"".join([part async for part in answer.parts()])
+        except (NotSent, Broken) as error:
+            raise _unreachable(peer, str(error), began=False) from None
+        if answer.status != 201:
+            with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
+                said = msgspec.json.decode(told)["error"]
+                raise Refused(answer.status, said["code"], said["message"], details=said.get("details"))
+            raise Refused(503, "node_unreachable", f"node {peer.node.name} could not go on with it", retry_after_s=1.0)
+        logger.warning("sandbox %s goes on at %s, with its files", kept.sandbox_id, peer.node.name)
         return peer
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any, key: Key, peer: Peer) -> None:
@@ -214,6 +275,8 @@ class Gateway:
                 if answer.status == MISDIRECTED:
                     self.roster.lose(peer)
                     raise _lost(peer)
+                if answer.status == 204 and scope["method"] == "DELETE" and (found := _ONE.fullmatch(scope["path"])):
+                    await self._in_catalogue(functools.partial(self.roster.catalogue.forget, found[1]))
                 await _answer(answer, body, send)
         except NotSent as error:
             raise _unreachable(peer, str(error), began=False) from None
@@ -255,7 +318,10 @@ class Gateway:
                     else:
                         if answer.status == 201:
                             peer.made[key.id] = peer.made.get(key.id, 0) + 1
-                        await _answer(answer, body, send)
+                        if answer.status == 201 and headers.get(ON_LOST.encode()) == b"restore":
+                            await self._keep(answer, key, peer, whole, send)
+                        else:
+                            await _answer(answer, body, send)
                         return
             except NotSent as error:
                 tried[tag] = str(error)
@@ -272,6 +338,16 @@ class Gateway:
             return
         told = "; ".join(f"{self._name(tag)}: {why}" for tag, why in tried.items())
         raise Refused(503, "no_node", f"no node can take this now{f' ({told})' if told else ''}", retry_after_s=1.0)
+
+    async def _keep(self, answer: Any, key: Key, peer: Peer, asked: bytes, send: Any) -> None:
+        """Note a sandbox that is to be restored, before its maker hears of it."""
+        told = b"".join([part async for part in answer.parts()])
+        sandbox_id = msgspec.json.decode(told)["sandbox_id"]
+        keep = functools.partial(
+            self.roster.catalogue.keep, sandbox_id, key.id, peer.node.tag, (asked or b"{}").decode()
+        )
+        await self._in_catalogue(keep)
+        await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
     def _next(
         self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
@@ -325,9 +401,18 @@ class Gateway:
             return None
 
     @contextlib.asynccontextmanager
-    async def _asked(self, scope: Any, key: Key, peer: Peer, body: _Body | bytes) -> AsyncIterator[Any]:
+    async def _asked(
+        self, scope: Any, key: Key, peer: Peer, body: _Body | bytes, *, own: bool = False
+    ) -> AsyncIterator[Any]:
+        """Ask a node.
+
+        Args:
+            own: The request is this gateway's, and its headers are not looked at.
+        """
         with passed_on(_named(scope), peer.node.name) as spans:
             headers = self._headers(scope, key, peer)
+            if own:
+                headers += scope["headers"]
             if spans:
                 told = {name.lower().encode(): value.encode() for name, value in spans.items()}
                 headers = [*((name, value) for name, value in headers if name not in told), *told.items()]

@@ -31,6 +31,10 @@ CLOCK_S: Final = 30.0
 KEY_HEADER: Final = "groundbox-fleet-key"
 BOOT_HEADER: Final = "groundbox-fleet-boot"
 ANSWER_HEADER: Final = "groundbox-answer"
+ON_LOST: Final = "groundbox-on-lost"
+"""Header of a request that makes a sandbox, and of its answer: `restore` has another node go on with its files."""
+RESTORE_HEADER: Final = "groundbox-fleet-restore"
+"""Header of a gateway: the id and the generation of a sandbox that a node is to go on with."""
 _SCHEME: Final = "Groundbox-Join "
 _SIGNED: Final = re.compile(r"Groundbox-Join (\d{1,12}\.\d{3}) ([0-9a-f]{64})")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

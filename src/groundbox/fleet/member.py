@@ -23,6 +23,7 @@ import hmac
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import time
@@ -35,10 +36,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from groundbox.errors import GroundboxError, ServerUnreachable
+from groundbox.execution import Warning
 from groundbox.fleet.joining import (
     ANSWER_HEADER,
     BOOT_HEADER,
     KEY_HEADER,
+    ON_LOST,
+    RESTORE_HEADER,
     BadSignature,
     JoinAsked,
     Leased,
@@ -49,11 +53,13 @@ from groundbox.fleet.joining import (
     loaded_key,
     signed,
 )
+from groundbox.fleet.snapshots import MOST_BYTES, Snapshots, SnapshotsUnavailable
 from groundbox.remote.transport import Transport, address_of
 from groundbox.sandbox.environments import store
 from groundbox.server.keys import Key
 from groundbox.server.refusals import Refused
 from groundbox.server.replies import json_reply
+from groundbox.server.sandboxes import Held
 from groundbox.server.service import Service
 from groundbox.version import own_version
 
@@ -63,6 +69,8 @@ SELF: Final = "/v1/fleet/self"
 MISDIRECTED: Final = 421
 FENCE: Final = 5 / 6
 """Share of the lease after which a node that could not renew it ends its sandboxes; the rest is for their end."""
+_IN_SANDBOX: Final = re.compile(r"/v1/sandboxes/([0-9a-f]{16,64})(?:/|$)")
+_STATE: Final = "fleet"
 _RETRY_S: Final = 1.0
 _ASK_S: Final = 2.0
 _GATEWAY: Final = Key(id="gateway", owner="a gateway of this fleet", scopes=frozenset())
@@ -71,17 +79,27 @@ _GATEWAY: Final = Key(id="gateway", owner="a gateway of this fleet", scopes=froz
 class Membership:
     """One server's membership of a fleet."""
 
-    def __init__(self, service: Service, *, gateway: str, secret: bytes, name: str, url: str) -> None:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        gateway: str,
+        secret: bytes,
+        name: str,
+        url: str,
+        snapshots: Snapshots | None = None,
+    ) -> None:
         """Args:
         gateway: URL of a gateway, or of what stands before several.
         url: Under which gateways reach this server.
+        snapshots: Where files of sandboxes that are to be restored are kept; None for none of them.
 
         Raises:
             InvalidArgument: One of the URLs is none.
         """
         address_of(url)
         self.name, self.url = name, url.rstrip("/")
-        self._service, self._secret = service, secret
+        self._service, self._secret, self._snapshots = service, secret, snapshots
         self._transport = Transport(address_of(gateway), None)
         self._boot_id = self._key = ""
         self._number = 0
@@ -92,11 +110,15 @@ class Membership:
         self._keeping: asyncio.Task[None] | None = None
         self.problem = "has not joined yet"
 
-    def routes(self) -> list[Route]:
-        """What gateways alone ask."""
-        return [Route(SELF, self._self)]
+    def parts(self) -> dict[str, Any]:
+        """What it adds to a server, as arguments of `groundbox.server.application.application`."""
+        return {
+            "more": [Route(SELF, self._self)],
+            "admissions": [self._admission(self._service)],
+            "around": self._watched,
+        }
 
-    def admission(self, service: Service) -> Callable[[dict[str, Any], Mapping[str, str]], Key | None]:
+    def _admission(self, service: Service) -> Callable[[dict[str, Any], Mapping[str, str]], Key | None]:
         """The guard's question for requests that come through a gateway."""
 
         def admit(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
@@ -125,7 +147,7 @@ class Membership:
         if _now() >= self._ends:
             raise Refused(MISDIRECTED, "fenced", "this node has no lease, and carries out nothing for its fleet")
 
-    def watched(self, app: Any) -> Any:
+    def _watched(self, app: Any) -> Any:
         """The application, whose requests that come through a gateway are called off when the lease ends."""
 
         async def watch(scope: Any, receive: Any, send: Any) -> None:
@@ -135,11 +157,63 @@ class Membership:
                 return
             self._going_on.add(task)
             try:
-                await app(scope, receive, send)
+                await self._kept(app, scope, receive, send)
             finally:
                 self._going_on.discard(task)
 
         return watch
+
+    async def _kept(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
+        """Carry out a request; the end of its answer waits until the files of a sandbox to be restored are kept."""
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        found = _IN_SANDBOX.match(scope["path"])
+        makes = scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == "/v1/sandboxes"
+        wished = makes and headers.get(ON_LOST.encode(), "fail")
+        restored = headers.get(RESTORE_HEADER.encode(), "") if makes else ""
+        if wished and wished not in ("fail", "restore"):
+            raise _wrong_on_lost(f"must be fail or restore, not {wished[:40]!r}")
+        if (wished == "restore" or restored) and self._snapshots is None:
+            raise _wrong_on_lost("cannot be restore: nodes of this fleet keep no snapshots (--snapshots)")
+        sandbox_id, _, generation = restored.partition(" ")
+        body, files = b"", None
+
+        async def kept(message: Any) -> None:
+            nonlocal body
+            if message["type"] != "http.response.body" or message.get("more_body"):
+                body += message.get("body", b"") if makes else b""
+                await send(message)
+                return
+            if makes and (wished == "restore" or restored):
+                told = json.loads(body + message.get("body", b""))
+                held = self._service.sandboxes.find(told.get("sandbox_id", ""))
+                if held is not None:
+                    await self._begin_keeping(held, int(generation or 1), files)
+            elif found and scope["method"] != "GET":
+                held = self._service.sandboxes.find(found[1])
+                if held is not None and isinstance(keeping := held.state.get(_STATE), _Keeping):
+                    await keeping.keep(held)
+            await send(message)
+
+        if restored:
+            assert self._snapshots is not None  # looked at above
+            files = await asyncio.to_thread(self._snapshots.latest, sandbox_id, int(generation) - 1)
+            if files is None:  # it was closed before its node was lost
+                why = "it was closed, or its files were never kept"
+                raise Refused(410, "sandbox_lost", f"the sandbox is gone: {why}", details={"why": why})
+            self._service.sandboxes.given_id.set(sandbox_id)
+        await app(scope, receive, kept)
+
+    async def _begin_keeping(self, held: Held, generation: int, files: Mapping[str, bytes] | None) -> None:
+        """Keep a sandbox's files from now on, after it got those that it had on another node."""
+        assert self._snapshots is not None  # looked at before
+        held.state[_STATE] = keeping = _Keeping(self._snapshots, generation)
+        if files is not None:
+            with held.in_use() as box:
+                for path, data in files.items():
+                    await box.files.write(path, data)
+            told = "its node was lost: files are those of its last answer; variables and processes are gone"
+            held.notes.append(Warning(code="session.restored", tier="note", message=told))
+        await keeping.keep(held)
 
     def start(self) -> None:
         """Join, and renew from then on; in the running event loop, when requests are answered already."""
@@ -154,6 +228,7 @@ class Membership:
             with contextlib.suppress(GroundboxError, TimeoutError):
                 await self._ask("leave", LeaveAsked(boot_id=self._boot_id))
         self._ends = float("-inf")
+        self._lose_all()
         await self._transport.close()
 
     def load(self) -> dict[str, Any]:
@@ -242,9 +317,16 @@ class Membership:
         logger.error("the lease could not be renewed: all sandboxes are ended (%s)", self.problem or "too late")
         self._lease, self._boot_id, self._key, self._service.sandboxes.tag = None, "", "", ""
         self._ends = float("-inf")
+        self._lose_all()
         for task in list(self._going_on):
             task.cancel()
         await self._service.sandboxes.close_all()
+
+    def _lose_all(self) -> None:
+        """Let what is kept of sandboxes stay when they are closed."""
+        for held in self._service.sandboxes.of_any_key():
+            if isinstance(keeping := held.state.get(_STATE), _Keeping):
+                keeping.is_lost = True
 
     def _note(self, error: Exception) -> None:
         told = str(error) or type(error).__name__
@@ -276,12 +358,54 @@ class Membership:
         return json_reply({"boot_id": self._boot_id, "name": self.name})
 
 
+class _Keeping:
+    """What is kept of one sandbox. Closing the sandbox drops it; the loss of its node does not."""
+
+    def __init__(self, snapshots: Snapshots, generation: int) -> None:
+        self._snapshots, self._generation, self._number = snapshots, generation, 0
+        self._before: dict[str, bytes] | None = None
+        self._sandbox_id = ""
+        self.is_lost = False
+        self._turn = asyncio.Lock()
+
+    async def keep(self, held: Held) -> None:
+        """Keep the files as they are now, where they are not what was kept last."""
+        self._sandbox_id = held.id
+        async with self._turn:
+            files = {}
+            try:
+                with held.in_use() as box:
+                    sizes = await box.files.list()
+                    if sum(sizes.values()) > MOST_BYTES:
+                        raise SnapshotsUnavailable(f"over {MOST_BYTES} bytes are not kept")
+                    for path in sizes:
+                        files[path] = await box.files.read(path)
+                digests = {path: hashlib.sha256(data).digest() for path, data in files.items()}
+                if digests == self._before:
+                    return
+                self._number += 1
+                await asyncio.to_thread(self._snapshots.put, held.id, self._generation, self._number, files)
+                self._before = digests
+            except GroundboxError as error:
+                held.notes.append(Warning(code="session.not_kept", tier="warn", message=f"files are not kept: {error}"))
+
+    async def aclose(self) -> None:
+        """Drop what is kept: its sandbox is being closed, and is not lost."""
+        if not self.is_lost:
+            await asyncio.to_thread(self._snapshots.drop, self._sandbox_id)
+
+
 class _Refusal(GroundboxError):
     """A gateway refused; `is_final` where it says that this boot is over."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(_message(body))
         self.is_final = status == 410
+
+
+def _wrong_on_lost(problem: str) -> Refused:
+    details = {"argument": "on_lost", "problem": problem}
+    return Refused(400, "invalid_argument", f"on_lost: {problem}", details=details)
 
 
 def environment_digest(name: str) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 import weakref
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from groundbox.errors import InvalidArgument, ServerUnreachable
 from groundbox.execution import Event, Execution
@@ -28,6 +28,7 @@ from groundbox.sandbox.portal import PORTAL, Sandbox
 from groundbox.suggestions import refuse_unknown
 
 API_KEY: Final = "GROUNDBOX_API_KEY"
+_ON_LOST: Final = "Groundbox-On-Lost"
 
 
 class Connection:
@@ -38,10 +39,19 @@ class Connection:
     Attributes:
         hold: Its sandboxes live as long as this process has them.
         retry_safe: Programs in sandboxes of their own may be run twice, where the node that ran one is lost.
+        on_lost: What becomes of sandboxes whose node is lost.
     """
 
-    def __init__(self, url: str, api_key: str | None = None, *, hold: bool = False, retry_safe: bool = False) -> None:
-        self.hold, self.retry_safe = hold, retry_safe
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        hold: bool = False,
+        retry_safe: bool = False,
+        on_lost: Literal["fail", "restore"] = "fail",
+    ) -> None:
+        self.hold, self.retry_safe, self.on_lost = hold, retry_safe, on_lost
         self._address, self._api_key = address_of(url), api_key
         self._transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Transport] = weakref.WeakKeyDictionary()
         Transport(self._address, api_key)  # tells what is missing now rather than at the first run
@@ -118,6 +128,20 @@ class Connection:
         """One program in a sandbox of its own."""
         body = {**of_box, **program_json(source, of_run), "artifacts": "bytes"}
         return await self.execution(await self.post("/v1/run", body), traced=bool(of_run.get("trace")))
+
+    async def create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON of a new sandbox that stays.
+
+        Raises:
+            InvalidArgument: It was to be restored, and this server keeps no snapshots.
+        """
+        headers = {} if self.on_lost == "fail" else {_ON_LOST: self.on_lost}
+        reply = await self.ask("POST", "/v1/sandboxes", body=_encoded(body), headers=headers)
+        told: dict[str, Any] = reply.json()
+        if headers and reply.headers.get(_ON_LOST.lower()) != self.on_lost:
+            await self.ask("DELETE", f"/v1/sandboxes/{told['sandbox_id']}")
+            raise InvalidArgument("on_lost", "is for fleets whose nodes keep snapshots, and this server is none")
+        return told
 
     async def events(self, path: str, body: Mapping[str, Any], *, traced: bool) -> AsyncGenerator[Event, None]:
         """The events of one run, as the server sends them."""
@@ -200,7 +224,14 @@ class Connection:
         await self._transport().close()
 
 
-def connect(url: str, api_key: str | None = None, *, hold: bool | None = None, retry_safe: bool = False) -> Connection:
+def connect(
+    url: str,
+    api_key: str | None = None,
+    *,
+    hold: bool | None = None,
+    retry_safe: bool = False,
+    on_lost: Literal["fail", "restore"] = "fail",
+) -> Connection:
     """A server of `groundbox serve`. Nothing is asked yet.
 
     Args:
@@ -212,15 +243,19 @@ def connect(url: str, api_key: str | None = None, *, hold: bool | None = None, r
             `engine` alone.
         retry_safe: Running a program twice does no harm, as a reward's: a gateway sends it to another node when the
             first one is lost in the middle. It concerns programs in sandboxes of their own.
+        on_lost: `restore` has another node of a fleet go on with the files of a sandbox whose node is lost; its next
+            result has the warning `session.restored`, since variables are gone. By default it raises SandboxLost.
 
     Raises:
         InvalidArgument: The URL is none.
         EngineUnavailable: The engine does not start.
     """
+    if on_lost not in ("fail", "restore"):
+        raise InvalidArgument("on_lost", f"must be 'fail' or 'restore', not {on_lost!r}")
     if url == "engine":
         from groundbox.remote.engine import ensure_running
 
-        return Connection(f"unix://{ensure_running()}", hold=hold is not False, retry_safe=retry_safe)
+        return Connection(f"unix://{ensure_running()}", hold=hold is not False, retry_safe=retry_safe, on_lost=on_lost)
     if not isinstance(url, str):
         raise InvalidArgument("url", f"must be text such as http://127.0.0.1:8000, not {url!r}")
     address, _, query = url.partition("?")
@@ -228,7 +263,9 @@ def connect(url: str, api_key: str | None = None, *, hold: bool | None = None, r
         api_key = api_key or query.removeprefix("token=")
     elif query:
         raise InvalidArgument("url", "may have no query but ?token=KEY")
-    return Connection(address, api_key or os.environ.get(API_KEY), hold=bool(hold), retry_safe=retry_safe)
+    return Connection(
+        address, api_key or os.environ.get(API_KEY), hold=bool(hold), retry_safe=retry_safe, on_lost=on_lost
+    )
 
 
 def _encoded(body: Mapping[str, Any]) -> bytes:

@@ -271,7 +271,7 @@ class RemoteSandbox:
             raise SandboxClosed
         async with self._making:
             if self._id is None:
-                self._is(await self._connection.post("/v1/sandboxes", self._asked))
+                self._is(await self._connection.create(self._asked))
                 await self._begin_hold()
         return f"/v1/sandboxes/{self._id}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -55,6 +55,7 @@ def application(
     model: Model | None = None,
     more: Sequence[BaseRoute] = (),
     admissions: Sequence[Admission] = (),
+    around: Callable[[Any], Any] = lambda app: app,
 ) -> Any:
     """The ASGI application of one server.
 
@@ -65,6 +66,7 @@ def application(
         model: Who answers questions; None for nobody.
         more: Routes beside those of the server.
         admissions: Asked before those of wires.
+        around: Makes an application of the one behind the guard.
     """
     routes: list[BaseRoute] = [
         Route("/livez", _alive),
@@ -102,8 +104,9 @@ def application(
         },
     )
     app.router.redirect_slashes = False
-    traced = _InTrace(app)
-    return Guard(traced, service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions)
+    return Guard(
+        around(_InTrace(app)), service, own_host=own_host, over_unix=over_unix, public=public, admissions=admissions
+    )
 
 
 class _InTrace:

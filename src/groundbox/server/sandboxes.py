@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import dataclasses
 import logging
 import resource
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.errors import InvalidArgument
+from groundbox.execution import Warning
 from groundbox.sandbox.branching import Checkpoint
 from groundbox.sandbox.sandbox import AsyncSandbox, is_branching, load_of
 from groundbox.server.keys import Key, Keys
@@ -64,6 +66,7 @@ class Held:
         turn: Held by the run that goes on.
         checkpoints: Those that requests have taken, by their ids: 32 hexadecimal digits, 128 of them random bits.
         own_checkpoints: How many it may keep by itself, before its runs.
+        notes: Of what happened to it beside its runs; warnings of the next one.
     """
 
     id: str
@@ -84,6 +87,7 @@ class Held:
     turn: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
     checkpoints: dict[str, KeptCheckpoint] = dataclasses.field(default_factory=dict)
     own_checkpoints: int = 0
+    notes: list[Warning] = dataclasses.field(default_factory=list)
 
     @property
     def left_s(self) -> float:
@@ -152,12 +156,14 @@ class Sandboxes:
 
     Attributes:
         tag: With which new ids begin: in a fleet it tells which node has what they name.
+        given_id: The id of what the current request makes, where a gateway has chosen it.
     """
 
     def __init__(self, settings: Settings, keys: Keys) -> None:
         self._settings, self._keys = settings, keys
         self._held: dict[str, Held] = {}
         self.tag = ""
+        self.given_id: contextvars.ContextVar[str] = contextvars.ContextVar("given_id", default="")
         self._making = self._taking = 0
         self._rate = Rate(settings.creates_a_second, settings.queue_length)
         self._most_checkpoints = min(settings.checkpoints, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 8))
@@ -258,8 +264,8 @@ class Sandboxes:
         return self._keep(held)
 
     def new_id(self) -> str:
-        """An id that nobody can guess, of hexadecimal digits: 128 random bits after the tag."""
-        return self.tag + secrets.token_hex(16)
+        """An id that nobody can guess, of hexadecimal digits: 128 random bits after the tag; or that of `given_id`."""
+        return self.given_id.get() or self.tag + secrets.token_hex(16)
 
     def add_fork(self, origin: Held, box: AsyncSandbox, *, wire: str) -> Held:
         """Keep a fork of a sandbox: of the same key, with the same labels and times, and closed when that would be."""

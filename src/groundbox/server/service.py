@@ -427,6 +427,9 @@ class Service:
             has_ended = True
             if self.sandboxes.tag:
                 execution = dataclasses.replace(execution, execution_id=self.sandboxes.tag + execution.execution_id)
+            if held is not None and held.notes:
+                execution = dataclasses.replace(execution, warnings=[*held.notes, *execution.warnings])
+                held.notes.clear()
             self.runs += 1
             self.keys.usage(key.id).charge(cpu_s=execution.usage.cpu_s or 0.0)
             self.metrics.ran(execution, waited_s=waited_s)
