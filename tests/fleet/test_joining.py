@@ -184,6 +184,7 @@ def test_a_captured_join_brings_nothing_when_it_is_sent_again(fleet):
     assert fleet.node("ada")["generation"] == node["generation"]
 
 
+@pytest.mark.slow
 def test_a_node_with_another_secret_says_so_and_does_not_serve_for_the_fleet(fleet_of):
     with fleet_of() as fleet:
         node = fleet.start_node("eve", environ={"GROUNDBOX_JOIN_SECRET": "another-secret-of-some-length"})
@@ -194,6 +195,7 @@ def test_a_node_with_another_secret_says_so_and_does_not_serve_for_the_fleet(fle
         assert fleet.status() == []
 
 
+@pytest.mark.slow
 def test_two_gateways_of_one_catalogue_know_the_same_nodes(fleet_of):
     with fleet_of("ada") as fleet, fleet.gateway.client() as one:
         second = fleet.start_gateway()

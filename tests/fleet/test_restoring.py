@@ -53,6 +53,7 @@ def test_files_go_on_at_another_node_and_the_loss_of_variables_is_said(kept_flee
         assert [each for each in variables.warnings if each.code == "session.restored"] == []
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_is_kept(kept_fleet, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -76,6 +77,7 @@ def _noting(kept, folder):
     return noted
 
 
+@pytest.mark.slow
 def test_it_is_restored_again_and_again(kept_fleet):
     fleet = kept_fleet
     with gb.connect(fleet.gateway.url, api_key=fleet.token, on_lost="restore") as there, there.Sandbox() as box:
@@ -95,6 +97,7 @@ def test_it_is_restored_again_and_again(kept_fleet):
             assert client.get(f"/v1/sandboxes/{box.asynchronous._id}").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_was_closed_is_not_restored_and_leaves_no_files(kept_fleet):
     fleet = kept_fleet
     with (
@@ -116,6 +119,7 @@ def test_a_sandbox_that_was_closed_is_not_restored_and_leaves_no_files(kept_flee
             box.run("1")
 
 
+@pytest.mark.slow
 def test_without_the_wish_a_lost_sandbox_stays_lost(kept_fleet):
     fleet = kept_fleet
     with gb.connect(fleet.gateway.url, api_key=fleet.token) as there:
@@ -128,6 +132,7 @@ def test_without_the_wish_a_lost_sandbox_stays_lost(kept_fleet):
         assert list(fleet.kept.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_another_key_does_not_get_what_is_restored(kept_fleet):
     fleet = kept_fleet
     with (
