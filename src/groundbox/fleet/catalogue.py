@@ -38,6 +38,8 @@ TAG_DIGITS: Final = 12
 _LOCK: Final = 0x67726F756E64666C
 """Of PostgreSQL, by which one gateway makes the tables."""
 _REMEMBERED_S: Final = 7 * 86400.0
+_MOST_BOOTS: Final = 1000
+"""Of one name that are remembered: a node that starts again and again, each few seconds, fills no gateway."""
 _ANSWER_S: Final = 5
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS groundbox_nodes (boot_id TEXT PRIMARY KEY, tag TEXT UNIQUE NOT NULL, "
@@ -167,8 +169,9 @@ class Catalogue:
                 (boot_id, tag, name, url, newest + 1, version, environment, READY, self.lease_s, json.dumps(load)),
             )
             run(
-                f"DELETE FROM groundbox_nodes WHERE state IN (?, ?) AND ends < {self._now} - ?",
-                (LEFT, LOST, _REMEMBERED_S),
+                f"DELETE FROM groundbox_nodes WHERE state IN (?, ?) AND (ends < {self._now} - ? "
+                "OR name = ? AND generation <= ?)",
+                (LEFT, LOST, _REMEMBERED_S, name, newest + 1 - _MOST_BOOTS),
             )
             [node] = self._nodes(run, "WHERE boot_id = ?", (boot_id,))
             return node
@@ -213,7 +216,7 @@ class Catalogue:
 
         Args:
             within_s: Seconds after which what it still has is ended; None for never.
-        leave: Whether its process ends when it has nothing any more.
+            leave: Whether its process ends when it has nothing any more.
         """
         ends = "NULL" if within_s is None else f"{self._now} + {float(within_s)!r}"
         with self._transaction() as run:
@@ -236,11 +239,15 @@ class Catalogue:
                 )
             )
 
-    def nodes(self) -> list[Node]:
-        """All boots that are remembered, the oldest first; leases that have ended are marked as lost before."""
+    def nodes(self, *, ended_within_s: float = _REMEMBERED_S) -> list[Node]:
+        """Boots that are remembered, the oldest first; leases that have ended are marked as lost before.
+
+        Args:
+            ended_within_s: Those are left out whose lease ended longer ago. What is over does not change any more.
+        """
         with self._transaction() as run:
             self._mark_lost(run)
-            return self._nodes(run, "", ())
+            return self._nodes(run, f"WHERE ends > {self._now} - ?", (ended_within_s,))
 
     def keep(self, sandbox_id: str, key_id: str, tag: str, body: str) -> None:
         """Note a sandbox that is to be restored."""

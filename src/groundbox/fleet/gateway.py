@@ -37,8 +37,10 @@ from groundbox.fleet.joining import (
     ANSWER_HEADER,
     BOOT_HEADER,
     KEY_HEADER,
+    MISDIRECTED,
     ON_LOST,
     RESTORE_HEADER,
+    SELF,
     BadSignature,
     JoinAsked,
     Leased,
@@ -50,10 +52,9 @@ from groundbox.fleet.joining import (
     dumped_key,
     gateway_key,
 )
-from groundbox.fleet.member import MISDIRECTED, SELF
 from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
 from groundbox.fleet.roster import Peer, Roster, describe
-from groundbox.fleet.upstream import Broken, NotSent, Upstream
+from groundbox.fleet.upstream import CONNECT_S, Broken, NotSent, Upstream
 from groundbox.remote.transport import address_of
 from groundbox.sandbox.telemetry import passed_on
 from groundbox.server import schemas
@@ -62,7 +63,7 @@ from groundbox.server.key_routes import KeyRoutes
 from groundbox.server.keys import Key, Keys, KeyStore
 from groundbox.server.metrics import MEDIA_TYPE, Metrics
 from groundbox.server.refusals import Refused, not_found, refusal_of
-from groundbox.server.replies import json_reply
+from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,8 @@ _PLACED: Final = frozenset(
     )
 )
 """Paths that make something new when they are posted to; no other id than those with a tag comes of it."""
+_HARMLESS: Final = frozenset(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes"))
+"""Paths of those that run nothing: a sandbox that was made where nobody asks for it is closed when it was idle."""
 _ANYWHERE: Final = frozenset(
     ("/v1/languages", "/v1/environments", "/v1/openapi.json", "/api/v2/runtimes", "/run_code/languages")
 )
@@ -109,6 +112,13 @@ _MOVED_S: Final = 5.0
 """Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
 _MOST_REPEATED: Final = 100_000
 _CALLBACK_S: Final = 2.0
+_FULL_S: Final = 1.0
+"""Seconds that a node which said 429 is asked last."""
+_OTHERS_S: Final = 0.5
+"""Seconds in which a connection is made where another node could be taken."""
+_LIST_S: Final = 3.0
+_WHOLE_BYTES: Final = 64 * 1024
+"""Bodies up to here are read before they are sent, in one piece."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,7 +157,8 @@ class Gateway:
         """Do what goes on beside requests."""
         await self.keys.refresh()
         await self.roster.refresh()
-        tasks = [asyncio.create_task(self.keys.keep_reading()), asyncio.create_task(self.roster.keep_refreshing())]
+        keeping = (self.keys.keep_reading(), self.roster.keep_refreshing(), self.roster.keep_looking())
+        tasks = [asyncio.create_task(each) for each in keeping]
         try:
             yield
         finally:
@@ -171,6 +182,10 @@ class Gateway:
 
     async def forward(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on to the node that it is for, or to one that has room."""
+        with contextlib.suppress(ClientGone):
+            await self._forwarded(scope, receive, send)
+
+    async def _forwarded(self, scope: Any, receive: Any, send: Any) -> None:
         key: Key = scope["groundbox.key"]
         peer = await self._named(scope, key)
         if scope["type"] == "websocket":
@@ -298,23 +313,27 @@ class Gateway:
         makes = scope["method"] == "POST"
         headers = dict(scope["headers"])
         environment = _environment_of(whole) if makes else None
-        may_repeat = headers.get(RETRY_SAFE) == b"1" or not makes
+        may_repeat = headers.get(RETRY_SAFE) == b"1" or not makes or scope["path"] in _HARMLESS
         name = (key.id, headers[b"idempotency-key"]) if b"idempotency-key" in headers else None
+        bound = self._bound(name, may_repeat=may_repeat)
         tried: dict[str, str] = {}
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
-        while (peer := self._next(name, environment, tried, may_repeat=may_repeat)) is not None:
+        while (peer := bound or self._chosen(name, environment, tried)) is not None:
             tag = peer.node.tag
             peer.going += 1
             try:
                 sent_key = self._as_sent(key, peer) if makes else key
-                async with self._asked(scope, sent_key, peer, whole) as answer:
+                connect_s = _OTHERS_S if self.roster.has_other(peer, environment, tried) else CONNECT_S
+                asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
+                async with asked as answer:
                     if answer.status == MISDIRECTED:
                         self.roster.lose(peer)
                         tried[tag] = "its lease has ended"
-                    elif answer.status == 429:
-                        peer.full_until = time.monotonic() + 1.0
+                    elif answer.status == 429 or (answer.status == 503 and may_repeat):
+                        tried[tag] = "it is full" if answer.status == 429 else "it refuses"
+                        if answer.status == 429:
+                            peer.full_until = time.monotonic() + _FULL_S
                         refusal = answer.status, answer.headers, b"".join([part async for part in answer.parts()])
-                        tried[tag] = "it is full"
                     else:
                         if answer.status == 201:
                             peer.made[key.id] = peer.made.get(key.id, 0) + 1
@@ -324,6 +343,8 @@ class Gateway:
                             await _answer(answer, body, send)
                         return
             except NotSent as error:
+                if bound is not None and not may_repeat:
+                    raise _unreachable(peer, str(error), began=False) from None
                 tried[tag] = str(error)
             except Broken as error:
                 if body.is_begun or not may_repeat:
@@ -331,7 +352,12 @@ class Gateway:
                 tried[tag] = str(error)
             finally:
                 peer.going -= 1
-            if name is not None:
+            if bound is not None:  # it was asked before, and what became of that is not known to any other
+                bound = None
+                if refusal is not None:
+                    break
+                self._bound(name, may_repeat=may_repeat)
+            elif name is not None:
                 self._repeated.pop(name, None)
         if refusal is not None:
             await _send(send, *refusal)
@@ -349,22 +375,25 @@ class Gateway:
         await self._in_catalogue(keep)
         await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
-    def _next(
-        self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str], *, may_repeat: bool
-    ) -> Peer | None:
-        """The node to send something new to; that which a request of the same name was sent to before.
+    def _bound(self, name: tuple[str, bytes] | None, *, may_repeat: bool) -> Peer | None:
+        """The node that a request of the same name was sent to before, if there was one.
 
         Raises:
             Refused: That one is lost, and whether it carried the request out is not known.
         """
         before = self._repeated.get(name) if name is not None else None
-        if before is not None and before[0] > time.monotonic() - _REPEATED_S:
-            peer = self.roster.get(before[1])
-            if peer is not None and peer.is_alive:
-                return peer
-            if not may_repeat:
-                told = "the node that this request was sent to is lost; whether it was carried out is not known"
-                raise Refused(503, "run_lost", told)
+        if before is None or before[0] < time.monotonic() - _REPEATED_S:
+            return None
+        peer = self.roster.get(before[1])
+        if peer is not None and peer.is_alive:
+            return peer
+        if not may_repeat:
+            told = "the node that this request was sent to is lost; whether it was carried out is not known"
+            raise Refused(503, "run_lost", told)
+        return None
+
+    def _chosen(self, name: tuple[str, bytes] | None, environment: str | None, tried: Mapping[str, str]) -> Peer | None:
+        """The node to send something new to, which is noted under its name."""
         peer = self.roster.placed(environment, tried)
         if name is not None and peer is not None:
             self._repeated.pop(name, None)
@@ -378,7 +407,8 @@ class Gateway:
         under = _LISTS[scope["path"]]
         under = "closed" if under and scope["method"] == "DELETE" else under
         peers = self.roster.alive
-        told = await asyncio.gather(*(self._whole(scope, key, each) for each in peers))
+        most_s = _LIST_S if scope["method"] == "GET" else None
+        told = await asyncio.gather(*(self._whole(scope, key, each, most_s) for each in peers))
         together: list[Any] = []
         missing = []
         for peer, found in zip(peers, told, strict=True):
@@ -393,21 +423,22 @@ class Gateway:
         headers = {"Groundbox-Missing-Nodes": ", ".join(missing)} if missing else None
         return json_reply({under: together} if under else together, headers=headers)
 
-    async def _whole(self, scope: Any, key: Key, peer: Peer) -> tuple[int, bytes] | None:
+    async def _whole(self, scope: Any, key: Key, peer: Peer, most_s: float | None) -> tuple[int, bytes] | None:
         try:
-            async with self._asked(scope, key, peer, b"") as answer:
+            async with asyncio.timeout(most_s), self._asked(scope, key, peer, b"") as answer:
                 return answer.status, b"".join([part async for part in answer.parts()])
-        except (NotSent, Broken):
+        except (NotSent, Broken, TimeoutError):
             return None
 
     @contextlib.asynccontextmanager
     async def _asked(
-        self, scope: Any, key: Key, peer: Peer, body: _Body | bytes, *, own: bool = False
+        self, scope: Any, key: Key, peer: Peer, body: _Body | bytes, *, own: bool = False, **options: Any
     ) -> AsyncIterator[Any]:
         """Ask a node.
 
         Args:
             own: The request is this gateway's, and its headers are not looked at.
+            options: Of Upstream.ask.
         """
         with passed_on(_named(scope), peer.node.name) as spans:
             headers = self._headers(scope, key, peer)
@@ -416,19 +447,27 @@ class Gateway:
             if spans:
                 told = {name.lower().encode(): value.encode() for name, value in spans.items()}
                 headers = [*((name, value) for name, value in headers if name not in told), *told.items()]
-            async with self._sent(scope, peer, headers, body) as answer:
+            async with self._sent(scope, peer, headers, body, options) as answer:
                 yield answer
 
     @contextlib.asynccontextmanager
     async def _sent(
-        self, scope: Any, peer: Peer, headers: list[tuple[bytes, bytes]], body: _Body | bytes
+        self,
+        scope: Any,
+        peer: Peer,
+        headers: list[tuple[bytes, bytes]],
+        body: _Body | bytes,
+        options: Mapping[str, Any],
     ) -> AsyncIterator[Any]:
         parts: Any = body
         if isinstance(body, _Body):
-            parts = body.parts() if body.has_one else b""
-            if body.has_one and body.length is not None:
-                headers.append((b"content-length", body.length))
-        async with peer.upstream.ask(scope["method"], _target(scope), headers, parts) as answer:
+            if body.is_short:
+                parts = await body.whole()
+            else:
+                parts = body.parts()
+                if body.length is not None:
+                    headers.append((b"content-length", body.length))
+        async with peer.upstream.ask(scope["method"], _target(scope), headers, parts, **options) as answer:
             yield answer
 
     def _headers(self, scope: Any, key: Key, peer: Peer) -> list[tuple[bytes, bytes]]:
@@ -620,7 +659,7 @@ class Gateway:
         peers = self.roster.alive
         scope = {**request.scope, "path": "/metrics", "raw_path": b"/metrics", "query_string": b""}
         key = Key(id="gateway", owner="a gateway", scopes=frozenset(("metrics",)))
-        found = await asyncio.gather(*(self._whole(scope, key, each) for each in peers))
+        found = await asyncio.gather(*(self._whole(scope, key, each, _LIST_S) for each in peers))
         texts = [body.decode() for told in found if told is not None for status, body in [told] if status == 200]
         lines = [summed(texts), "# HELP groundbox_nodes Nodes by state.", "# TYPE groundbox_nodes gauge"]
         states: dict[str, int] = {}
@@ -656,27 +695,36 @@ class _Body:
         self._receive = receive
         headers = dict(scope["headers"])
         self.length: bytes | None = headers.get(b"content-length")
-        self.has_one = self.length not in (None, b"0") or b"transfer-encoding" in headers
+        is_chunked = b"transfer-encoding" in headers
+        self.is_short = not is_chunked and int(self.length or b"0") <= _WHOLE_BYTES
         self._read = asyncio.Event()
-        if not self.has_one:
+        if not is_chunked and self.length in (None, b"0"):
             self._read.set()
         self.is_begun = False
         """Whether some of an answer was sent to the client."""
 
     async def parts(self) -> AsyncIterator[bytes]:
-        while not self._read.is_set():
-            message = await self._receive()
-            if message["type"] != "http.request":
-                raise Broken("the client went away")
-            if not message.get("more_body", False):
-                self._read.set()
-            yield message.get("body", b"")
+        """The body as it comes. Whoever leaves early wants no more of it.
+
+        Raises:
+            ClientGone: Before its end.
+        """
+        more = not self._read.is_set()
+        try:
+            while more:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ClientGone
+                more = message.get("more_body", False)
+                yield message.get("body", b"")
+        finally:
+            self._read.set()
 
     async def whole(self) -> bytes:
         return b"".join([part async for part in self.parts()])
 
     async def gone(self) -> None:
-        """Wait until the client has gone, which is not asked for before its body was read."""
+        """Wait until the client has gone, which is not asked for while its body is read."""
         await self._read.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass

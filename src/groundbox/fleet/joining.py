@@ -28,6 +28,10 @@ SECRET: Final = "GROUNDBOX_JOIN_SECRET"
 """Variable of the environment that holds it."""
 CLOCK_S: Final = 30.0
 """Seconds that clocks of a node and of a gateway may differ."""
+SELF: Final = "/v1/fleet/self"
+"""Where a node says which boot it is, to gateways alone."""
+MISDIRECTED: Final = 421
+"""Status by which a boot says that it is over, or the lease under which it was asked."""
 KEY_HEADER: Final = "groundbox-fleet-key"
 BOOT_HEADER: Final = "groundbox-fleet-boot"
 ANSWER_HEADER: Final = "groundbox-answer"

@@ -27,6 +27,7 @@ import re
 import secrets
 import signal
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -41,8 +42,10 @@ from groundbox.fleet.joining import (
     ANSWER_HEADER,
     BOOT_HEADER,
     KEY_HEADER,
+    MISDIRECTED,
     ON_LOST,
     RESTORE_HEADER,
+    SELF,
     BadSignature,
     JoinAsked,
     Leased,
@@ -65,8 +68,6 @@ from groundbox.version import own_version
 
 logger = logging.getLogger(__name__)
 
-SELF: Final = "/v1/fleet/self"
-MISDIRECTED: Final = 421
 FENCE: Final = 5 / 6
 """Share of the lease after which a node that could not renew it ends its sandboxes; the rest is for their end."""
 _IN_SANDBOX: Final = re.compile(r"/v1/sandboxes/([0-9a-f]{16,64})(?:/|$)")
@@ -107,6 +108,7 @@ class Membership:
         self._ends = float("-inf")
         self._drained_at: float | None = None
         self._going_on: set[asyncio.Task[Any]] = set()
+        self._called_off: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._keeping: asyncio.Task[None] | None = None
         self.problem = "has not joined yet"
 
@@ -137,7 +139,6 @@ class Membership:
             except ValueError as error:
                 raise Refused(400, "bad_request", f"{KEY_HEADER}: {error}") from None
             service.keys.vouch(key)
-            scope["groundbox.fleet"] = True
             return key
 
         return admit
@@ -155,9 +156,23 @@ class Membership:
             if not scope.get("groundbox.fleet") or task is None:
                 await app(scope, receive, send)
                 return
+            begun = False
+
+            async def noting(message: Any) -> None:
+                nonlocal begun
+                begun = True
+                await send(message)
+
             self._going_on.add(task)
             try:
-                await self._kept(app, scope, receive, send)
+                await self._kept(app, scope, receive, noting)
+            except asyncio.CancelledError:
+                if task not in self._called_off or begun:  # half an answer is cut, so that nobody takes it for a whole
+                    raise
+                task.uncancel()
+                told = "the node has lost its lease and called this off; whether it was carried out is not known"
+                refused = Refused(503, "run_lost", told)
+                await json_reply(refused.to_dict(), refused.status, {"Connection": "close"})(scope, receive, send)
             finally:
                 self._going_on.discard(task)
 
@@ -292,7 +307,9 @@ class Membership:
         asked = RenewAsked(boot_id=self._boot_id, number=self._number, load=self.load(), used=used)
         sent = _now()
         try:
-            taken = await self._ask("renew", asked)
+            taken = await self._ask("renew", asked, most_s=self._ends - sent)
+            if _now() >= self._ends:  # this process was stopped meanwhile, and what came since was refused
+                raise ServerUnreachable("the answer came after the lease had ended")
         except BaseException:
             self._service.keys.give_back_vouched(used)
             raise
@@ -319,6 +336,7 @@ class Membership:
         self._ends = float("-inf")
         self._lose_all()
         for task in list(self._going_on):
+            self._called_off.add(task)
             task.cancel()
         await self._service.sandboxes.close_all()
 
@@ -336,14 +354,15 @@ class Membership:
         if isinstance(error, _Refusal) and self._lease is not None and error.is_final:
             self._ends = float("-inf")  # the gateway says that this boot is over
 
-    async def _ask(self, act: str, asked: msgspec.Struct) -> Leased:
+    async def _ask(self, act: str, asked: msgspec.Struct, *, most_s: float = _ASK_S) -> Leased:
         path, body = f"/v1/fleet/{act}", msgspec.json.encode(asked)
         signature = signed(self._secret, "POST", path, body)
+        most_s = min(most_s, _ASK_S)
         try:
-            async with asyncio.timeout(_ASK_S):
+            async with asyncio.timeout(most_s):
                 reply = await self._transport.request("POST", path, body=body, headers={"Authorization": signature})
         except TimeoutError:
-            raise ServerUnreachable(f"the gateway did not answer within {_ASK_S:g} s") from None
+            raise ServerUnreachable(f"the gateway did not answer within {most_s:.1f} s") from None
         if reply.status == 404:
             raise ServerUnreachable("what answers there is no gateway; --join takes the URL of `groundbox gateway`")
         if reply.status == 401 and ANSWER_HEADER not in reply.headers:

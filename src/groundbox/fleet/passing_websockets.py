@@ -43,15 +43,20 @@ async def pass_on(peer: Peer, headers: Headers, target: bytes, scope: Any, recei
     except (OSError, TimeoutError, WebSocketException) as error:
         raise Refused(503, "node_unreachable", f"node {peer.node.name} is not reached: {error}") from None
     async with node:
-        await receive()  # websocket.connect
-        await send({"type": "websocket.accept", "subprotocol": node.subprotocol})
-        tasks = [asyncio.create_task(_to_node(node, receive)), asyncio.create_task(_to_client(node, send))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        with peer.upstream.held(node.transport.abort):
+            await _between(node, receive, send)
+
+
+async def _between(node: Any, receive: Any, send: Any) -> None:
+    await receive()  # websocket.connect
+    await send({"type": "websocket.accept", "subprotocol": node.subprotocol})
+    tasks = [asyncio.create_task(_to_node(node, receive)), asyncio.create_task(_to_client(node, send))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _to_node(node: Any, receive: Any) -> None:
