@@ -189,7 +189,7 @@ def test_sums_of_metrics():
     one = '# TYPE a counter\na_total{x="1"} 2\n# TYPE b_started_seconds gauge\nb_started_seconds 10\n'
     two = '# TYPE a counter\na_total{x="1"} 3\na_total{x="2"} 1\n# TYPE b_started_seconds gauge\nb_started_seconds 5\n'
 
-    told = summed([one, two])
+    told = "\n".join(summed([one, two, "no metrics {"]))
 
     assert 'a_total{x="1"} 5' in told
     assert 'a_total{x="2"} 1' in told

@@ -170,7 +170,7 @@ def test_a_late_snapshot_of_an_older_generation_is_never_read(tmp_path):
 
     kept.put("a", 1, 9, {"n": b"late, of a node that was believed dead"})
 
-    assert kept.latest("a", 2) == {"n": b"new"}
+    assert kept.latest("a", 3) == {"n": b"new"}
 
 
 def test_a_snapshot_has_all_files_and_only_the_newest_stays(tmp_path):
@@ -180,9 +180,10 @@ def test_a_snapshot_has_all_files_and_only_the_newest_stays(tmp_path):
     kept.put("a", 1, 1, {"old": b""})
     kept.put("a", 1, 2, files)
 
-    assert kept.latest("a", 1) == files
+    assert kept.latest("a", 2) == files
     assert len(list(tmp_path.rglob("*.tar"))) == 1
-    assert kept.latest("b", 1) is None
+    assert kept.latest("a", 1) is None
+    assert kept.latest("b", 2) is None
     kept.drop("a")
     assert list(tmp_path.iterdir()) == []
 

@@ -136,6 +136,8 @@ def serve(
             **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
         )
         fleet = None if join is None else _Fleet.asked(join, node_name, node_url, snapshots, keys, unix_socket)
+        if fleet is not None and no_auth:
+            raise click.UsageError("--no-auth leaves a node open to who reaches its gateway; leave it out, or --join")
         if fleet is None and (node_name or node_url or snapshots):
             raise click.UsageError("--node-name, --node-url and --snapshots are for nodes of a fleet: --join names it")
         _serve(settings, host, port, unix_socket, keys, audit, speaker, fleet, no_auth=no_auth)
@@ -235,7 +237,7 @@ class _Fleet(NamedTuple):
         keys: str | None,
         unix_socket: Path | None,
     ) -> _Fleet:
-        from groundbox.fleet.joining import SECRET, check_name, check_secret
+        from groundbox.fleet.joining import SECRET, check_name, check_secret, check_url
         from groundbox.fleet.snapshots import Snapshots
         from groundbox.remote.transport import address_of
 
@@ -243,8 +245,9 @@ class _Fleet(NamedTuple):
             raise click.UsageError("--keys is the gateway's, where --join makes this server a node of it")
         if unix_socket is not None:
             raise click.UsageError("--join needs an address that gateways reach, and --unix-socket is none")
-        for each in (gateway, *([url] if url else [])):
-            address_of(each)
+        address_of(gateway)
+        if url:
+            check_url(url)
         secret = check_secret(os.environ.pop(SECRET, None))
         kept = None if snapshots is None else Snapshots(snapshots)
         return cls(gateway, secret, check_name(name or socket.gethostname()), url, kept)

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import logging
 import re
 import time
@@ -49,8 +50,11 @@ from groundbox.fleet.joining import (
     answer_mac,
     check_name,
     check_signed,
+    check_time,
+    check_url,
     dumped_key,
     gateway_key,
+    proof,
 )
 from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
 from groundbox.fleet.roster import Peer, Roster, describe
@@ -65,6 +69,7 @@ from groundbox.server.metrics import MEDIA_TYPE, Metrics
 from groundbox.server.refusals import Refused, not_found, refusal_of
 from groundbox.server.replies import ClientGone, json_reply
 from groundbox.server.settings import Settings
+from groundbox.server.wires.e2b.access import DATA_PLANE
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +77,8 @@ RETRY_SAFE: Final = b"groundbox-retry-safe"
 """A header: carrying this request out twice does no harm, so that it may be sent again when a node went away."""
 _ID: Final = re.compile(rf"(?:^|/)(?:cntr_)?([0-9a-f]{{{TAG_DIGITS + 32}}})(?=$|[/?])")
 _ONE: Final = re.compile(r"/v1/sandboxes/([0-9a-f]+)")
-_ID_HEADERS: Final = (b"e2b-sandbox-id",)
+_ID_HEADER: Final = b"e2b-sandbox-id"
+"""By which requests to E2B's data plane name a sandbox."""
 _PLACED: Final = frozenset(
     (
         "/v1/run",
@@ -86,6 +92,8 @@ _PLACED: Final = frozenset(
     )
 )
 """Paths that make something new when they are posted to; no other id than those with a tag comes of it."""
+_STAYING: Final = frozenset(("/v1/sandboxes", "/v1/containers", "/sandboxes", "/v2/sandboxes"))
+"""Paths of those that make a sandbox which stays."""
 _HARMLESS: Final = frozenset(("/v1/sandboxes", "/sandboxes", "/v2/sandboxes"))
 """Paths of those that run nothing: a sandbox that was made where nobody asks for it is closed when it was idle."""
 _ANYWHERE: Final = frozenset(
@@ -111,6 +119,13 @@ _REPEATED_S: Final = 600.0
 _MOVED_S: Final = 5.0
 """Seconds that a gateway believes where a sandbox lives that was restored by another one, perhaps."""
 _MOST_REPEATED: Final = 100_000
+_MOST_NAME: Final = 255
+_MOST_TRIES: Final = 2
+"""Nodes that a program is sent to which may be run twice: one that ends nodes is not to end all of them."""
+_MOST_LOOKED_AT: Final = 1024 * 1024
+"""Bodies over this are not looked into: nothing else goes on while one is decoded."""
+_MOST_MESSAGE: Final = 256 * 1024
+_MOST_MESSAGES: Final = 32
 _CALLBACK_S: Final = 2.0
 _FULL_S: Final = 1.0
 """Seconds that a node which said 429 is asked last."""
@@ -151,6 +166,7 @@ class Gateway:
         self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
         self._moved: dict[str, tuple[str, float]] = {}
         self._restoring: dict[str, asyncio.Lock] = {}
+        self._messages = 0
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -211,10 +227,8 @@ class Gateway:
         """
         found = _ID.search(scope["path"])
         told = found[1] if found else None
-        if told is None:
-            for name, value in scope["headers"]:
-                if name in _ID_HEADERS:
-                    told = value.decode("latin-1")
+        if told is None and DATA_PLANE.fullmatch(scope["path"]):
+            told = next((value.decode("latin-1") for name, value in scope["headers"] if name == _ID_HEADER), None)
         if told is None:
             return None
         peer = self.roster.get(told[:TAG_DIGITS])
@@ -264,12 +278,19 @@ class Gateway:
         wished = f"{kept.sandbox_id} {kept.generation + 1}".encode()
         headers = [(b"content-type", b"application/json"), (RESTORE_HEADER.encode(), wished)]
         scope = {"method": "POST", "path": "/v1/sandboxes", "query_string": b"", "headers": headers}
+        is_there = False
         try:
             async with self._asked(scope, key, peer, body, own=True) as answer:
                 told = b"".join([part async for part in answer.parts()])
+            is_there = answer.status == 201
         except (NotSent, Broken) as error:
             raise _unreachable(peer, str(error), began=False) from None
-        if answer.status != 201:
+        finally:
+            if not is_there:  # the next request tries it again
+                catalogue = self.roster.catalogue
+                give_back = functools.partial(catalogue.move, kept.sandbox_id, kept.generation + 1, kept.tag)
+                await self._in_catalogue(give_back)
+        if not is_there:
             with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
                 said = msgspec.json.decode(told)["error"]
                 raise Refused(answer.status, said["code"], said["message"], details=said.get("details"))
@@ -279,9 +300,11 @@ class Gateway:
 
     async def _pass_on(self, scope: Any, receive: Any, send: Any, key: Key, peer: Peer) -> None:
         """Pass a request on to one node, and its answer back."""
+        self.keys.usage(key.id).check_cpu(key.quotas)
         if scope["method"] == "POST" and scope["path"].endswith("/run"):
             self.keys.usage(key.id).begin_run(key.quotas)
         body = _Body(scope, receive)
+        key = self._as_sent(key, peer, makes=False)
         await _attended(self._passed_on(scope, send, key, peer, body), body)
 
     async def _passed_on(self, scope: Any, send: Any, key: Key, peer: Peer, body: _Body) -> None:
@@ -311,18 +334,22 @@ class Gateway:
 
     async def _placed(self, scope: Any, send: Any, key: Key, body: _Body, whole: bytes) -> None:
         makes = scope["method"] == "POST"
+        stays = int(makes and scope["path"] in _STAYING)
         headers = dict(scope["headers"])
         environment = _environment_of(whole) if makes else None
         may_repeat = headers.get(RETRY_SAFE) == b"1" or not makes or scope["path"] in _HARMLESS
-        name = (key.id, headers[b"idempotency-key"]) if b"idempotency-key" in headers else None
+        name = _name_of(key, headers.get(b"idempotency-key")) if makes else None
         bound = self._bound(name, may_repeat=may_repeat)
         tried: dict[str, str] = {}
+        broken = 0
         refusal: tuple[int, list[tuple[bytes, bytes]], bytes] | None = None
         while (peer := bound or self._chosen(name, environment, tried)) is not None:
             tag = peer.node.tag
+            is_made = False
             peer.going += 1
             try:
-                sent_key = self._as_sent(key, peer) if makes else key
+                sent_key = self._as_sent(key, peer, makes=True) if makes else key
+                peer.made[key.id] = peer.made.get(key.id, 0) + stays
                 connect_s = _OTHERS_S if self.roster.has_other(peer, environment, tried) else CONNECT_S
                 asked = self._asked(scope, sent_key, peer, whole, connect_s=connect_s, may_move=may_repeat)
                 async with asked as answer:
@@ -335,8 +362,7 @@ class Gateway:
                             peer.full_until = time.monotonic() + _FULL_S
                         refusal = answer.status, answer.headers, b"".join([part async for part in answer.parts()])
                     else:
-                        if answer.status == 201:
-                            peer.made[key.id] = peer.made.get(key.id, 0) + 1
+                        is_made = answer.status < 300
                         if answer.status == 201 and headers.get(ON_LOST.encode()) == b"restore":
                             await self._keep(answer, key, peer, whole, send)
                         else:
@@ -347,11 +373,14 @@ class Gateway:
                     raise _unreachable(peer, str(error), began=False) from None
                 tried[tag] = str(error)
             except Broken as error:
-                if body.is_begun or not may_repeat:
+                broken += 1
+                if body.is_begun or not may_repeat or broken >= _MOST_TRIES:
                     raise _unreachable(peer, str(error), began=True) from None
                 tried[tag] = str(error)
             finally:
                 peer.going -= 1
+                if not is_made:
+                    peer.made[key.id] = max(0, peer.made.get(key.id, 0) - stays)
             if bound is not None:  # it was asked before, and what became of that is not known to any other
                 bound = None
                 if refusal is not None:
@@ -418,8 +447,11 @@ class Gateway:
             status, body = found
             if status != 200:
                 return Response(body, status, media_type="application/json")
-            decoded = msgspec.json.decode(body)
-            together += decoded[under] if under else decoded
+            try:
+                decoded = msgspec.json.decode(body)
+                together += [*decoded[under]] if under else [*decoded]
+            except (msgspec.DecodeError, KeyError, TypeError):
+                missing.append(peer.node.name)
         headers = {"Groundbox-Missing-Nodes": ", ".join(missing)} if missing else None
         return json_reply({under: together} if under else together, headers=headers)
 
@@ -478,22 +510,26 @@ class Gateway:
         ]
         if key is not _BY_TOKEN:
             headers += [
-                (b"authorization", b"Bearer " + peer.key.encode()),
+                (b"authorization", b"Bearer " + proof(peer.key, told := dumped_key(key)).encode()),
                 (BOOT_HEADER.encode(), peer.node.boot_id.encode()),
-                (KEY_HEADER.encode(), dumped_key(key).encode()),
+                (KEY_HEADER.encode(), told.encode()),
             ]
         return headers
 
-    def _as_sent(self, key: Key, peer: Peer) -> Key:
-        """A key with the room that its sandboxes elsewhere leave it on this node."""
+    def _as_sent(self, key: Key, peer: Peer, *, makes: bool) -> Key:
+        """A key with the room that its sandboxes elsewhere leave it on this node.
+
+        Raises:
+            Refused: 429, where a new sandbox is to be made, and they leave none.
+        """
         most = key.quotas.sandboxes
         if most is None:
             return key
         elsewhere = self.roster.sandboxes_of(key.id) - peer.sandboxes_of(key.id)
-        if elsewhere >= most:
+        if makes and elsewhere >= most:
             told = f"this key's quota sandboxes={most} is used up"
             raise Refused(429, "quota.sandboxes", told, retry_after_s=5.0)
-        return dataclasses.replace(key, quotas=dataclasses.replace(key.quotas, sandboxes=most - elsewhere))
+        return dataclasses.replace(key, quotas=dataclasses.replace(key.quotas, sandboxes=max(1, most - elsewhere)))
 
     def _name(self, tag: str) -> str:
         peer = self.roster.get(tag)
@@ -515,7 +551,20 @@ class Gateway:
 
     async def _heard(self, request: Request, kind: Any, act: Any) -> Response:
         """Carry out what a node asks, and sign the answer."""
-        body, signature = await request.body(), request.headers.get("authorization", "")
+        signature = request.headers.get("authorization", "")
+        try:
+            check_time(signature)
+        except BadSignature as error:
+            raise Refused(401, error.code, str(error)) from None
+        if self._messages >= _MOST_MESSAGES:
+            raise Refused(503, "busy", "too many nodes ask at once", retry_after_s=1.0)
+        self._messages += 1
+        try:
+            return await self._answered(request, kind, act, signature, await _message_of(request))
+        finally:
+            self._messages -= 1
+
+    async def _answered(self, request: Request, kind: Any, act: Any, signature: str, body: bytes) -> Response:
         try:
             check_signed(self._secret, signature, "POST", request.url.path, body)
         except BadSignature as error:
@@ -542,6 +591,7 @@ class Gateway:
 
     async def _join(self, asked: JoinAsked) -> Leased:
         check_name(asked.name)
+        check_url(asked.url)
         await self._call_back(asked)
         node = await asyncio.to_thread(
             functools.partial(
@@ -551,17 +601,27 @@ class Gateway:
                 url=asked.url,
                 version=asked.version,
                 environment=asked.environment,
-                load=asked.load,
+                load=msgspec.to_builtins(asked.load),
             )
         )
         await self.roster.refresh()
         return self._leased(self.roster.take(node))
 
     async def _renew(self, asked: RenewAsked) -> Leased:
-        node = await asyncio.to_thread(self.roster.catalogue.renew, asked.boot_id, asked.number, asked.load)
+        load = msgspec.to_builtins(asked.load)
+        node = await asyncio.to_thread(self.roster.catalogue.renew, asked.boot_id, asked.number, load)
         for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
             self.keys.usage(key_id).charge(cpu_s=cpu_s)
-        return self._leased(self.roster.take(node))
+        leased = self._leased(self.roster.take(node))
+        leased.revoked = [key_id for key_id in asked.load.of_keys if self._is_revoked(key_id)]
+        return leased
+
+    def _is_revoked(self, key_id: str) -> bool:
+        try:
+            self.keys.of_id(key_id)
+        except Refused as refused:
+            return refused.status == 401  # and not where the database of keys is away
+        return False
 
     async def _leave(self, asked: LeaveAsked) -> Leased:
         await asyncio.to_thread(self.roster.catalogue.leave, asked.boot_id)
@@ -587,7 +647,8 @@ class Gateway:
         """
         address = address_of(asked.url)
         key = gateway_key(self._secret, asked.boot_id)
-        headers = [(b"authorization", f"Bearer {key}".encode()), (BOOT_HEADER.encode(), asked.boot_id.encode())]
+        shown = f"Bearer {proof(key, '')}".encode()
+        headers = [(b"authorization", shown), (BOOT_HEADER.encode(), asked.boot_id.encode())]
         upstream = Upstream(address)
         told = f"this gateway does not reach the node at {asked.url}"
         try:
@@ -597,7 +658,7 @@ class Gateway:
                     raise JoinRefused("unreachable", f"{told}: another server answers there; --node-url names its own")
         except TimeoutError:
             raise JoinRefused("unreachable", f"{told}: it did not answer within {_CALLBACK_S:g} s") from None
-        except (NotSent, Broken, msgspec.DecodeError) as error:
+        except (NotSent, Broken, msgspec.DecodeError, AttributeError, UnicodeError) as error:
             raise JoinRefused("unreachable", f"{told}: {error}; --node-url names where it is reached") from None
         finally:
             upstream.abort()
@@ -661,7 +722,7 @@ class Gateway:
         key = Key(id="gateway", owner="a gateway", scopes=frozenset(("metrics",)))
         found = await asyncio.gather(*(self._whole(scope, key, each, _LIST_S) for each in peers))
         texts = [body.decode() for told in found if told is not None for status, body in [told] if status == 200]
-        lines = [summed(texts), "# HELP groundbox_nodes Nodes by state.", "# TYPE groundbox_nodes gauge"]
+        lines = [*summed(texts), "# HELP groundbox_nodes Nodes by state.", "# TYPE groundbox_nodes gauge"]
         states: dict[str, int] = {}
         for each in self.roster:
             state = describe(each)["state"]
@@ -769,6 +830,15 @@ def _named(scope: Any) -> dict[str, str]:
     return {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in wanted}
 
 
+def _name_of(key: Key, name: bytes | None) -> tuple[str, bytes] | None:
+    """Whose request of which name it is, in a form that takes little room; None where it has no name."""
+    if name is None:
+        return None
+    if len(name) > _MOST_NAME:
+        raise Refused(400, "invalid_argument", f"Idempotency-Key: has more than {_MOST_NAME} characters")
+    return key.id, hashlib.blake2b(name, digest_size=16).digest()
+
+
 def _target(scope: Any) -> bytes:
     """Path and query of a request as it was sent, without a key in the query."""
     target: bytes = scope.get("raw_path") or scope["path"].encode()
@@ -781,7 +851,7 @@ def _target(scope: Any) -> bytes:
 
 def _environment_of(body: bytes) -> str | None:
     """The environment that a request for something new names, where it does; a node says what is wrong with others."""
-    if b'"environment"' not in body:
+    if len(body) > _MOST_LOOKED_AT or b'"environment"' not in body:
         return None
     try:
         return msgspec.json.decode(body, type=_Environment).environment
@@ -801,6 +871,20 @@ def _unreachable(peer: Peer, why: str, *, began: bool) -> Refused:
     return Refused(503, "run_lost", f"{told}. With the header Groundbox-Retry-Safe: 1 it is sent again")
 
 
+async def _message_of(request: Request) -> bytes:
+    """The body of a node's message, which is short.
+
+    Raises:
+        Refused: 413, where it is not.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_MESSAGE:
+            raise Refused(413, "too_large", f"a node's message has at most {_MOST_MESSAGE} bytes")
+    return body
+
+
 def _admin(request: Request) -> None:
     key: Key = request.scope["groundbox.key"]
     key.require("admin")
@@ -813,20 +897,29 @@ _SANDBOX_TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
 
 def _admit_tokens(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
     """Let in requests that bring the token of one sandbox, which its node looks at."""
-    is_named = "e2b-sandbox-id" in headers and scope["type"] == "http"
+    is_named = _ID_HEADER.decode() in headers and scope["type"] == "http" and DATA_PLANE.fullmatch(scope["path"])
     if is_named and any(headers.get(name, "").startswith(_TOKEN_PREFIX.decode()) for name in _SANDBOX_TOKENS):
         return _BY_TOKEN
     return None
 
 
-def summed(texts: list[str]) -> str:
-    """Metrics of several servers as one, in Prometheus' format: sums, but for the time of a start, the earliest."""
+def summed(texts: list[str]) -> list[str]:
+    """Lines of metrics of several servers as one, in Prometheus' format: sums, but of a start's time the earliest.
+
+    What is not in that format is left out whole, with its server.
+    """
     values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
     heads: dict[str, str] = {}
     for text in texts:
-        for family in text_string_to_metric_families(text):
+        try:
+            families = list(text_string_to_metric_families(text))
+        except ValueError:
+            logger.warning("metrics of a node are in no format that is known")
+            continue
+        for family in families:
             kind = "counter" if family.type == "counter" else family.type
-            heads[family.name] = f"# HELP {family.name} {family.documentation}\n# TYPE {family.name} {kind}"
+            about = family.documentation.replace("\\", "\\\\").replace("\n", "\\n")
+            heads[family.name] = f"# HELP {family.name} {about}\n# TYPE {family.name} {kind}"
             into = values.setdefault(family.name, {})
             for sample in family.samples:
                 at = sample.name, tuple(sorted(sample.labels.items()))
@@ -840,7 +933,7 @@ def summed(texts: list[str]) -> str:
         for (sample_name, labels), value in samples.items():
             told = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels)
             lines.append(f"{sample_name}{{{told}}} {value:g}" if told else f"{sample_name} {value:g}")
-    return "\n".join(lines)
+    return lines
 
 
 def _escaped(value: str) -> str:

@@ -17,11 +17,12 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.remote.transport import address_of
 from groundbox.server.keys import Key, Quotas
 
 SECRET: Final = "GROUNDBOX_JOIN_SECRET"
@@ -44,6 +45,9 @@ _SIGNED: Final = re.compile(r"Groundbox-Join (\d{1,12}\.\d{3}) ([0-9a-f]{64})")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+
+
 class BadSignature(GroundboxError):
     """A message is not from whom it says, too old, or from a clock that goes wrong."""
 
@@ -52,15 +56,34 @@ class BadSignature(GroundboxError):
         self.code = code
 
 
+class Load(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How much is to do on a node, and how much more could be.
+
+    Attributes:
+        problem: Why no program can be run there, or "".
+        of_keys: Sandboxes by the id of their key.
+    """
+
+    problem: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    cpus: Count = 0
+    runs: Count = 0
+    waiting: Count = 0
+    at_once: Count = 0
+    sandboxes: Count = 0
+    most_sandboxes: Count = 0
+    of_keys: Annotated[dict[str, Count], msgspec.Meta(max_length=100_000)] = {}
+    environments: Annotated[list[str], msgspec.Meta(max_length=1000)] = []
+
+
 class JoinAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A node that wants in."""
 
-    boot_id: str
+    boot_id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
     name: str
-    url: str
-    version: str
-    environment: str
-    load: dict[str, Any]
+    url: Annotated[str, msgspec.Meta(max_length=300)]
+    version: Annotated[str, msgspec.Meta(max_length=64)]
+    environment: Annotated[str, msgspec.Meta(max_length=64)]
+    load: Load
 
 
 class RenewAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +91,7 @@ class RenewAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     boot_id: str
     number: int
-    load: dict[str, Any]
+    load: Load
     used: dict[str, tuple[float, int]] = {}
 
 
@@ -84,6 +107,7 @@ class Leased(msgspec.Struct, kw_only=True):
     Attributes:
         lease_s: From when the request was sent.
         drained_s: Seconds after which the node ends what it has, where an operator said so.
+        revoked: Ids of keys with sandboxes there, which were revoked.
     """
 
     tag: str
@@ -92,6 +116,7 @@ class Leased(msgspec.Struct, kw_only=True):
     renew_s: float
     state: Literal["ready", "draining", "leaving"]
     drained_s: float | None = None
+    revoked: list[str] = []
 
 
 def check_secret(secret: str | None) -> bytes:
@@ -123,6 +148,36 @@ def signed(secret: bytes, method: str, path: str, body: bytes, *, now: float | N
     return f"{_SCHEME}{told} {_mac(secret, method, path, told, body)}"
 
 
+def check_time(header: str) -> None:
+    """Look whether a message may be from now, before its body is read.
+
+    Raises:
+        BadSignature: It is not, or is not signed.
+    """
+    found = _SIGNED.fullmatch(header)
+    if found is None:
+        raise BadSignature("bad_signature", f"the message is not signed with this fleet's {SECRET}")
+    ahead_s = float(found[1]) - time.time()
+    if abs(ahead_s) > CLOCK_S:
+        word = "ahead of" if ahead_s > 0 else "behind"
+        told = f"this node's clock is {abs(ahead_s):.0f} s {word} the gateway's, or the message is an old one"
+        raise BadSignature("other_clock", f"{told}; set both by NTP")
+
+
+def check_url(url: str) -> str:
+    """The URL of a node: scheme, host and port alone.
+
+    Raises:
+        InvalidArgument: It is another one.
+    """
+    address = address_of(url)
+    plain = re.fullmatch(r"https?://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_.-]{1,253})(:\d{1,5})?", url)
+    labels = address.host.split(".")
+    if address.unix or plain is None or any(not each or len(each) > 63 for each in labels):
+        raise InvalidArgument("url", f"must be like http://10.0.0.2:8001, with nothing behind the port, not {url!r}")
+    return url
+
+
 def check_signed(secret: bytes, header: str, method: str, path: str, body: bytes) -> None:
     """Look whether a message comes from one that has the secret, and now.
 
@@ -132,11 +187,7 @@ def check_signed(secret: bytes, header: str, method: str, path: str, body: bytes
     found = _SIGNED.fullmatch(header)
     if found is None or not hmac.compare_digest(found[2], _mac(secret, method, path, found[1], body)):
         raise BadSignature("bad_signature", f"the message is not signed with this fleet's {SECRET}")
-    ahead_s = float(found[1]) - time.time()
-    if abs(ahead_s) > CLOCK_S:
-        word = "ahead of" if ahead_s > 0 else "behind"
-        told = f"this node's clock is {abs(ahead_s):.0f} s {word} the gateway's, or the message is an old one"
-        raise BadSignature("other_clock", f"{told}; set both by NTP")
+    check_time(header)
 
 
 def answer_mac(secret: bytes, request: str, body: bytes) -> str:
@@ -157,6 +208,14 @@ def check_answer(secret: bytes, request: str, header: str, body: bytes) -> None:
 def gateway_key(secret: bytes, boot_id: str) -> str:
     """With which gateways ask one boot of a node."""
     return hmac.digest(secret, b"gateway\0" + boot_id.encode(), hashlib.sha256).hex()
+
+
+def proof(gateway_key: str, told: str) -> str:
+    """What a gateway sends with a request to a node: made from the node's key and from whose request it is.
+
+    The key itself is never sent, so that who reads one request can ask for nobody else.
+    """
+    return hmac.digest(gateway_key.encode(), told.encode(), hashlib.sha256).hex()
 
 
 def dumped_key(key: Key) -> str:

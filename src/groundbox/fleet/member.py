@@ -50,10 +50,13 @@ from groundbox.fleet.joining import (
     JoinAsked,
     Leased,
     LeaveAsked,
+    Load,
     RenewAsked,
     check_answer,
+    check_url,
     gateway_key,
     loaded_key,
+    proof,
     signed,
 )
 from groundbox.fleet.snapshots import MOST_BYTES, Snapshots, SnapshotsUnavailable
@@ -98,7 +101,7 @@ class Membership:
         Raises:
             InvalidArgument: One of the URLs is none.
         """
-        address_of(url)
+        check_url(url.rstrip("/"))
         self.name, self.url = name, url.rstrip("/")
         self._service, self._secret, self._snapshots = service, secret, snapshots
         self._transport = Transport(address_of(gateway), None)
@@ -129,13 +132,14 @@ class Membership:
             if headers[BOOT_HEADER] != self._boot_id or not self._boot_id:
                 raise Refused(MISDIRECTED, "other_boot", "this node has been started anew since")
             given = headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self._key.encode()):
+            told = headers.get(KEY_HEADER, "")
+            if not hmac.compare_digest(given.encode(), proof(self._key, told).encode()):
                 raise Refused(401, "unauthorized", "the key is not that of a gateway of this fleet")
             if scope["path"] == SELF:
                 return _GATEWAY
             self.check_lease()
             try:
-                key = loaded_key(headers.get(KEY_HEADER, ""))
+                key = loaded_key(told)
             except ValueError as error:
                 raise Refused(400, "bad_request", f"{KEY_HEADER}: {error}") from None
             service.keys.vouch(key)
@@ -211,7 +215,7 @@ class Membership:
 
         if restored:
             assert self._snapshots is not None  # looked at above
-            files = await asyncio.to_thread(self._snapshots.latest, sandbox_id, int(generation) - 1)
+            files = await asyncio.to_thread(self._snapshots.latest, sandbox_id, int(generation))
             if files is None:  # it was closed before its node was lost
                 why = "it was closed, or its files were never kept"
                 raise Refused(410, "sandbox_lost", f"the sandbox is gone: {why}", details={"why": why})
@@ -246,23 +250,23 @@ class Membership:
         self._lose_all()
         await self._transport.close()
 
-    def load(self) -> dict[str, Any]:
-        """How much is to do here, and how much more could be."""
+    def load(self) -> Load:
+        """How much is to do here now."""
         service = self._service
         of_keys: dict[str, int] = {}
         for held in service.sandboxes.of_any_key():
             of_keys[held.key_id] = of_keys.get(held.key_id, 0) + 1
-        return {
-            "problem": service.problem,
-            "cpus": len(os.sched_getaffinity(0)),
-            "runs": service.turns.running,
-            "waiting": service.turns.waiting,
-            "at_once": service.settings.runs_at_once,
-            "sandboxes": len(service.sandboxes),
-            "most_sandboxes": service.settings.sandboxes,
-            "of_keys": of_keys,
-            "environments": sorted(store.names()),
-        }
+        return Load(
+            problem=service.problem[:2000],
+            cpus=len(os.sched_getaffinity(0)),
+            runs=service.turns.running,
+            waiting=service.turns.waiting,
+            at_once=service.settings.runs_at_once,
+            sandboxes=len(service.sandboxes),
+            most_sandboxes=service.settings.sandboxes,
+            of_keys=of_keys,
+            environments=sorted(store.names())[:1000],
+        )
 
     async def _keep(self) -> None:
         while True:
@@ -321,11 +325,13 @@ class Membership:
         self._lease, self.problem = lease, ""
         self._ends = sent + lease.lease_s * FENCE
         self._service.sandboxes.tag = lease.tag
+        self._service.keys.revoke_vouched(lease.revoked)
         if lease.drained_s is not None:
             ends = time.monotonic() + lease.drained_s
             for held in self._service.sandboxes.of_any_key():
                 held.ends = min(held.ends, ends)
-        if lease.state == "leaving" and not len(self._service.sandboxes) and not self._going_on:
+        is_idle = not len(self._service.sandboxes) and not self._going_on and not self._service.turns.running
+        if lease.state == "leaving" and is_idle:
             logger.warning("told to leave the fleet, with nothing left to do: ending")
             signal.raise_signal(signal.SIGTERM)
 

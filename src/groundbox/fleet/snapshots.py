@@ -74,13 +74,13 @@ class Snapshots:
                     self._remove(sandbox_id, each)
 
     def latest(self, sandbox_id: str, generation: int) -> dict[str, bytes] | None:
-        """The newest files of a generation, or None where there are none.
+        """The newest files of the generations before one, or None where there are none.
 
         Raises:
             SnapshotsUnavailable: They cannot be read.
         """
         with self._errors():
-            names = [each for each in self._names(sandbox_id) if int(each[:6]) == generation]
+            names = [each for each in self._names(sandbox_id) if int(each[:6]) < generation]
             if not names:
                 return None
             if self._store is None:

@@ -47,6 +47,10 @@ _MOST_PATH_CHARS: Final = 4096
 _WITH_KEY: Final = re.compile(rb"/with-key/([^/]{1,1800})(?=/)")  # before it is unquoted: a key may hold a slash
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]{1,253})(?::(\d{1,5}))?", re.IGNORECASE)
 _LOCAL: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_LARGE_BYTES: Final = 4 * 1024 * 1024
+_BETWEEN_S: Final = 0.1
+"""Bodies of LARGE_BYTES are decoded one after the other, with a pause: nothing else goes on while one is, and a few at
+once would keep a node of a fleet from renewing its lease."""
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -86,6 +90,7 @@ class Guard:
         self._public = frozenset(public)
         self._hosts = frozenset({*_LOCAL, *map(_as_named, (own_host, *service.settings.hosts))})
         self._any_host = "*" in service.settings.hosts
+        self._large = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request or connection, as ASGI has it."""
@@ -120,7 +125,7 @@ class Guard:
         try:
             key = await self._entered(scope)
             if scope["type"] == "http":
-                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size))
+                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size), self._large)
                 await self._app(scope, body.receive, watched)
             else:
                 await self._app(scope, counted, watched)
@@ -203,8 +208,10 @@ class Guard:
 class _Body:
     """The body of one request, counted as it comes. What comes after it is waited for as it is."""
 
-    def __init__(self, settings: Settings, receive: Receive, charge: Callable[[int], None]) -> None:
-        self._settings, self._receive, self._charge = settings, receive, charge
+    def __init__(
+        self, settings: Settings, receive: Receive, charge: Callable[[int], None], large: asyncio.Lock
+    ) -> None:
+        self._settings, self._receive, self._charge, self._large = settings, receive, charge, large
         self._size = 0
         self._ended = False
         self._deadline: float | None = None
@@ -232,6 +239,9 @@ class _Body:
             if self._size > self._settings.body_bytes:
                 raise Refused(413, "too_large", f"a body has at most {self._settings.body_bytes} bytes")
         self._ended = message["type"] != "http.request" or not message.get("more_body", False)
+        if self._ended and self._size > _LARGE_BYTES:
+            async with self._large:
+                await asyncio.sleep(_BETWEEN_S)
         return message
 
 

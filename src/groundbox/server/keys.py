@@ -179,6 +179,8 @@ class Keys:
         if key_id == OWNER.id:
             return OWNER
         if (vouched := self._vouched.get(key_id)) is not None:
+            if vouched.revoked is not None:
+                raise _unauthorized()
             return vouched
         self._check_fresh()
         key = self._by_id.get(key_id)
@@ -202,6 +204,12 @@ class Keys:
         self._vouched[key.id] = key
         if len(self._vouched) > _MOST_VOUCHED:
             del self._vouched[next(iter(self._vouched))]
+
+    def revoke_vouched(self, key_ids: Iterable[str]) -> None:
+        """Refuse keys that a gateway calls revoked, also on connections that stay open."""
+        for key_id in key_ids:
+            if (key := self._vouched.get(key_id)) is not None:
+                self._vouched[key_id] = dataclasses.replace(key, revoked=time.time())
 
     def take_vouched(self) -> dict[str, tuple[float, int]]:
         """What runs of vouched keys used since this was asked last, by id, for a gateway to charge."""
@@ -300,15 +308,19 @@ class _Usage:
         self._roll_over()
         self._new_cpu_s, self._new_bytes = self._new_cpu_s + cpu_s, self._new_bytes + size
 
+    def check_cpu(self, quotas: Quotas) -> None:
+        """Raises Refused, 429, where the processor seconds of today are used up."""
+        self._roll_over()
+        if quotas.cpu_s_a_day is not None and self._cpu_s + self._new_cpu_s >= quotas.cpu_s_a_day:
+            raise _used_up("cpu_s_a_day", quotas.cpu_s_a_day, _until_tomorrow_s())
+
     def begin_run(self, quotas: Quotas) -> None:
         """Count a run that begins.
 
         Raises:
             Refused: 429, naming the quota that is used up.
         """
-        self._roll_over()
-        if quotas.cpu_s_a_day is not None and self._cpu_s + self._new_cpu_s >= quotas.cpu_s_a_day:
-            raise _used_up("cpu_s_a_day", quotas.cpu_s_a_day, _until_tomorrow_s())
+        self.check_cpu(quotas)
         if quotas.runs_a_minute is not None:
             now = time.monotonic()
             rate = quotas.runs_a_minute / 60.0

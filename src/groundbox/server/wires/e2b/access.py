@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 WIRE: Final = "e2b"
 HOME: Final = "/home/user"
 _PREFIX: Final = "gbs_"
-_DATA_PLANE: Final = re.compile(
+DATA_PLANE: Final = re.compile(
     r"/execute|/contexts(/[^/]+(/restart)?)?|/files|/health|/(filesystem\.Filesystem|process\.Process)/[A-Za-z]+"
 )
 _TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
@@ -101,7 +101,7 @@ def admission(service: Service) -> Callable[[dict[str, Any], Mapping[str, str]],
 
     def admit(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | None:
         path = scope["path"]
-        if scope["type"] != "http" or not _DATA_PLANE.fullmatch(path):
+        if scope["type"] != "http" or not DATA_PLANE.fullmatch(path):
             return None
         token = next((headers[name] for name in _TOKENS if headers.get(name, "").startswith(_PREFIX)), "")
         query = scope.get("query_string", b"")

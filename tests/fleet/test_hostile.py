@@ -1,0 +1,268 @@
+"""What clients, strangers and nodes try at a gateway, and at nodes behind it."""
+
+import asyncio
+import dataclasses
+import http.client
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed here")
+
+from groundbox.errors import InvalidArgument
+from groundbox.fleet.gateway import _environment_of
+from groundbox.fleet.joining import check_url, dumped_key, gateway_key, proof, signed
+from groundbox.fleet.upstream import Upstream
+from groundbox.remote.transport import Address
+from groundbox.server.keys import Key
+
+
+@pytest.fixture
+def unknown(fleet):
+    """A path of a sandbox that is not there, on a node that is."""
+    return f"/v1/sandboxes/{fleet.node('ada')['tag']}{'0' * 32}"
+
+
+def test_an_upload_that_is_refused_early_spoils_no_later_request(fleet, client, unknown):
+    def endless():
+        for _ in range(64):
+            yield bytes(64 * 1024)
+
+    for _ in range(4):
+        refused = client.put(f"{unknown}/files/x", content=endless())
+        shown = [client.get(unknown).status_code for _ in range(8)]
+
+        assert refused.status_code == 404
+        assert shown == [404] * 8
+    assert client.post("/v1/run", json={"code": "print(1)"}).json()["stdout"] == "1\n"
+
+
+def test_a_body_that_a_node_did_not_read_is_not_its_next_request(fleet, unknown):
+    """A client that announces more than it sends, with a request inside: the node answers before the body's end."""
+    address = urlsplit(fleet.gateway.url)
+    inside = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    for size in (len(inside), 5 * len(inside), 100_000):
+        smuggling = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
+        smuggling.putrequest("PUT", f"{unknown}/files/x")
+        smuggling.putheader("Authorization", f"Bearer {fleet.token}")
+        smuggling.putheader("Content-Length", str(size + len(inside)))
+        smuggling.endheaders()
+        smuggling.send(inside)
+        time.sleep(0.2)
+        smuggling.close()
+        with fleet.gateway.client() as other:
+            told = [other.post("/v1/run", json={"code": "print(7)"}) for _ in range(4)]
+
+        assert [(each.status_code, each.json().get("stdout")) for each in told] == [(200, "7\n")] * 4
+
+
+def test_a_connection_on_which_the_body_was_not_sent_whole_is_not_used_again():
+    served = []
+
+    async def answer_early(reader, writer):
+        served.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        await asyncio.sleep(1)
+        writer.close()
+
+    async def main():
+        server = await asyncio.start_server(answer_early, "127.0.0.1", 0)
+        upstream = Upstream(Address("", "127.0.0.1", server.sockets[0].getsockname()[1], False, ""))
+
+        async def never_ending():
+            yield b"x" * 10
+            await asyncio.sleep(600)
+
+        for _ in range(2):
+            async with upstream.ask("PUT", b"/x", [(b"content-length", b"50")], never_ending()) as answer:
+                assert answer.status == 404
+                assert [part async for part in answer.parts()] == []
+        upstream.abort()
+        server.close()
+
+    asyncio.run(main())
+
+    assert [each.split(b" ")[0] for each in served] == [b"PUT", b"PUT"]
+
+
+def test_messages_of_nodes_are_refused_before_they_are_read(fleet):
+    large = bytes(2 * 1024 * 1024)
+    url = f"{fleet.gateway.url}/v1/fleet/join"
+
+    unsigned = httpx.post(url, content=large)
+    old = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join 1.000 {'0' * 64}"})
+    forged = httpx.post(url, content=large, headers={"Authorization": f"Groundbox-Join {time.time():.3f} {'0' * 64}"})
+    told = signed(fleet.secret.encode(), "POST", "/v1/fleet/join", large)
+    real = httpx.post(url, content=large, headers={"Authorization": told})
+
+    assert [each.json()["error"]["code"] for each in (unsigned, old, forged, real)] == [
+        "bad_signature",
+        "other_clock",
+        "too_large",
+        "too_large",
+    ]
+
+
+def test_a_node_of_a_fleet_asks_for_a_key(fleet):
+    environ = {"GROUNDBOX_JOIN_SECRET": fleet.secret, "PATH": "/usr/bin:/bin"}
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "groundbox", "serve", "--no-auth", "--join", fleet.gateway.url],
+        capture_output=True, text=True, env=environ,
+    )  # fmt: skip
+
+    assert ran.returncode == 2
+    assert "--no-auth leaves a node open to who reaches its gateway" in ran.stderr
+
+
+def test_the_id_of_a_sandbox_in_a_header_opens_no_other_path(fleet, client):
+    box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+    headers = {"e2b-sandbox-id": box, "x-access-token": "gbs_" + "0" * 40}
+
+    with httpx.Client(base_url=fleet.gateway.url, headers=headers) as stranger:
+        run = stranger.post(f"/v1/sandboxes/{box}/run", json={"code": "1"})
+        listed = stranger.get("/v1/sandboxes")
+        data_plane = stranger.get("/files", params={"path": "/home/user/x"})
+    named = [client.post(path, json={}, headers=headers).status_code for path in ("/v1/conversations", "/api/kernels")]
+    drained = client.post("/v1/fleet/nodes/ada/drain").status_code
+    try:
+        made = [client.post("/v1/sandboxes", json={}, headers=headers).json()["sandbox_id"] for _ in range(4)]
+    finally:
+        client.post("/v1/fleet/nodes/ada/join")
+    for each in (box, *made):
+        client.delete(f"/v1/sandboxes/{each}")
+
+    # The last is passed on, and answered by its node: no sandbox of E2B's, in the words that its SDKs know.
+    assert (run.status_code, listed.status_code, data_plane.status_code) == (401, 401, 502)
+    assert named == [404, 404]
+    assert drained == 200
+    assert {each[:12] for each in made} == {fleet.node("bob")["tag"]}
+
+
+def test_what_a_gateway_sends_for_one_key_asks_for_no_other(fleet):
+    node = fleet.node("ada")
+    [(boot_id,)] = sqlite3.connect(fleet.catalogue).execute(
+        "SELECT boot_id FROM groundbox_nodes WHERE tag = ?", (node["tag"],)
+    )
+    secret = gateway_key(fleet.secret.encode(), boot_id)
+    plain, owner = Key(id="carol", owner="carol"), Key(id="owner", owner="x", scopes=frozenset(("admin", "run")))
+
+    def ask(told, shown):
+        headers = {
+            "authorization": f"Bearer {shown}",
+            "groundbox-fleet-boot": boot_id,
+            "groundbox-fleet-key": dumped_key(told),
+        }
+        return httpx.get(f"{node['url']}/v1/sandboxes", headers=headers).status_code
+
+    assert ask(plain, proof(secret, dumped_key(plain))) == 200
+    assert ask(owner, proof(secret, dumped_key(plain))) == 401
+    assert ask(dataclasses.replace(plain, scopes=frozenset(("admin",))), proof(secret, dumped_key(plain))) == 401
+    assert ask(plain, secret) == 401
+
+
+def test_a_revoked_key_ends_on_open_terminals_and_by_tokens(fleet, client):
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    key = client.post("/v1/keys", json={"owner": "dave"}).json()
+    with fleet.gateway.client(key["key"]) as dave:
+        box = dave.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+        started = dave.post(f"/v1/sandboxes/{box}/processes", json={"command": "cat", "pty": [24, 80]}).json()
+    url = f"{fleet.gateway.url.replace('http', 'ws')}/v1/sandboxes/{box}/processes/{started['pid']}/terminal"
+
+    with connect(url, additional_headers={"Authorization": f"Bearer {key['key']}"}) as terminal:
+        time.sleep(2.5)  # its node has told that the key has a sandbox
+        client.delete(f"/v1/keys/{key['id']}")
+        deadline = time.monotonic() + 30
+        ended = False
+        while not ended and time.monotonic() < deadline:
+            try:
+                terminal.send(b"still here\r")
+                terminal.recv(timeout=0.2)
+            except TimeoutError:
+                pass
+            except ConnectionClosed:
+                ended = True
+
+    assert ended
+
+
+def test_quotas_of_sandboxes_hold_over_all_nodes_however_they_are_made(fleet, client):
+    key = client.post("/v1/keys", json={"owner": "erin", "quotas": {"sandboxes": 2}}).json()["key"]
+    with fleet.gateway.client(key) as erin:
+        made = [erin.post("/v1/sandboxes", json={"branching": True}) for _ in range(2)]
+        ids = [each.json()["sandbox_id"] for each in made]
+        for each in ids:
+            erin.post(f"/v1/sandboxes/{each}/run", json={"code": "1"})
+        forks = [erin.post(f"/v1/sandboxes/{each}/fork", json={"n": 1}).status_code for each in ids]
+        container = erin.post("/v1/containers", json={"name": "x"}).status_code
+        for each in ids:
+            erin.delete(f"/v1/sandboxes/{each}")
+        fleet.until(lambda: erin.post("/v1/containers", json={"name": "x"}).status_code == 200)
+        for each in erin.get("/v1/sandboxes").json()["sandboxes"]:
+            erin.delete(f"/v1/sandboxes/{each['sandbox_id']}")
+
+    assert [each.status_code for each in made] == [201, 201]
+    assert forks == [429, 429]
+    assert container == 429
+
+
+def test_a_long_name_of_a_request_is_refused(client):
+    told = client.post("/v1/run", json={"code": "1"}, headers={"Idempotency-Key": "x" * 256})
+
+    assert (told.status_code, told.json()["error"]["message"]) == (400, "Idempotency-Key: has more than 255 characters")
+
+
+def test_large_bodies_are_not_looked_into():
+    assert _environment_of(b'{"environment": "other"}') == "other"
+    assert _environment_of(json.dumps({"environment": "other", "x": "y" * 2**20}).encode()) is None
+
+
+@pytest.mark.slow
+def test_large_bodies_end_no_sandbox_of_others(fleet, client):
+    box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+    body = b'{"code": "1", "x": [' + b"[]," * 16_000_000 + b"[]]}"
+
+    async def flood():
+        headers = {"Authorization": f"Bearer {fleet.token}"}
+        async with httpx.AsyncClient(base_url=fleet.gateway.url, headers=headers, timeout=120) as asking:
+            return await asyncio.gather(
+                *(asking.post("/v1/run", content=body) for _ in range(6)), return_exceptions=True
+            )
+
+    told = asyncio.run(flood())
+
+    assert {each.status_code for each in told if isinstance(each, httpx.Response)} == {400}
+    assert client.get(f"/v1/sandboxes/{box}").status_code == 200
+    client.delete(f"/v1/sandboxes/{box}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a..b",
+        "http://" + "a" * 300,
+        "http://h:1/path",
+        "http://h?x=1",
+        "http://u@h",
+        "unix:///x",
+        "ftp://h",
+        "h:1",
+    ],
+)
+def test_the_url_of_a_node_is_scheme_host_and_port_alone(url):
+    with pytest.raises(InvalidArgument):
+        check_url(url)
+
+
+@pytest.mark.parametrize("url", ["http://10.0.0.1:8000", "https://node-1.example.org", "http://[fd00::1]:8000"])
+def test_urls_of_nodes(url):
+    assert check_url(url) == url
