@@ -223,13 +223,16 @@ class Gateway:
         await _attended(self._passed_on(scope, send, key, peer, body), body)
 
     async def _passed_on(self, scope: Any, send: Any, key: Key, peer: Peer, body: _Body) -> None:
+        connect_s = _OTHERS_S if peer.upstream.is_silent else CONNECT_S
         try:
-            async with self._asked(scope, key, peer, body) as answer:
+            async with self._asked(scope, key, peer, body, connect_s=connect_s) as answer:
                 if answer.status == MISDIRECTED:
                     self.roster.lose(peer)
                     raise _lost(peer)
                 await _answer(answer, body, send)
         except NotSent as error:
+            if not peer.is_alive:
+                raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=False) from None
         except Broken as error:
             if not peer.is_alive:
