@@ -3,6 +3,7 @@
 What others notice of it is nothing; what was on the machine is said to be lost, once it has ended, and never else.
 """
 
+import asyncio
 import functools
 import importlib.util
 import os
@@ -12,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
@@ -286,3 +288,82 @@ def test_a_machine_with_another_clock_joins_and_keeps_its_lease(fleet, client):
 
     assert run_in(box, "print(x)")(client).json()["stdout"] == "1\n"
     assert fleet.node(other.name)["generation"] == generation
+
+
+async def counted(fleet, boxes, requests, at_once, kill_at, kill):
+    """Make requests through the gateway, most of them in sessions, and kill something after some of them.
+
+    Returns:
+        For each request its number, the sandbox it was for or None, when it ended, and its answer.
+    """
+    numbers, answers = iter(range(requests)), []
+    transport = httpx.AsyncHTTPTransport(uds=str(fleet.socket), limits=httpx.Limits(max_connections=at_once))
+    headers = {"Authorization": f"Bearer {rig_fleet.KEY}"}
+    options = {"base_url": "http://localhost", "headers": headers, "timeout": 120}
+
+    async def go_on(own):
+        for number in numbers:
+            if number == kill_at:
+                await asyncio.to_thread(kill)
+            box = boxes[number % len(boxes)] if number % 10 < 7 else None
+            if box is None:
+                answer = await own.post("/v1/run", json={"code": f"print({number})", "profile": "bare"})
+            else:
+                code = f"_ = open('log', 'a').write('{number}\\n'); print({number})"
+                answer = await own.post(f"/v1/sandboxes/{box}/run", json={"code": code})
+            answers.append((number, box, time.monotonic(), answer))
+
+    async with httpx.AsyncClient(transport=transport, **options) as own:
+        await asyncio.gather(*(go_on(own) for _ in range(at_once)))
+    return answers
+
+
+def runs(client):
+    """Runs that the living nodes have had."""
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("groundbox_runs_total{"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_of_many_requests_none_is_lost_and_none_runs_twice_when_a_machine_loses_its_power(fleet, client):
+    sessions_ = int(os.environ.get("GROUNDBOX_SOAK_SESSIONS", "300"))
+    requests = int(os.environ.get("GROUNDBOX_SOAK_RUNS", "10000"))
+    found = fleet.sandboxes_on_each(client, sessions_ // 3, profile="bare")
+    dead, killed = fleet.rig.machines[0], []
+    boxes = [box for trio in zip(*found.values(), strict=True) for box in trio]
+    for box in boxes:
+        assert run_in(box, "x = 1")(client).status_code == 200
+    lost, before = set(found.pop(dead.name)), 2 * sessions_ // 3
+
+    def kill():
+        dead.kill()
+        killed.append(time.monotonic())
+
+    begun = time.monotonic()
+    answers = asyncio.run(counted(fleet, boxes, requests, 16, requests // 3, kill))
+    took_s = time.monotonic() - begun
+    late = {told(each) for _, box, at, each in answers if box in lost and at > killed[0] + LEASE_S + 1}
+    fleet.until(lambda: fleet.node(dead.name)["state"] == "lost")
+    time.sleep(1.0)
+    after = runs(client)
+
+    assert sorted(number for number, *_ in answers) == list(range(requests))
+    assert all(told(each) == f"{number}\n" for number, _, _, each in answers if each.status_code == 200)
+    survivors = [(number, box, each) for number, box, _, each in answers if box is not None and box not in lost]
+    assert {each.status_code for _, _, each in survivors} == {200}
+    assert late == {"sandbox_lost"}
+    of_lost = {(each.status_code, told(each)) for _, box, at, each in answers if box in lost and at > killed[0]}
+    assert {status for status, _ in of_lost} <= {200, 410, 503}
+    for box in boxes:  # each program was carried out once
+        if box not in lost:
+            log = client.get(f"/v1/sandboxes/{box}/files/log").text.split()
+            assert sorted(map(int, log)) == sorted(number for number, of, _ in survivors if of == box)
+    alone = [each for _, box, _, each in answers if box is None]
+    failed = [told(each) for each in alone if each.status_code != 200]
+    names = fleet.tags()
+    of_living = [each for each in alone if each.status_code == 200 and each.json()["execution_id"][:12] in names]
+    print(f"\n{requests} requests in {took_s:.0f} s, {len(lost)} sessions lost; not answered alone: {failed}")
+    assert set(failed) <= {"run_lost"}
+    assert len(failed) <= 16
+    assert after == before + len(survivors) + len(of_living)
