@@ -11,6 +11,7 @@
 #   make test-all         the same with all that are slow
 #   make durations        run all tests one after another, and store which of them are slow in tests/durations.json
 #   make heartbeat        the longest gaps of the host's event loop beside attacks on it
+#   make fleet-demo       three machines of namespaces, for root: sessions on each, one loses power, one leaves; told as it happens
 #   make lint             ruff, mypy, import-linter
 #   make format           ruff, in place
 #   make bench            every benchmarks/bench_*.py
@@ -33,7 +34,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model another-kernel wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model another-kernel wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -54,6 +55,9 @@ another-python:
 
 demo: setup
 	$(BIN)/python examples/demo.py demo-output
+
+fleet-demo: setup
+	@exec $(BIN)/python examples/fleet_demo.py
 
 serve: setup
 	@exec $(BIN)/groundbox serve $(ARGS)

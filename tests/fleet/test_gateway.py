@@ -1,6 +1,7 @@
 """A gateway before two nodes, asked as one server is."""
 
 import json
+import socket
 import threading
 import time
 
@@ -75,6 +76,58 @@ def test_a_large_file_goes_in_and_out_as_it_is(client):
     assert (put.status_code, chunked.status_code) == (200, 200) or (put.status_code, chunked.status_code) == (204, 204)
     assert got == data
     assert got_chunked == data
+
+
+def test_what_is_asked_without_wanting_a_body_is_answered_without_one(client):
+    box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+    client.put(f"/v1/sandboxes/{box}/files/a.txt", content=b"12345")
+
+    heads = [client.head(f"/v1/sandboxes/{box}/files/a.txt", timeout=10) for _ in range(2)]
+    ended = client.delete(f"/v1/sandboxes/{box}")
+
+    assert [each.content for each in heads] == [b"", b""]
+    assert (ended.status_code, ended.content) == (204, b"")
+    assert len(ended.headers.get_list("date")) == 1
+
+
+def test_a_body_that_a_node_refuses_before_its_end_disturbs_no_later_request(fleet, client):
+    nowhere = f"{next(iter(tags(fleet)))}{'0' * 32}"
+    data = bytes(1 << 20)
+
+    for _ in range(3):
+        refused = client.put(f"/v1/sandboxes/{nowhere}/files/a", content=(data for _ in range(8)))
+        told = client.post("/v1/run", json={"code": "print('next')"})
+
+        assert refused.status_code == 404
+        assert told.json()["stdout"] == "next\n"
+
+
+def test_a_client_that_waits_to_be_asked_for_its_body_is_asked_for_it(fleet):
+    host, _, port = fleet.gateway.url.removeprefix("http://").partition(":")
+    body = json.dumps({"code": "print('asked')"}).encode()
+    head = (
+        f"POST /v1/run HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {fleet.token}\r\n"
+        f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+    )
+
+    with socket.create_connection((host, int(port)), 30) as connection:
+        connection.sendall(head.encode())
+        first = connection.recv(1000)
+        connection.sendall(body)
+        rest = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert first.startswith(b"HTTP/1.1 100 ")
+    assert rest.startswith(b"HTTP/1.1 200 ")
+    assert b"asked\\n" in rest
+
+
+def test_long_headers_are_passed_on(client):
+    box = client.post("/v1/sandboxes", json={}).json()["sandbox_id"]
+
+    long = client.get(f"/v1/sandboxes/{box}", headers={"x-long": "x" * 60_000})
+    after = client.delete(f"/v1/sandboxes/{box}")
+
+    assert (long.status_code, after.status_code) == (200, 204)
 
 
 def test_checkpoints_and_forks_work_as_on_one_server(there):

@@ -181,6 +181,67 @@ def test_a_run_that_may_have_begun_is_not_run_again_unless_that_does_no_harm(fle
 
 
 @pytest.mark.slow
+def test_a_request_of_one_name_is_sent_to_no_other_node_than_that_which_had_it(fleet_of):
+    with fleet_of("ada", "bob", lease_s=4.0) as fleet, fleet.gateway.client() as client:
+        named = {f"name-{number}": None for number in range(6)}
+
+        def ask(name):
+            return client.post("/v1/run", json={"code": "print('once')"}, headers={"Idempotency-Key": name})
+
+        tag = {name: ask(name).json()["execution_id"][:12] for name in named}
+        names = tags(fleet)
+        had = [name for name in named if names[tag[name]] == "ada"]
+        fleet.nodes["ada"].kill()
+
+        before = ask(had[0])
+        fleet.until(lambda: fleet.node("ada")["state"] == "lost")
+        after = ask(had[0])
+
+    assert (before.status_code, before.json()["error"]["code"]) == (503, "node_unreachable")
+    assert (after.status_code, after.json()["error"]["code"]) == (503, "run_lost")
+
+
+@pytest.mark.slow
+def test_a_gateway_that_ends_answers_what_it_calls_off_and_another_one_goes_on(fleet_of):
+    with fleet_of() as fleet:
+        other = fleet.start_gateway()
+        fleet.start_node("ada", gateway=other)
+        fleet.until_ready("ada")
+
+        def asked(seconds):
+            with fleet.gateway.client() as own:
+                return own.post("/v1/run", json={"code": f"import time; time.sleep({seconds}); print('done')"})
+
+        short, long = in_background(lambda: asked(2)), in_background(lambda: asked(30))
+        fleet.until(lambda: fleet.node("ada")["load"].get("runs") == 2)
+        fleet.gateway.process.send_signal(signal.SIGTERM)
+        ended = fleet.gateway.process.wait(30)
+        told, lost = short(), long()
+        with other.client() as client:
+            after = client.post("/v1/run", json={"code": "print('other')"})
+
+    assert (ended, told.json()["stdout"], after.json()["stdout"]) == (0, "done\n", "other\n")
+    assert (lost.status_code, lost.json()["error"]["code"]) == (503, "run_lost")
+    assert "this gateway ends" in lost.json()["message"]
+
+
+@pytest.mark.slow
+def test_a_run_without_a_sandbox_is_called_off_with_the_lease_too(fleet_of):
+    with fleet_of("ada") as fleet, fleet.gateway.client() as client:
+        answer = in_background(lambda: client.post("/v1/run", json={"code": "while True: pass"}))
+        fleet.until(lambda: fleet.node("ada")["load"]["runs"] == 1)
+
+        os.kill(fleet.gateway.process.pid, signal.SIGSTOP)
+        fleet.until(lambda: "all sandboxes are ended" in fleet.nodes["ada"].log.read_text(), 20)
+        busy = busy_below(fleet.nodes["ada"].process.pid)
+        os.kill(fleet.gateway.process.pid, signal.SIGCONT)
+        told = answer()
+
+    assert busy == []
+    assert (told.status_code, told.json()["error"]["code"]) == (503, "run_lost")
+
+
+@pytest.mark.slow
 def test_a_drained_node_takes_nothing_new_and_ends_what_it_has_in_time(fleet_of):
     with fleet_of("ada", "bob") as fleet, fleet.gateway.client() as client:
         names = tags(fleet)

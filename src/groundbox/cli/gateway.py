@@ -96,5 +96,6 @@ def _serve(
 
         async def ending() -> None:
             manager.stopping()
+            fleet.is_ending = True
 
         serve(app, listening, ready=ready, ending=ending, keep_alive_s=settings.header_s, ws="websockets-sansio")

@@ -154,7 +154,11 @@ class Timing:
 
 
 class Gateway:
-    """One gateway; an ASGI application is made of it by `application`."""
+    """One gateway; an ASGI application is made of it by `application`.
+
+    Attributes:
+        is_ending: Whether it was told to end, so that what is called off is answered.
+    """
 
     def __init__(self, catalogue: Catalogue, keys: Keys, settings: Settings, *, secret: bytes, timing: Timing) -> None:
         """Args:
@@ -162,6 +166,7 @@ class Gateway:
         """
         self.settings, self.keys, self.metrics = settings, keys, Metrics()
         self.roster = Roster(catalogue, secret)
+        self.is_ending = False
         self._secret, self._timing = secret, timing
         self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
         self._moved: dict[str, tuple[str, float]] = {}
@@ -198,8 +203,16 @@ class Gateway:
 
     async def forward(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on to the node that it is for, or to one that has room."""
-        with contextlib.suppress(ClientGone):
-            await self._forwarded(scope, receive, send)
+        try:
+            with contextlib.suppress(ClientGone):
+                await self._forwarded(scope, receive, send)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.is_ending or task is None:
+                raise
+            task.uncancel()  # the server calls off what goes on after the time that it gives at its end
+            told = "this gateway ends, and called this off; whether it was carried out is not known"
+            raise Refused(503, "run_lost", told) from None
 
     async def _forwarded(self, scope: Any, receive: Any, send: Any) -> None:
         key: Key = scope["groundbox.key"]
@@ -308,8 +321,9 @@ class Gateway:
         await _attended(self._passed_on(scope, send, key, peer, body), body)
 
     async def _passed_on(self, scope: Any, send: Any, key: Key, peer: Peer, body: _Body) -> None:
+        connect_s = _OTHERS_S if peer.upstream.is_silent else CONNECT_S
         try:
-            async with self._asked(scope, key, peer, body) as answer:
+            async with self._asked(scope, key, peer, body, connect_s=connect_s) as answer:
                 if answer.status == MISDIRECTED:
                     self.roster.lose(peer)
                     raise _lost(peer)
@@ -317,8 +331,14 @@ class Gateway:
                     await self._in_catalogue(functools.partial(self.roster.catalogue.forget, found[1]))
                 await _answer(answer, body, send)
         except NotSent as error:
+            if not peer.is_alive:
+                raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=False) from None
         except Broken as error:
+            if (
+                body.is_begun
+            ):  # the server cuts the connection of half an answer, so that nobody takes it for a whole one
+                return
             if not peer.is_alive:
                 raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=True) from None
@@ -374,7 +394,9 @@ class Gateway:
                 tried[tag] = str(error)
             except Broken as error:
                 broken += 1
-                if body.is_begun or not may_repeat or broken >= _MOST_TRIES:
+                if body.is_begun:
+                    return
+                if not may_repeat or broken >= _MOST_TRIES:
                     raise _unreachable(peer, str(error), began=True) from None
                 tried[tag] = str(error)
             finally:
@@ -795,7 +817,7 @@ async def _answer(answer: Any, body: _Body, send: Any) -> None:
     """Send a node's answer to the client as it comes; a client that goes away ends it.
 
     Raises:
-        Broken: The node went away; the client has then got half of it, and the connection is cut.
+        Broken: The node went away; the client has then got half of it.
     """
     await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
     body.is_begun = True

@@ -171,9 +171,11 @@ class Membership:
             try:
                 await self._kept(app, scope, receive, noting)
             except asyncio.CancelledError:
-                if task not in self._called_off or begun:  # half an answer is cut, so that nobody takes it for a whole
+                if task not in self._called_off:
                     raise
                 task.uncancel()
+                if begun:  # the server cuts the connection of half an answer, so that nobody takes it for a whole one
+                    return
                 told = "the node has lost its lease and called this off; whether it was carried out is not known"
                 refused = Refused(503, "run_lost", told)
                 await json_reply(refused.to_dict(), refused.status, {"Connection": "close"})(scope, receive, send)

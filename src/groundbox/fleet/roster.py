@@ -203,6 +203,8 @@ class Roster:
             return peer  # it was read before the last renewal or the end, and comes after it
         if node.number != peer.node.number:
             peer.made.clear()
+        else:
+            ends = min(ends, peer.ends)  # the same end, told some time after it was read
         if peer.node.is_alive and not node.is_alive:
             logger.warning("node %s, generation %d, is %s", node.name, node.generation, node.state)
         peer.node, peer.ends = _kept(node), ends
