@@ -26,7 +26,7 @@ _WHERE = {"host": "--host", "port": "--port", "lease_s": "--lease-s", "body_byte
 @click.option(
     "--lease-s",
     type=float,
-    default=6.0,
+    default=15.0,
     show_default=True,
     metavar="S",
     help="A node that was not heard for as long is lost.",
@@ -79,7 +79,7 @@ def _serve(
     chosen = os.environ.pop(TOKEN, None)  # popped, so that no process of ours inherits it
     token = check_token(chosen) if chosen else new_token()
     secret = check_secret(os.environ.pop(SECRET, None))
-    timing = Timing(lease_s=lease_s, renew_s=lease_s / 3)
+    timing = Timing(lease_s=lease_s, renew_s=min(2.0, lease_s / 3))
     store = KeyStore(keys) if keys else None
     nodes = Catalogue(catalogue if "://" in catalogue else str(Path(catalogue)), lease_s=lease_s)
     nodes.nodes()  # a database that cannot be used is told now, as that of keys is

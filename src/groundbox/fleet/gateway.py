@@ -145,7 +145,7 @@ class Timing:
         renew_s: Between two renewals.
     """
 
-    lease_s: float = 6.0
+    lease_s: float = 15.0
     renew_s: float = 2.0
 
     def __post_init__(self) -> None:
