@@ -51,6 +51,9 @@ class FakeRunner:
         ran = run_here(request)
         return self.answer(request, ran) if self.answer else ran
 
+    def shared(self, hosts):
+        return self
+
     async def close(self):
         pass
 

@@ -27,7 +27,7 @@ def shards(count):
 
 def carried_out(folder, count, submit, capacity=3):
     async def all_of_them():
-        work = carry_out(shards(count), submit=submit, capacity=capacity, store=Store(folder), marker="jsonl")
+        work = carry_out(shards(count), submit=submit, capacity=lambda: capacity, store=Store(folder), marker="jsonl")
         return [shard.number async for shard in work]
 
     return asyncio.run(all_of_them())

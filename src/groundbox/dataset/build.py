@@ -19,7 +19,7 @@ from typing import Any, Final
 from groundbox.dataset import card, extra, files, foreign, lab, lessons, page, parts, store, verdicts
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.drop import Drop
-from groundbox.dataset.executor import Executor, Part, Shard, carry_out
+from groundbox.dataset.executor import Divisible, Executor, Part, Shard, carry_out, quarantining
 from groundbox.dataset.foreign import ForeignProver
 from groundbox.dataset.lab import Lab
 from groundbox.dataset.lessons import Lesson, Teacher
@@ -121,22 +121,34 @@ class _Build:
             Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
             for number, chunk in enumerate(self._chunks())
         )
-        await self._stage(lab.STAGE, shards, lambda shard: tools.executor.run(work, shard))
+        await self._stage(lab.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
 
     async def _teach(self, decided: Verdicts) -> None:
         tools = self.tools
-        work = Teacher(folder=self.store.folder, options=self.options, narrator=tools.narrator, prover=tools.prover)
+        work = Teacher(options=self.options, narrator=tools.narrator, prover=tools.prover)
         shards = (
-            Shard(stage=lessons.STAGE, number=number, payload=verdicts.wanted(self._part(number), decided))
+            Shard(stage=lessons.STAGE, number=number, payload=self._lessons(number, decided))
             for number in range(len(self.counts))
         )
-        await self._stage(lessons.STAGE, shards, lambda shard: tools.executor.compute(work, shard))
+        await self._stage(lessons.STAGE, shards, work, lambda shard: tools.executor.compute(work, shard))
 
-    async def _stage(self, stage: str, shards: Iterable[Shard], submit: Callable[[Shard], Awaitable[Part]]) -> None:
+    def _lessons(self, number: int, decided: Verdicts) -> dict[str, Any] | None:
+        if self.store.has(lessons.STAGE, number, "jsonl"):
+            return None  # nothing is made of it
+        ran = {suffix: self.store.read(lab.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
+        return lessons.payload(verdicts.wanted(self._part(number), decided), ran)
+
+    async def _stage(
+        self, stage: str, shards: Iterable[Shard], work: Divisible, submit: Callable[[Shard], Awaitable[Part]]
+    ) -> None:
         resumed, done, total = self.store.done(stage, "jsonl"), 0, sum(self.counts)
         self.tools.progress.step(stage, 0, total, resumed=False)
         async for shard in carry_out(
-            shards, submit=submit, capacity=self.tools.executor.capacity, store=self.store, marker="jsonl"
+            shards,
+            submit=lambda shard: quarantining(submit, work, shard),
+            capacity=lambda: self.tools.executor.capacity,
+            store=self.store,
+            marker="jsonl",
         ):
             done += self.counts[shard.number]
             self.clock.host(self.tools.executor.spent_s())

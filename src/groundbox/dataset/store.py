@@ -35,6 +35,10 @@ class Store:
         """Where a file of a part stands."""
         return self.folder / f"{stage}-{number:06d}.{suffix}"
 
+    def read(self, stage: str, number: int, suffix: str) -> bytes:
+        """A file of a part that is done."""
+        return self.path(stage, number, suffix).read_bytes()
+
     def has(self, stage: str, number: int, suffix: str) -> bool:
         """Whether a part is done; `suffix` is that of its last file."""
         return self.path(stage, number, suffix).exists()
