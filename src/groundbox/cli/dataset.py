@@ -108,13 +108,18 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
     metavar="local|ray[://HOST:PORT]",
     help="Who carries it out: this machine, or a Ray cluster that it is a part of; without an address, one of its own.",
 )
+@click.option(
+    "--parts",
+    metavar="URL|DIR",
+    help="Keep what is done there, too, such as s3://BUCKET/PREFIX, so that the build can go on from another machine.",
+)
 @_number("deadline-s", DEADLINE_S, "With ray: seconds after which a shard is given to a second process too.", least=1)
 @_number("stall-s", STALL_S, "With ray: seconds without anything done, after which the build ends.", least=1)
 @_json
 @ends_tidily
 def build(
     more: tuple[Path, ...], problems: tuple[Path, ...], out: Path, tokenizer: Path | None, workers: int | None,
-    executor: str, *, as_json: bool, **given: Any,
+    executor: str, parts: str | None, *, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Builds a dataset in DIR from files of problems.
 
@@ -126,7 +131,8 @@ def build(
     if not problems and not more:
         raise click.UsageError("name at least one file with --problems")
     options = _options((*problems, *more), given)
-    tools = _tools(workers, options.trace, tokenizer, _executor(executor, workers, given))
+    start = _executor(executor, workers, given)
+    tools = dataclasses.replace(_tools(workers, options.trace, tokenizer, start), parts=parts)
     with can_go_on(out, "done", tools.progress.end):
         report = _carried_out(make(options, out, tools), tools)
     if as_json:

@@ -10,6 +10,7 @@ only report.json, which has the times, differs.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -42,6 +43,7 @@ REPORT: Final = "report.json"
 PAGE: Final = "report.html"
 CARD: Final = "README.md"
 _SHARD_ITEMS: Final = 16
+_FILES: Final = {lab.STAGE: ("traces", "jsonl"), lessons.STAGE: ("jsonl",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class Tools:
         untold: Which runs cannot be told whole, so that smaller inputs are looked for.
         tokenizer: What the report counts lengths in beside characters.
         foreign_prover: Of tellings by others than the narrator.
+        parts: Where parts are kept beside the folder of the build: `s3://BUCKET/PREFIX` or a folder.
     """
 
     runner: Runner
@@ -62,6 +65,7 @@ class Tools:
     progress: Progress = dataclasses.field(default_factory=Quiet)
     tokenizer: Tokenizer | None = None
     foreign_prover: ForeignProver = foreign.prove
+    parts: str | None = None
 
 
 async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any]:
@@ -75,9 +79,10 @@ async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any
     """
     extra.check()
     counted_in = None if tools.tokenizer is None else tools.tokenizer.name
-    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}) as opened:
+    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}, tools.parts) as opened:
         if not is_whole(out, opened.finished()):
             opened.finish(None)
+            await asyncio.to_thread(opened.level, _FILES)
             await _Build(options, out, tools, opened).carry_through()
         opened.clear()
     return read_report(out)

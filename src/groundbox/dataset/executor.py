@@ -224,18 +224,18 @@ async def carry_out(
         capacity: How many to submit at once; is asked again before each.
         marker: Suffix of the last file of a part.
     """
-    under_way: dict[asyncio.Task[Part], Shard] = {}
+    under_way: dict[asyncio.Task[None], Shard] = {}
     try:
         for shard in shards:
             if store.has(shard.stage, shard.number, marker):
                 yield shard
                 continue
-            under_way[asyncio.ensure_future(_part(submit, shard))] = shard
+            under_way[asyncio.ensure_future(_kept(submit, shard, store))] = shard
             if len(under_way) >= capacity():
-                async for done in _done(under_way, store):
+                for done in await _done(under_way):
                     yield done
         while under_way:
-            async for done in _done(under_way, store):
+            for done in await _done(under_way):
                 yield done
     finally:
         for task in under_way:
@@ -260,13 +260,13 @@ async def quarantining(submit: Callable[[Shard], Awaitable[Part]], work: Divisib
     return work.joined([await quarantining(submit, work, piece) for piece in pieces])
 
 
-async def _part(submit: Callable[[Shard], Awaitable[Part]], shard: Shard) -> Part:
-    return await submit(shard)
+async def _kept(submit: Callable[[Shard], Awaitable[Part]], shard: Shard, store: Store) -> None:
+    await store.keep(shard.stage, shard.number, await submit(shard))
 
 
-async def _done(under_way: dict[asyncio.Task[Part], Shard], store: Store) -> AsyncIterator[Shard]:
+async def _done(under_way: dict[asyncio.Task[None], Shard]) -> list[Shard]:
     finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    for task in finished:
-        shard = under_way.pop(task)
-        store.publish(shard.stage, shard.number, task.result())
-        yield shard
+    shards = [(under_way.pop(task), task) for task in finished]
+    for _, task in shards:
+        task.result()
+    return [shard for shard, _ in shards]

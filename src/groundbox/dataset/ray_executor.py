@@ -30,6 +30,7 @@ import os
 import pickle
 import platform
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -69,6 +70,7 @@ _PING_S: Final = 5.0
 _SILENT_S: Final = 30.0
 _ALONE_S: Final = 60.0
 _GREETING_S: Final = 120.0
+_CONNECT_S: Final = 10.0
 _OBJECT_STORE_BYTES: Final = 200 << 20
 _SETTINGS: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -566,6 +568,9 @@ def _started(address: str | None, workers: int) -> tuple[Any, Any]:
     ray = _need("ray")
     own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
+        if address and address != "auto":  # Ray itself asks for a minute
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
         ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **({} if address else own))
     except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         raise InvalidArgument("--executor", f"no Ray cluster at {address or 'this machine'}: {error}") from error
