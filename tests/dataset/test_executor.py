@@ -96,6 +96,17 @@ def test_a_failure_stops_the_others_and_keeps_what_is_done(tmp_path):
     assert (tmp_path / "work-000000.jsonl").exists()
 
 
+def test_failures_that_come_at_once_are_all_taken_note_of(tmp_path, caplog):
+    async def submit(shard):
+        raise LookupError(shard.number)
+
+    with pytest.raises(LookupError):
+        carried_out(tmp_path, 3, submit)
+    gc.collect()
+
+    assert caplog.messages == []
+
+
 def test_computing_is_done_in_other_processes():
     executor = LocalExecutor(1)
 

@@ -266,7 +266,9 @@ async def _kept(submit: Callable[[Shard], Awaitable[Part]], shard: Shard, store:
 
 async def _done(under_way: dict[asyncio.Task[None], Shard]) -> list[Shard]:
     finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    shards = [(under_way.pop(task), task) for task in finished]
-    for _, task in shards:
-        task.result()
-    return [shard for shard, _ in shards]
+    shards = [under_way.pop(task) for task in finished]
+    errors = [task.exception() for task in finished]  # of all of them, or asyncio tells of the others as forgotten
+    for error in errors:
+        if error is not None:
+            raise error
+    return shards

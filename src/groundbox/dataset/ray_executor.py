@@ -74,6 +74,8 @@ _CONNECT_S: Final = 10.0
 _OBJECT_STORE_BYTES: Final = 200 << 20
 _SETTINGS: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    # What Ray has to say of a machine that died, with its last lines, goes to stdout otherwise, which is ours.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
     # Otherwise tasks on a machine that vanished are noticed after minutes.
     "RAY_grpc_client_keepalive_time_ms": "5000",
     "RAY_grpc_client_keepalive_timeout_ms": "5000",
@@ -566,15 +568,34 @@ def _started(address: str | None, workers: int) -> tuple[Any, Any]:
     if address is None and os.environ["RAY_AUTH_MODE"] == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     ray = _need("ray")
-    own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
-        if address and address != "auto":  # Ray itself asks for a minute
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host, int(port)), _CONNECT_S).close()
-        ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **({} if address else own))
-    except (OSError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        if address:
+            _join(ray, address)
+        else:
+            _start(ray, workers)
+    except Exception as error:  # of any kind: Ray raises bare ones
         raise InvalidArgument("--executor", f"no Ray cluster at {address or 'this machine'}: {error}") from error
     return ray, _need("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+
+
+def _join(ray: Any, address: str) -> None:
+    if address != "auto":  # Ray itself asks for minutes
+        host, _, port = address.rpartition(":")
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    ray.init(address=address, log_to_driver=False, configure_logging=False)
+
+
+def _start(ray: Any, workers: int) -> None:
+    own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
+    for again in (True, True, False):
+        try:
+            ray.init(address="local", log_to_driver=False, configure_logging=False, **own)
+            return
+        except Exception:
+            # Ray gives one of its processes 15 s to start, whatever else the machine does.
+            ray.shutdown()
+            if not again:
+                raise
 
 
 def _need(module: str) -> Any:
@@ -585,9 +606,14 @@ def _need(module: str) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
+    """The sentence of an error that says what it was."""
     lines = [line for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return repr(error)
     # A task's error is a traceback, whose last line says what it was.
-    return f"{type(error).__name__}: {lines[-1 if 'Traceback' in str(error) else 0].strip()}" if lines else repr(error)
+    line = lines[-1].strip() if "Traceback" in str(error) else lines[0].strip()
+    first, full, _ = line.partition(". ")
+    return f"{type(error).__name__}: {first}{full.strip()}"
 
 
 async def _within(seconds: float, work: Awaitable[_T]) -> _T:
