@@ -19,6 +19,7 @@ import re
 import signal
 import sys
 import time
+from pathlib import Path
 
 from groundbox.dataset import answers, literals
 from groundbox.dataset.item import Answer, Fault
@@ -51,8 +52,27 @@ class FakeRunner:
         ran = run_here(request)
         return self.answer(request, ran) if self.answer else ran
 
+    def shared(self, hosts):
+        return self
+
     async def close(self):
         pass
+
+
+class DeadlyRunner(FakeRunner):
+    """Ends its process with a program that says so, as one does whose trace takes all memory."""
+
+    async def run(self, request):
+        if "poison" in request.source:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().run(request)
+
+
+def deadly_tell(trace, **options):
+    """A narrator of the same kind."""
+    if "poison" in trace.source:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return tell(trace, **options)
 
 
 def run_here(request):
@@ -284,6 +304,18 @@ class Hosted:
                 os.close(os.open(shard.payload, os.O_CREAT | os.O_EXCL))
                 os._exit(9)
             return {"jsonl": b"the second time"}
+        if self.does == "hang once":  # and the second time not
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(shard.payload, os.O_CREAT | os.O_EXCL))
+                await asyncio.sleep(3600)
+            return {"jsonl": b"the second time"}
+        if self.does == "hold":  # until it is let go
+            folder = Path(shard.payload)
+            with (folder / f"begun-{shard.number}").open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            while "go" not in os.listdir(folder):  # noqa: ASYNC110  whoever lets it go is another process
+                await asyncio.sleep(0.05)
+            return {"jsonl": str(os.getpid()).encode()}
         if self.does == "compute":
             until = time.process_time() + 0.3
             while time.process_time() < until:

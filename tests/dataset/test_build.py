@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dataset_fakes import FakeRunner, prove, tell
+from dataset_fakes import DeadlyRunner, FakeRunner, deadly_tell, prove, tell
 
 from groundbox.dataset import store
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, build
@@ -351,6 +351,28 @@ def test_a_problem_whose_sandboxes_are_lost_while_inputs_are_looked_for_is_named
     ]
     assert {each["problem"] for each in dropped if each["reason"] == "no-inputs"} == set()
     assert report["kept"] > 1
+
+
+@pytest.mark.parametrize("where", ["programs", "telling"])
+def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(tmp_path, where):
+    path = problems(tmp_path, 6)
+    before, name, after = path.read_text().partition('"problem-2"')
+    rows = before + name + after.replace("def f(x):", "def f(x):\\n    poison = x", 1)
+    (tmp_path / "deadly").mkdir()
+    (tmp_path / "deadly" / path.name).write_text(rows)
+    runner, narrator = (DeadlyRunner(), tell) if where == "programs" else (FakeRunner(), deadly_tell)
+    built(tmp_path / "sound", BuildOptions(problems=(path,), near_duplicate=1.0))
+
+    options = BuildOptions(problems=(tmp_path / "deadly" / path.name,), near_duplicate=1.0)
+    executor = LocalExecutor(2, hosts=2)
+    built(tmp_path / "out", options, executor=executor, runner=runner, narrator=narrator)
+
+    dropped = [each for each in lines(tmp_path / "out" / "dropped.jsonl") if each["reason"] == "worker-died"]
+    assert [each["item"] for each in dropped] == [f"problem-2/{at}" for at in range(4)]
+    assert {each["detail"] for each in dropped} == {"its process died, as it does when memory runs out"}
+    assert list(write.read_samples(tmp_path / "out" / write.SAMPLES)) == [
+        each for each in write.read_samples(tmp_path / "sound" / write.SAMPLES) if each.problem != "problem-2"
+    ]
 
 
 def _kill_at_random(path, out, parts, rng):

@@ -1,6 +1,7 @@
 """The executor and the store: shards are carried out once, kept whole, and in any order."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import multiprocessing
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from dataset_fakes import Hosted, die, fail, interrupt, part, threshold
 
-from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, carry_out
+from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied, carry_out, quarantining
 from groundbox.dataset.processes import NEW_OBJECTS
 from groundbox.dataset.store import Store
 from groundbox.errors import SandboxUnavailable
@@ -27,7 +28,7 @@ def shards(count):
 
 def carried_out(folder, count, submit, capacity=3):
     async def all_of_them():
-        work = carry_out(shards(count), submit=submit, capacity=capacity, store=Store(folder), marker="jsonl")
+        work = carry_out(shards(count), submit=submit, capacity=lambda: capacity, store=Store(folder), marker="jsonl")
         return [shard.number async for shard in work]
 
     return asyncio.run(all_of_them())
@@ -93,6 +94,17 @@ def test_a_failure_stops_the_others_and_keeps_what_is_done(tmp_path):
 
     assert stopped == [2]
     assert (tmp_path / "work-000000.jsonl").exists()
+
+
+def test_failures_that_come_at_once_are_all_taken_note_of(tmp_path, caplog):
+    async def submit(shard):
+        raise LookupError(shard.number)
+
+    with pytest.raises(LookupError):
+        carried_out(tmp_path, 3, submit)
+    gc.collect()
+
+    assert caplog.messages == []
 
 
 def test_computing_is_done_in_other_processes():
@@ -325,3 +337,61 @@ def test_a_host_that_nobody_closed_does_not_keep_the_interpreter_from_ending():
         ran = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "{'jsonl': b'done'}\n", "")
+
+
+# Shards that end their process
+
+
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """Work on lists of numbers, of which some end their process."""
+
+    def pieces(self, shard):
+        return [dataclasses.replace(shard, payload=[each]) for each in shard.payload]
+
+    def joined(self, found):
+        return {"jsonl": b"".join(part["jsonl"] for part in found)}
+
+    def given_up(self, piece, reason):
+        return {"jsonl": f"{piece.payload[0]} given up: {reason}\n".encode()}
+
+
+def quarantined(payload, deadly):
+    """The part of a shard, and the payloads that were tried, in order."""
+    tried = []
+
+    async def submit(shard):
+        tried.append(shard.payload)
+        if not deadly.isdisjoint(shard.payload):
+            raise WorkerDied(shard, "it died")
+        return {"jsonl": b"".join(b"%d\n" % each for each in shard.payload)}
+
+    part = asyncio.run(quarantining(submit, Pieces(), Shard(stage="work", number=0, payload=payload)))
+    return part["jsonl"].decode().splitlines(), tried
+
+
+def test_of_a_shard_that_ends_its_process_the_pieces_are_tried_alone_and_one_is_given_up(caplog):
+    assert quarantined([1, 2, 3], deadly={2}) == (["1", "2 given up: it died", "3"], [[1, 2, 3], [1], [2], [3]])
+    assert caplog.messages == [
+        "work shard 0 could not be carried out: it died; its 3 pieces are tried one after the other",
+        "work shard 0 could not be carried out: it died; what is in it is dropped",
+    ]
+
+
+def test_a_shard_of_one_piece_is_given_up_without_being_tried_again():
+    assert quarantined([2], deadly={2}) == (["2 given up: it died"], [[2]])
+
+
+def test_a_shard_that_ends_nothing_is_tried_once():
+    assert quarantined([1, 3], deadly={2}) == (["1", "3"], [[1, 3]])
+
+
+def test_a_build_on_one_machine_imports_no_engine_and_no_object_store():
+    program = (
+        "import sys, groundbox.cli.dataset, groundbox.cli.eval, groundbox.dataset.build, groundbox.dataset.verify; "
+        "print([name for name in ('ray', 'obstore', 'groundbox.dataset.ray_executor') if name in sys.modules])"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")

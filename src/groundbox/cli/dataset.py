@@ -8,18 +8,18 @@ import re
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from groundbox.cli.ending import can_go_on, ends_tidily
+from groundbox.cli.ending import can_go_on, ends_tidily, say
 from groundbox.cli.endpoints import LOCAL, Repeated, takes_endpoint, takes_key
 from groundbox.cli.interrupts import run_until_signal
 from groundbox.cli.options import check_host
 from groundbox.cli.terminal import one_line
 from groundbox.dataset import narrating
 from groundbox.dataset.build import Tools
-from groundbox.dataset.executor import LocalExecutor
+from groundbox.dataset.executor import DEADLINE_S, STALL_S, Executor, LocalExecutor
 from groundbox.dataset.files import published
 from groundbox.dataset.grammar import CONSTRUCTS, Grammar
 from groundbox.dataset.grammar import problems as problems_of
@@ -46,6 +46,7 @@ _Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _USUAL = {field.name: field for field in dataclasses.fields(BuildOptions)}
 _USUAL_TRANSLATION: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(TranslateOptions)}
 _path = click.Path(path_type=Path)
+_RAY: Final = "ray"
 _workers = click.option("--workers", type=click.IntRange(min=1), metavar="N", help="By default one for each processor.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON on stdout, and nothing else there.")
 
@@ -100,11 +101,25 @@ def _number(name: str, default: float, words: str, *, least: float = 1, most: fl
 @_number("test", Shares().test, "Share of the problems.", least=0, most=1)
 @click.option("--tokenizer", type=_path, metavar="FILE", help="A tokenizer.json to report lengths in.")
 @_workers
+@click.option(
+    "--executor",
+    default="local",
+    show_default=True,
+    metavar="local|ray[://HOST:PORT]",
+    help="Who carries it out: this machine, or a Ray cluster that it is a part of; without an address, one of its own.",
+)
+@click.option(
+    "--parts",
+    metavar="URL|DIR",
+    help="Keep what is done there, too, such as s3://BUCKET/PREFIX, so that the build can go on from another machine.",
+)
+@_number("deadline-s", DEADLINE_S, "With ray: seconds after which a shard is given to a second process too.", least=1)
+@_number("stall-s", STALL_S, "With ray: seconds without anything done, after which the build ends.", least=1)
 @_json
 @ends_tidily
 def build(
     more: tuple[Path, ...], problems: tuple[Path, ...], out: Path, tokenizer: Path | None, workers: int | None,
-    *, as_json: bool, **given: Any,
+    executor: str, parts: str | None, *, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Builds a dataset in DIR from files of problems.
 
@@ -116,7 +131,8 @@ def build(
     if not problems and not more:
         raise click.UsageError("name at least one file with --problems")
     options = _options((*problems, *more), given)
-    tools = _tools(workers, options.trace, tokenizer)
+    start = _executor(executor, workers, given)
+    tools = dataclasses.replace(_tools(workers, options.trace, tokenizer, start), parts=parts)
     with can_go_on(out, "done", tools.progress.end):
         report = _carried_out(make(options, out, tools), tools)
     if as_json:
@@ -331,12 +347,44 @@ def _licence(text: str) -> tuple[str, str]:
     return Path(name).name, licence
 
 
-def _tools(workers: int | None, trace: TraceOptions, tokenizer: Path | None) -> Tools:
+def _executor(name: str, workers: int | None, given: dict[str, Any]) -> Callable[[Callable[[str], None]], Executor]:
+    """What makes the executor of `--executor`, given whom it tells what a person should know.
+
+    Raises:
+        click.UsageError: There is none of this name.
+    """
+    if name == "local":
+        return lambda tell: LocalExecutor(workers)
+    kind, colon, address = name.partition("://")
+    if kind != _RAY or bool(colon) != bool(address):
+        raise click.UsageError("--executor takes local, ray or ray://HOST:PORT")
+    if address and workers:
+        raise click.UsageError("--workers is for this machine; those of a cluster are where it was started")
+
+    def start(tell: Callable[[str], None]) -> Executor:
+        from groundbox.dataset.ray_executor import RayExecutor
+
+        times = {"deadline_s": given["deadline_s"], "stall_s": given["stall_s"]}
+        return RayExecutor(address or None, workers=workers, tell=tell, **times)
+
+    return start
+
+
+def _tools(
+    workers: int | None,
+    trace: TraceOptions,
+    tokenizer: Path | None,
+    start: Callable[[Callable[[str], None]], Executor] | None = None,
+) -> Tools:
     from groundbox.dataset.tokenizer import from_file
 
+    def tell(words: str) -> None:
+        progress.end()
+        say(one_line(words))
+
     check_host()
-    executor = LocalExecutor(workers)
     progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()
+    executor = start(tell) if start else LocalExecutor(workers)
     return Tools(
         runner=SandboxRunner(at_once=executor.workers, options=trace),
         executor=executor,

@@ -10,6 +10,7 @@ only report.json, which has the times, differs.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import Any, Final
 from groundbox.dataset import card, extra, files, foreign, lab, lessons, page, parts, store, verdicts
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.drop import Drop
-from groundbox.dataset.executor import Executor, Part, Shard, carry_out
+from groundbox.dataset.executor import Divisible, Executor, Part, Shard, carry_out, quarantining
 from groundbox.dataset.foreign import ForeignProver
 from groundbox.dataset.lab import Lab
 from groundbox.dataset.lessons import Lesson, Teacher
@@ -42,6 +43,7 @@ REPORT: Final = "report.json"
 PAGE: Final = "report.html"
 CARD: Final = "README.md"
 _SHARD_ITEMS: Final = 16
+_FILES: Final = {lab.STAGE: ("traces", "jsonl"), lessons.STAGE: ("jsonl",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,6 +54,7 @@ class Tools:
         untold: Which runs cannot be told whole, so that smaller inputs are looked for.
         tokenizer: What the report counts lengths in beside characters.
         foreign_prover: Of tellings by others than the narrator.
+        parts: Where parts are kept beside the folder of the build: `s3://BUCKET/PREFIX` or a folder.
     """
 
     runner: Runner
@@ -62,6 +65,7 @@ class Tools:
     progress: Progress = dataclasses.field(default_factory=Quiet)
     tokenizer: Tokenizer | None = None
     foreign_prover: ForeignProver = foreign.prove
+    parts: str | None = None
 
 
 async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any]:
@@ -75,9 +79,10 @@ async def build(options: BuildOptions, out: Path, tools: Tools) -> dict[str, Any
     """
     extra.check()
     counted_in = None if tools.tokenizer is None else tools.tokenizer.name
-    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}) as opened:
+    with store.opened(out, {**options.arguments(), "tokenizer": counted_in}, tools.parts) as opened:
         if not is_whole(out, opened.finished()):
             opened.finish(None)
+            await asyncio.to_thread(opened.level, _FILES)
             await _Build(options, out, tools, opened).carry_through()
         opened.clear()
     return read_report(out)
@@ -121,22 +126,34 @@ class _Build:
             Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
             for number, chunk in enumerate(self._chunks())
         )
-        await self._stage(lab.STAGE, shards, lambda shard: tools.executor.run(work, shard))
+        await self._stage(lab.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
 
     async def _teach(self, decided: Verdicts) -> None:
         tools = self.tools
-        work = Teacher(folder=self.store.folder, options=self.options, narrator=tools.narrator, prover=tools.prover)
+        work = Teacher(options=self.options, narrator=tools.narrator, prover=tools.prover)
         shards = (
-            Shard(stage=lessons.STAGE, number=number, payload=verdicts.wanted(self._part(number), decided))
+            Shard(stage=lessons.STAGE, number=number, payload=self._lessons(number, decided))
             for number in range(len(self.counts))
         )
-        await self._stage(lessons.STAGE, shards, lambda shard: tools.executor.compute(work, shard))
+        await self._stage(lessons.STAGE, shards, work, lambda shard: tools.executor.compute(work, shard))
 
-    async def _stage(self, stage: str, shards: Iterable[Shard], submit: Callable[[Shard], Awaitable[Part]]) -> None:
+    def _lessons(self, number: int, decided: Verdicts) -> dict[str, Any] | None:
+        if self.store.has(lessons.STAGE, number, "jsonl"):
+            return None  # nothing is made of it
+        ran = {suffix: self.store.read(lab.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
+        return lessons.payload(verdicts.wanted(self._part(number), decided), ran)
+
+    async def _stage(
+        self, stage: str, shards: Iterable[Shard], work: Divisible, submit: Callable[[Shard], Awaitable[Part]]
+    ) -> None:
         resumed, done, total = self.store.done(stage, "jsonl"), 0, sum(self.counts)
         self.tools.progress.step(stage, 0, total, resumed=False)
         async for shard in carry_out(
-            shards, submit=submit, capacity=self.tools.executor.capacity, store=self.store, marker="jsonl"
+            shards,
+            submit=lambda shard: quarantining(submit, work, shard),
+            capacity=lambda: self.tools.executor.capacity,
+            store=self.store,
+            marker="jsonl",
         ):
             done += self.counts[shard.number]
             self.clock.host(self.tools.executor.spent_s())

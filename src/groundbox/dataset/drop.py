@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+WORKER_DIED: Final = "worker-died"
+"""Reason for what ended its process each time that it was tried, alone, too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

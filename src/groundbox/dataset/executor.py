@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import multiprocessing
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Final, Protocol, TypeAlias
@@ -21,11 +22,17 @@ from groundbox.dataset.processes import begin, starting
 from groundbox.dataset.store import Store
 from groundbox.errors import GroundboxError
 
+logger = logging.getLogger(__name__)
 Part: TypeAlias = Mapping[str, bytes]
 """Files by suffix; the last one says that the part is done."""
 
+DEADLINE_S: Final = 600.0
+"""Wall seconds after which a shard on another machine is given to a second process as well."""
+STALL_S: Final = 1800.0
+"""Wall seconds without any shard done on other machines, after which a build ends."""
 _WORKERS_OF_A_HOST: Final = 4
 """Processors that one event loop keeps busy with programs that run for a moment."""
+DIED: Final = "its process died, as it does when memory runs out"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,11 @@ class ShardFailed(GroundboxError):
 
     def __init__(self, shard: Shard, reason: str) -> None:
         super().__init__(f"{shard.stage} shard {shard.number} could not be carried out: {reason}")
-        self.shard = shard
+        self.shard, self.reason = shard, reason
+
+
+class WorkerDied(ShardFailed):
+    """A shard whose process died each time that it was tried, so that it is taken for the cause."""
 
 
 class Running(Protocol):
@@ -57,12 +68,29 @@ class Running(Protocol):
         """The same work for one of so many hosts, which takes no more than its share of the machine."""
 
 
+class Divisible(Protocol):
+    """Work of which a shard can be cut, so that what ends its process is found and costs itself alone."""
+
+    def pieces(self, shard: Shard, /) -> Sequence[Shard]:
+        """The least shards of which this one consists, in order."""
+
+    def joined(self, found: Sequence[Part], /) -> Part:
+        """The part of a shard, of those of its pieces."""
+
+    def given_up(self, piece: Shard, reason: str, /) -> Part:
+        """The part of a piece that cannot be carried out: all that is in it is dropped."""
+
+
 class Executor(Protocol):
     """Carries out shards, several at once, in any order."""
 
     @property
     def capacity(self) -> int:
-        """How many shards are worth submitting at once."""
+        """How many shards are worth submitting at once; it may change."""
+
+    @property
+    def workers(self) -> int:
+        """How many programs a runner of this executor's work should run at once."""
 
     def compute(self, work: Callable[[Shard], Part], shard: Shard) -> Awaitable[Part]:
         """Carry out a shard of pure computing; `work` can be pickled."""
@@ -119,7 +147,7 @@ class LocalExecutor:
                 await alone.close()
                 self._hosts.append(alone)
         except HostDied:
-            raise ShardFailed(shard, "its process died, as it does when memory runs out") from None
+            raise WorkerDied(shard, DIED) from None
         except HostFailed as error:
             raise ShardFailed(shard, str(error)) from None
 
@@ -153,7 +181,7 @@ class LocalExecutor:
             self._pool = None
         with _processes(1) as own, contextlib.suppress(BrokenProcessPool):
             return await _computed(own, work, shard)
-        raise ShardFailed(shard, "its process died, as it does when memory runs out")
+        raise WorkerDied(shard, DIED)
 
     async def close(self) -> None:
         """See Executor.close. Waits for what computes, as the interpreter would at its end.
@@ -186,27 +214,28 @@ async def carry_out(
     shards: Iterable[Shard],
     *,
     submit: Callable[[Shard], Awaitable[Part]],
-    capacity: int,
+    capacity: Callable[[], int],
     store: Store,
     marker: str,
 ) -> AsyncIterator[Shard]:
     """Do the shards that are not done yet and keep their parts; yields each as it is done, the done ones at once.
 
     Args:
+        capacity: How many to submit at once; is asked again before each.
         marker: Suffix of the last file of a part.
     """
-    under_way: dict[asyncio.Task[Part], Shard] = {}
+    under_way: dict[asyncio.Task[None], Shard] = {}
     try:
         for shard in shards:
             if store.has(shard.stage, shard.number, marker):
                 yield shard
                 continue
-            under_way[asyncio.ensure_future(_part(submit, shard))] = shard
-            if len(under_way) >= capacity:
-                async for done in _done(under_way, store):
+            under_way[asyncio.ensure_future(_kept(submit, shard, store))] = shard
+            if len(under_way) >= capacity():
+                for done in await _done(under_way):
                     yield done
         while under_way:
-            async for done in _done(under_way, store):
+            for done in await _done(under_way):
                 yield done
     finally:
         for task in under_way:
@@ -214,13 +243,32 @@ async def carry_out(
         await asyncio.gather(*under_way, return_exceptions=True)
 
 
-async def _part(submit: Callable[[Shard], Awaitable[Part]], shard: Shard) -> Part:
-    return await submit(shard)
+async def quarantining(submit: Callable[[Shard], Awaitable[Part]], work: Divisible, shard: Shard) -> Part:
+    """Carry out a shard. Where it ends its process, its pieces one after the other; those that still do are given up.
+
+    Args:
+        submit: Carries out a shard, or raises WorkerDied.
+    """
+    try:
+        return await submit(shard)
+    except WorkerDied as died:
+        pieces = work.pieces(shard)
+        if len(pieces) < 2:
+            logger.warning("%s; what is in it is dropped", died)
+            return work.joined([work.given_up(piece, died.reason) for piece in pieces])
+        logger.warning("%s; its %d pieces are tried one after the other", died, len(pieces))
+    return work.joined([await quarantining(submit, work, piece) for piece in pieces])
 
 
-async def _done(under_way: dict[asyncio.Task[Part], Shard], store: Store) -> AsyncIterator[Shard]:
+async def _kept(submit: Callable[[Shard], Awaitable[Part]], shard: Shard, store: Store) -> None:
+    await store.keep(shard.stage, shard.number, await submit(shard))
+
+
+async def _done(under_way: dict[asyncio.Task[None], Shard]) -> list[Shard]:
     finished, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-    for task in finished:
-        shard = under_way.pop(task)
-        store.publish(shard.stage, shard.number, task.result())
-        yield shard
+    shards = [under_way.pop(task) for task in finished]
+    errors = [task.exception() for task in finished]  # of all of them, or asyncio tells of the others as forgotten
+    for error in errors:
+        if error is not None:
+            raise error
+    return shards

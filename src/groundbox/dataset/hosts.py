@@ -201,12 +201,12 @@ async def _carry_out(theirs: Connection, sending: asyncio.Lock, number: int, wor
     try:
         part = await work(shard)
     except Exception as raised:
-        error = _portable(raised)
+        error = portable(raised)
     async with sending:
         await asyncio.to_thread(theirs.send, _Answer(number, part, error, time.process_time()))
 
 
-def _portable(error: Exception) -> Exception | str:
+def portable(error: Exception) -> Exception | str:
     """The exception, if pickle gives the same kind again, or what it says."""
     with contextlib.suppress(Exception):  # of any kind: whatever its constructor raises
         if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301  it was pickled on this line

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from groundbox.dataset import inputs, literals, parts, seeking, signature
 from groundbox.dataset.clock import Meter
-from groundbox.dataset.drop import Drop
+from groundbox.dataset.drop import WORKER_DIED, Drop
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.item import Item, Sought, Tried
 from groundbox.dataset.narrating import Untold, is_long
@@ -33,7 +33,7 @@ from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, check_
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft, input
 from groundbox.dataset.tasks.draft import guess_name
-from groundbox.dataset.tracing import compressed, packed
+from groundbox.dataset.tracing import compressed, joined, packed
 from groundbox.errors import SandboxLost
 from groundbox.trace.reading import Trace
 
@@ -103,6 +103,22 @@ class Lab:
         traces: dict[str, bytes] = {}
         found = await _all(self._one(each, traces) for each in parts.of_payload(shard.payload))
         return {"traces": packed(traces), "jsonl": parts.dumps(found)}
+
+    def pieces(self, shard: Shard) -> list[Shard]:
+        """See Divisible.pieces: a problem each."""
+        return [dataclasses.replace(shard, payload=[each]) for each in shard.payload]
+
+    def joined(self, found: Sequence[Part]) -> Part:
+        """See Divisible.joined."""
+        return {
+            "traces": joined(part["traces"] for part in found),
+            "jsonl": b"".join(part["jsonl"] for part in found),
+        }
+
+    def given_up(self, piece: Shard, reason: str) -> Part:
+        """See Divisible.given_up."""
+        found = [_given_up(each, reason) for each in parts.of_payload(piece.payload)]
+        return {"traces": packed({}), "jsonl": parts.dumps(found)}
 
     async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
         if isinstance(each, Drop):
@@ -311,6 +327,18 @@ class Tellable:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
             why = ""
         return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
+
+
+def _given_up(each: Problem | Drop, reason: str) -> Ran | Drop:
+    if isinstance(each, Drop):
+        return each
+    items = [Item(id=f"{each.id}/{case.number}", problem=each.id, case=case) for case in each.cases]
+    lost = Drop(item=each.id, problem=each.id, stage=STAGE, reason=WORKER_DIED, detail=reason)
+    return Ran(
+        problem=each,
+        items=tuple(item.dropped(STAGE, WORKER_DIED, reason) for item in items),
+        drops=() if items else (lost,),
+    )
 
 
 def _unsettled(problem: Problem, case: Case, reason: str) -> _First:

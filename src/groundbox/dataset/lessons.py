@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from groundbox.dataset import parts, problem, prompts
-from groundbox.dataset.drop import Drop
+from groundbox.dataset.drop import WORKER_DIED, Drop
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.item import Item, tried_to_json
 from groundbox.dataset.mending import Mended
@@ -23,7 +23,6 @@ from groundbox.dataset.problem import Problem
 from groundbox.dataset.sample import Sample, plain_json
 from groundbox.dataset.stages.narrate import narrate
 from groundbox.dataset.stages.prove import prove
-from groundbox.dataset.store import Store
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.draft import Draft, View, guess_name
@@ -58,12 +57,11 @@ class Lesson:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """Work for `Executor.compute`: reads a part of the stage `run`, writes one of lessons.
+    """Work for `Executor.compute`: a part of the stage `run` in, lessons out.
 
-    The payload of its shards is a mapping from items that are to be taught to their splits.
+    The payload of its shards is what `payload` gives.
     """
 
-    folder: Path
     options: BuildOptions
     narrator: Narrator
     prover: Prover
@@ -71,21 +69,35 @@ class Teacher:
     def __call__(self, shard: Shard) -> Part:
         """See Executor.compute."""
         begun = time.process_time()
-        store = Store(self.folder)
-        wanted: Mapping[str, str] = shard.payload
-        pairs = _items(store.path("run", shard.number, "jsonl"), wanted)
-        traces = unpacked(store.path("run", shard.number, "traces"), frozenset(wanted))
+        wanted: Mapping[str, str] = shard.payload["wanted"]
+        packed: bytes = shard.payload["traces"]
+        pairs = _items(shard.payload["jsonl"], wanted)
         lessons = {
-            name: self._lesson(*pairs[name], trace, wanted[name], self._guesses(pairs[name][1], shard.number))
-            for name, trace in traces
+            name: self._lesson(*pairs[name], trace, wanted[name], _guesses(pairs[name][1], packed))
+            for name, trace in unpacked(packed, frozenset(wanted))
         }
         lines = [to_json(lessons[name]) for name in pairs]
         lines.append({"cpu_s": time.process_time() - begun})
         return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
-    def _guesses(self, item: Item, number: int) -> list[Trace]:
-        names = [guess_name(item.id, place) for place in range(len(item.tried))]
-        return some_of(Store(self.folder).path("run", number, "traces"), names) if names else []
+    def pieces(self, shard: Shard) -> list[Shard]:
+        """See Divisible.pieces: an item each."""
+        wanted = shard.payload["wanted"]
+        return [
+            dataclasses.replace(shard, payload={**shard.payload, "wanted": {name: split}})
+            for name, split in wanted.items()
+        ]
+
+    def joined(self, found: Sequence[Part]) -> Part:
+        """See Divisible.joined."""
+        return {"jsonl": b"".join(part["jsonl"] for part in found)}
+
+    def given_up(self, piece: Shard, reason: str) -> Part:
+        """See Divisible.given_up."""
+        pairs = _items(piece.payload["jsonl"], piece.payload["wanted"])
+        dropped = [item.dropped("prove", WORKER_DIED, reason) for _, item in pairs.values()]
+        lines = [to_json(Lesson(item=item.id, drop=item.drop)) for item in dropped]
+        return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
     def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> Lesson:
         limit = self.options.lesson_cpu_s
@@ -144,6 +156,16 @@ class Teacher:
         )
 
 
+def payload(wanted: Mapping[str, str], ran: Mapping[str, bytes]) -> dict[str, Any]:
+    """The payload of a shard.
+
+    Args:
+        wanted: Items that are to be taught, with their splits.
+        ran: The part of the stage `run` that has them.
+    """
+    return {"wanted": dict(wanted), "jsonl": ran["jsonl"], "traces": ran["traces"]}
+
+
 def read(path: Path) -> Iterator[Lesson | float]:
     """The lessons of a part, then the processor seconds that they took."""
     with path.open("rb") as file:
@@ -152,9 +174,14 @@ def read(path: Path) -> Iterator[Lesson | float]:
             yield data["cpu_s"] if "cpu_s" in data else from_json(data)
 
 
-def _items(path: Path, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
-    found = (each for each in parts.read(path) if isinstance(each, Ran))
+def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
+    found = (each for each in parts.loads(part) if isinstance(each, Ran))
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
+
+
+def _guesses(item: Item, packed: bytes) -> list[Trace]:
+    names = [guess_name(item.id, place) for place in range(len(item.tried))]
+    return some_of(packed, names) if names else []
 
 
 def _holds(draft: Draft, view: View) -> bool:

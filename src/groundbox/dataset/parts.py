@@ -42,6 +42,11 @@ def read(path: Path) -> Iterator[Ran | Drop]:
             yield _from_json(json.loads(line))
 
 
+def loads(data: bytes) -> Iterator[Ran | Drop]:
+    """The same of a part that was read."""
+    return (_from_json(json.loads(line)) for line in data.splitlines())
+
+
 def payload(found: Iterable[Problem | Drop]) -> list[Any]:
     """Problems and drops as a shard's payload."""
     return [_entry(each) for each in found]

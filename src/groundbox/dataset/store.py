@@ -5,11 +5,15 @@ of its stage and number, and the same shard gives the same part, so that doing o
 A part of several files is done when its last file is there. The manifest says which arguments and
 inputs the parts belong to; a build with others does not touch them. A lock keeps two builds apart.
 
+Parts may be kept in a second place as well (`groundbox.dataset.objects`), from which they come back where they are
+missing here.
+
 What is not covered: somebody who edits the parts.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
@@ -17,7 +21,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files
+from groundbox.dataset import files, objects
+from groundbox.dataset.objects import Objects
 from groundbox.errors import InvalidArgument
 
 FOLDER: Final = ".shards"
@@ -28,12 +33,17 @@ _LOCK: Final = "lock"
 class Store:
     """The parts of one build. Use `opened` to get one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, objects: Objects | None = None) -> None:
         self.folder = folder
+        self._objects = objects
 
     def path(self, stage: str, number: int, suffix: str) -> Path:
         """Where a file of a part stands."""
         return self.folder / f"{stage}-{number:06d}.{suffix}"
+
+    def read(self, stage: str, number: int, suffix: str) -> bytes:
+        """A file of a part that is done."""
+        return self.path(stage, number, suffix).read_bytes()
 
     def has(self, stage: str, number: int, suffix: str) -> bool:
         """Whether a part is done; `suffix` is that of its last file."""
@@ -48,8 +58,38 @@ class Store:
         for suffix, data in part.items():
             files.publish(self.path(stage, number, suffix), data)
 
+    async def keep(self, stage: str, number: int, part: Mapping[str, bytes]) -> None:
+        """The same, and in the second place first, if there is one. What is there already is taken in its stead.
+
+        Raises:
+            ObjectsFailed: The second place does not take it.
+            PartDamaged: What is there already is not what was written.
+        """
+        if self._objects is not None:
+            part = await asyncio.to_thread(self._objects.put, stage, number, part)
+        self.publish(stage, number, part)
+
+    def level(self, suffixes: Mapping[str, tuple[str, ...]]) -> None:
+        """Have the parts of the second place here, and those of here there.
+
+        Args:
+            suffixes: The files of a part by stage, the one that says that it is done last.
+        """
+        if self._objects is None:
+            return
+        there = set(self._objects.parts())
+        for stage, number in sorted(there):
+            if stage in suffixes and not self.has(stage, number, suffixes[stage][-1]):
+                self.publish(stage, number, self._objects.get(stage, number))
+        for stage, names in suffixes.items():
+            for number in sorted(self.done(stage, names[-1])):
+                if (stage, number) not in there:
+                    self._objects.put(stage, number, {name: self.read(stage, number, name) for name in names})
+
     def clear(self) -> None:
         """Remove all parts; the manifest stays."""
+        if self._objects is not None:
+            self._objects.clear()
         for path in self.folder.iterdir():
             if path.name not in (_MANIFEST, _LOCK):
                 path.unlink()
@@ -66,11 +106,12 @@ class Store:
 
 
 @contextlib.contextmanager
-def opened(out: Path, arguments: Mapping[str, Any]) -> Iterator[Store]:
+def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) -> Iterator[Store]:
     """The store of a build in folder `out`, for this process alone.
 
     Args:
         arguments: All that decides what the build writes, as JSON values; digests of its inputs, too.
+        place: Where parts are kept as well, as `groundbox.dataset.objects.opened` takes it.
 
     Raises:
         InvalidArgument: Another build is at work there, or one with other arguments has been,
@@ -81,7 +122,11 @@ def opened(out: Path, arguments: Mapping[str, Any]) -> Iterator[Store]:
     folder.mkdir(parents=True, exist_ok=True)
     with files.locked(folder / _LOCK, InvalidArgument("out", f"another build is at work in {out}")):
         _check_manifest(out, arguments)
-        yield Store(folder)
+        if place is None:
+            yield Store(folder)
+            return
+        with objects.opened(place, json.loads(_bytes(arguments))) as there:
+            yield Store(folder, there)
 
 
 def remove(out: Path) -> None:

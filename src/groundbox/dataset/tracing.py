@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from groundbox.dataset.item import Traced
@@ -64,20 +63,29 @@ def packed(traces: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def some_of(path: Path, names: Sequence[str]) -> list[Trace]:
+def joined(files: Iterable[bytes]) -> bytes:
+    """What `packed` makes of the traces of several files that it made."""
+    traces: dict[str, bytes] = {}
+    for file in files:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            traces.update({info.comment.decode(): archive.read(info) for info in archive.infolist()})
+    return packed(traces)
+
+
+def some_of(file: bytes, names: Sequence[str]) -> list[Trace]:
     """Some traces of a file that `packed` made, by name.
 
     Raises:
         KeyError: One is not there.
     """
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
         infos = {info.comment.decode(): info for info in archive.infolist()}
         return [Trace.loads(zlib.decompress(archive.read(infos[name])), own=True) for name in names]
 
 
-def unpacked(path: Path, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
-    """The wanted traces of a file that `packed` made, one in memory at a time."""
-    with zipfile.ZipFile(path) as archive:
+def unpacked(file: bytes, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
+    """The wanted traces of a file that `packed` made, one unpacked at a time."""
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
         for info in archive.infolist():
             name = info.comment.decode()
             if name in wanted:

@@ -101,7 +101,7 @@ class _Translation:
         async for shard in carry_out(
             self._shards(),
             submit=work,  # here: it holds the connection to the model
-            capacity=options.at_once + tools.executor.capacity,
+            capacity=lambda: options.at_once + tools.executor.capacity,
             store=self.store,
             marker="jsonl",
         ):

@@ -1,0 +1,387 @@
+"""The executor on a Ray cluster: several raylets on this machine, whose processes are killed."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
+
+from groundbox.dataset import store
+from groundbox.dataset.build import CARD, PAGE, Tools, build
+from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.processes import NEW_OBJECTS
+from groundbox.dataset.stages import write
+
+HERE = Path(__file__).parent
+KILLED = HERE / "killed_build.py"
+FINAL = (*write.FILES, CARD, PAGE)
+SETTINGS = {
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # as the executor has it, before Ray is imported
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_grpc_client_keepalive_time_ms": "5000",
+    "RAY_grpc_client_keepalive_timeout_ms": "5000",
+    "PYTHONPATH": os.pathsep.join([str(HERE.parents[1] / "src"), str(HERE)]),
+}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra `ray`)"),
+]
+
+
+OWN = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+def insist(start):
+    """Start something of Ray, three times: it gives one of its processes 15 s, whatever else the machine does."""
+    for again in (True, True, False):
+        try:
+            return start()
+        except Exception as error:
+            if not again or "timed out during startup" not in str(error):
+                raise
+    raise AssertionError
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """One of two machines with a processor each."""
+    from ray.cluster_utils import Cluster
+
+    before = dict(os.environ)
+    os.environ.update(SETTINGS)
+    head = {**OWN, "include_dashboard": False}
+    started = insist(lambda: Cluster(initialize_head=True, head_node_args=head))
+    try:
+        insist(lambda: started.add_node(**OWN))
+        yield started
+    finally:
+        started.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture
+def third(cluster):
+    """Another machine, which may be gone in the end."""
+    node = insist(lambda: cluster.add_node(**OWN))
+    yield node
+    if node in cluster.list_all_nodes():
+        cluster.remove_node(node, allow_graceful=False)
+
+
+def executor(cluster, told=None, **options):
+    from groundbox.dataset.ray_executor import RayExecutor
+
+    told = [] if told is None else told
+    return RayExecutor(cluster.address, tell=told.append, **options)
+
+
+def carried_out(executor, work, payloads, *, programs=True):
+    """What each shard gave; the executor is closed."""
+
+    async def all_of_them():
+        submit = executor.run if programs else executor.compute
+        try:
+            asked = (Shard(stage="run", number=at, payload=payload) for at, payload in enumerate(payloads))
+            return await asyncio.gather(*(submit(work, shard) for shard in asked))
+        finally:
+            await executor.close()
+
+    return [part["jsonl"] for part in asyncio.run(all_of_them())]
+
+
+def tools(executor, runner=None, narrator=tell, **more):
+    return Tools(runner=runner or FakeRunner(), executor=executor, narrator=narrator, prover=prove, **more)
+
+
+def lives(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def built(out, options, tools):
+    async def whole():
+        try:
+            return await build(options, out, tools)
+        finally:
+            await tools.executor.close()
+
+    return asyncio.run(whole())
+
+
+def problems(folder, count, poison=None, name="many.jsonl"):
+    path = folder / name
+    with path.open("w") as file:
+        for number in range(count):
+            word = "poison" if number == poison else "x"
+            body = "".join(f"    {word} = {word} * {(number * 7 + line) % 5 + 2} + {line}\n" for line in range(5))
+            source = f"def f({word}):\n{body}    return [{word}, {number}]\n"
+            row = {"id": f"p{number}", "source": source, "entry": "f", "statement": f"Number {number}."}
+            file.write(json.dumps({**row, "cases": [{"args": [number + at]} for at in range(4)]}) + "\n")
+    return path
+
+
+def alike(path):
+    """Options with which programs may be alike."""
+    return BuildOptions(problems=(path,), near_duplicate=1.0)
+
+
+def contents(out):
+    return {name: (out / name).read_bytes() for name in FINAL}
+
+
+# Shards
+
+
+def test_shards_are_carried_out_by_processes_of_all_machines_each_with_one_copy_of_the_work(cluster, tmp_path):
+    gathered = {"folder": str(tmp_path), "count": 2}
+
+    met = carried_out(executor(cluster), Hosted("meet"), [gathered] * 2)
+    copies = carried_out(executor(cluster), Hosted("which"), range(6))
+
+    assert len(set(met)) == 2
+    assert len({tuple(json.loads(each)) for each in copies}) <= len({json.loads(each)[0] for each in copies}) == 2
+
+
+def test_pure_computing_is_done_there_as_in_processes_of_a_build(cluster):
+    found = carried_out(executor(cluster), threshold, [0], programs=False)
+
+    assert found == [str(NEW_OBJECTS).encode()]
+
+
+def test_a_shard_whose_process_dies_is_tried_again(cluster, tmp_path):
+    found = carried_out(executor(cluster), Hosted("die once"), [str(tmp_path / "died"), str(tmp_path / "died")])
+
+    assert found == [b"the second time"] * 2
+
+
+@pytest.mark.parametrize("programs", [True, False])
+def test_a_shard_whose_process_dies_three_times_is_named(cluster, programs):
+    with pytest.raises(WorkerDied, match=r"run shard 0 could not be carried out: its process died.*, 3 times"):
+        carried_out(executor(cluster), Hosted("die") if programs else die, [0], programs=programs)
+
+
+@pytest.mark.parametrize(
+    ("does", "error", "words"),
+    [("fail", LookupError, "0"), ("strange", ShardFailed, "StrangeError: 1 and 2")],
+)
+def test_an_error_in_a_worker_process_is_raised_here_or_told(cluster, does, error, words):
+    with pytest.raises(error, match=words):
+        carried_out(executor(cluster), Hosted(does), [0])
+
+
+def test_machines_on_which_no_sandbox_can_be_made_are_left_out_until_none_is_left(cluster, monkeypatch):
+    from groundbox.dataset import ray_executor
+
+    monkeypatch.setattr(ray_executor, "_ALONE_S", 1.0)
+    told = []
+
+    with pytest.raises(ray_executor.FleetFailed, match="no machine could be used for 1 s: .*cgroup: none"):
+        carried_out(executor(cluster, told), Hosted("unavailable"), [0])
+
+    assert len([words for words in told if "is not used: refusing to run" in words]) == 2
+
+
+def test_a_late_shard_is_given_to_another_machine_as_well_and_the_first_result_is_taken(cluster, tmp_path):
+    told = []
+
+    found = carried_out(executor(cluster, told, deadline_s=1.0), Hosted("hang once"), [str(tmp_path / "hangs")])
+
+    assert found == [b"the second time"]
+    assert any("run shard 0 is late: on " in words and "gets it as well" in words for words in told)
+
+
+def test_where_nothing_is_done_any_more_the_build_ends_and_says_what_is_where(cluster, tmp_path):
+    from groundbox.dataset.ray_executor import FleetFailed
+
+    with pytest.raises(FleetFailed, match=r"nothing was done for 2 s: run shard 0 on \S+ \(.*\) for \d+ s"):
+        carried_out(executor(cluster, stall_s=2.0), Hosted("hold"), [str(tmp_path)])
+
+
+def test_the_shards_of_a_machine_that_dies_are_done_by_the_others(cluster, third, tmp_path):
+    told = []
+    ray = executor(cluster, told)
+
+    def begun():
+        return sorted(len(path.read_text().splitlines()) for path in tmp_path.glob("begun-*"))
+
+    async def killed():
+        work = Hosted("hold")
+        shards = (Shard(stage="run", number=at, payload=str(tmp_path)) for at in range(3))
+        under_way = asyncio.gather(*(ray.run(work, shard) for shard in shards))
+        while sum(begun()) < 3:  # noqa: ASYNC110  others are other processes
+            await asyncio.sleep(0.05)
+        pids = [int(path.read_text()) for path in tmp_path.glob("begun-*")]
+        cluster.remove_node(third, allow_graceful=False)
+        while all(map(lives, pids)):  # noqa: ASYNC110  a worker process outlives its raylet for a moment
+            await asyncio.sleep(0.05)
+        (tmp_path / "go").touch()
+        try:
+            return await under_way
+        finally:
+            await ray.close()
+
+    found = asyncio.run(killed())
+
+    assert begun() == [1, 1, 2]
+    assert len(found) == 3
+    assert any("is not used any more" in words for words in told)
+
+
+# Machines that would write something else
+
+
+def test_a_machine_with_another_environment_is_not_used_and_named(cluster, tmp_path):
+    node = insist(lambda: cluster.add_node(**OWN, env_vars={"GROUNDBOX_HOME": str(tmp_path)}))
+    told = []
+    try:
+        found = carried_out(executor(cluster, told), Hosted("which"), range(9))
+    finally:
+        cluster.remove_node(node, allow_graceful=False)
+
+    assert len({json.loads(each)[0] for each in found}) == 2
+    (words,) = [words for words in told if "is not used" in words]
+    assert f"{node.node_id[:8]}) is not used: environment: " in words
+
+
+def test_a_cluster_with_another_version_is_refused(cluster, monkeypatch):
+    from groundbox.dataset import ray_executor
+
+    own = ray_executor.identity()
+    monkeypatch.setattr(ray_executor, "identity", lambda: own._replace(version="9.9", python="3.99"))
+
+    with pytest.raises(
+        ray_executor.FleetFailed,
+        match=rf"no machine .*can be used: .*version: 9.9 here, {own.version} there, python: 3.99",
+    ):
+        executor(cluster)
+
+
+def test_no_cluster_at_an_address_is_said(cluster):
+    from groundbox.dataset.ray_executor import RayExecutor
+    from groundbox.errors import InvalidArgument
+
+    with pytest.raises(InvalidArgument, match="--executor: no Ray cluster at 127.0.0.1:9"):
+        RayExecutor("127.0.0.1:9")
+
+
+# Builds
+
+
+def test_a_build_writes_the_same_bytes_as_on_one_machine(cluster, tmp_path):
+    options = alike(problems(tmp_path, 24))
+
+    built(tmp_path / "local", options, tools(LocalExecutor(1)))
+    built(tmp_path / "ray", options, tools(executor(cluster)))
+
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+def test_a_build_during_which_a_machine_is_killed_writes_the_same_bytes(cluster, third, tmp_path, capsys):
+    options = alike(problems(tmp_path, 24))
+    built(tmp_path / "local", options, tools(LocalExecutor(1)))
+
+    @dataclasses.dataclass
+    class Killer:
+        killed = False
+
+        def step(self, stage, done, total, *, resumed):
+            if done and not self.killed:
+                self.killed = True
+                cluster.remove_node(third, allow_graceful=False)
+
+        def end(self):
+            pass
+
+    killer = Killer()
+    built(tmp_path / "ray", options, tools(executor(cluster), FakeRunner(pause_s=0.3), progress=killer))
+
+    assert killer.killed
+    assert capsys.readouterr().out == ""
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
+
+
+def test_a_build_whose_driver_is_killed_goes_on_without_doing_anything_twice(cluster, tmp_path):
+    path = problems(tmp_path, 96)
+    built(tmp_path / "local", BuildOptions(problems=(path,)), tools(LocalExecutor(1)))
+    out = tmp_path / "ray"
+    driver = subprocess.Popen([sys.executable, KILLED, path, out, cluster.address], stderr=subprocess.PIPE)
+    while driver.poll() is None and len(list((out / store.FOLDER).glob("run-*.jsonl"))) < 3:
+        time.sleep(0.01)
+    driver.kill()
+    _, errors = driver.communicate()
+    assert driver.returncode == -signal.SIGKILL, errors.decode()
+    kept = {each.name: each.stat().st_mtime_ns for each in (out / store.FOLDER).glob("*-*.jsonl")}
+    submitted = []
+
+    class Counting:
+        """Counts what is submitted."""
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def run(self, work, shard):
+            submitted.append(f"{shard.stage}-{shard.number:06d}.jsonl")
+            return self.inner.run(work, shard)
+
+        def compute(self, work, shard):
+            submitted.append(f"{shard.stage}-{shard.number:06d}.jsonl")
+            return self.inner.compute(work, shard)
+
+    built(out, BuildOptions(problems=(path,)), tools(Counting(executor(cluster))))
+
+    assert len(kept) >= 3
+    assert not kept.keys() & set(submitted)
+    assert contents(out) == contents(tmp_path / "local")
+
+
+@pytest.mark.parametrize("where", ["programs", "telling"])
+def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(cluster, tmp_path, where):
+    runner, narrator = (DeadlyRunner(), tell) if where == "programs" else (FakeRunner(), deadly_tell)
+    (tmp_path / "deadly").mkdir()
+    sound = alike(problems(tmp_path, 9))
+    built(tmp_path / "sound", sound, tools(LocalExecutor(1)))
+
+    options = alike(problems(tmp_path / "deadly", 9, poison=5))
+    report = built(tmp_path / "ray", options, tools(executor(cluster), runner, narrator))
+
+    assert report["dropped"] == {"worker-died": 4}
+    dropped = [json.loads(line) for line in (tmp_path / "ray" / "dropped.jsonl").read_text().splitlines()]
+    assert [(each["item"], each["stage"]) for each in dropped] == [
+        (f"p5/{at}", "run" if where == "programs" else "prove") for at in range(4)
+    ]
+    assert list(write.read_samples(tmp_path / "ray" / write.SAMPLES)) == [
+        each for each in write.read_samples(tmp_path / "sound" / write.SAMPLES) if each.problem != "p5"
+    ]
+
+
+# A cluster of its own, and none
+
+
+def test_the_command_starts_a_cluster_of_its_own_and_writes_the_same_bytes(tmp_path):
+    rows = (HERE.parents[1] / "examples/problems/everyday.jsonl").read_text().splitlines()[:4]
+    (tmp_path / "p.jsonl").write_text("\n".join(rows) + "\n")
+    command = [sys.executable, "-m", "groundbox", "dataset", "build", "--problems", str(tmp_path / "p.jsonl"), "--json"]
+
+    for out, more in (("local", []), ("ray", ["--executor", "ray", "--workers", "1"])):
+        ran = subprocess.run([*command, "--out", str(tmp_path / out), *more], capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert json.loads(ran.stdout)["kept"] > 10
+
+    assert contents(tmp_path / "ray") == contents(tmp_path / "local")
