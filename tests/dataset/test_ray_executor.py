@@ -56,10 +56,10 @@ def insist(start):
 @pytest.fixture(scope="module")
 def cluster():
     """One of two machines with a processor each."""
-    from ray.cluster_utils import Cluster
-
     before = dict(os.environ)
     os.environ.update(SETTINGS)
+    from ray.cluster_utils import Cluster
+
     head = {**OWN, "include_dashboard": False}
     started = insist(lambda: Cluster(initialize_head=True, head_node_args=head))
     try:
