@@ -305,7 +305,7 @@ async def counted(fleet, boxes, requests, at_once, kill_at, kill):
         for number in numbers:
             if number == kill_at:
                 await asyncio.to_thread(kill)
-            box = boxes[number % len(boxes)] if number % 10 < 7 else None
+            box = boxes[(number // 10 * 7 + number % 10) % len(boxes)] if number % 10 < 7 else None
             if box is None:
                 answer = await own.post("/v1/run", json={"code": f"print({number})", "profile": "bare"})
             else:
