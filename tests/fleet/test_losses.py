@@ -1,10 +1,11 @@
 """Nodes that are killed, cut off, stopped, started anew and drained: what is lost is said, and nothing else is lost."""
 
+import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -103,20 +104,25 @@ def test_a_node_that_hears_no_gateway_ends_its_sandboxes_before_they_are_called_
 
 
 def busy_below(pid):
-    """Processes below a server that still compute, a moment later."""
+    """Processes below a server that compute all the time, and not for a moment as those that fill its pool."""
+    before = cpu_s_below(pid)
+    time.sleep(3)
+    after = cpu_s_below(pid)
+    return [each for each in before.keys() & after.keys() if after[each] - before[each] > 0.7]
 
-    def times():
-        told = subprocess.run(["ps", "-eo", "pid,ppid,cputimes,stat"], capture_output=True, text=True).stdout
-        rows = [line.split() for line in told.splitlines()[1:]]
-        below, grown = {str(pid)}, True
-        while grown:
-            more = {row[0] for row in rows if row[1] in below} - below
-            grown = bool(more)
-            below |= more
-        return {row[0]: row[3] for row in rows if row[0] in below - {str(pid)}}
 
-    time.sleep(0.5)
-    return [each for each, state in times().items() if state.startswith("R")]
+def cpu_s_below(pid):
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            found[int(path.parts[2])] = int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    below, grown = {pid}, True
+    while grown:
+        more = {child for child, (parent, _) in found.items() if parent in below} - below
+        grown = bool(more)
+        below |= more
+    return {child: found[child][1] for child in below - {pid} if child in found}
 
 
 @pytest.mark.slow

@@ -183,6 +183,7 @@ def test_a_loss_of_power_is_noticed_by_nobody_else_and_new_sandboxes_go_elsewher
         time.sleep(0.5)
         killed = time.monotonic()
         dead.kill()
+        is_dead = time.monotonic()
         gone, _ = until_status(client, show(lost), 410)
         time.sleep(0.5)
     for each in (each for going in creating for each in going.seen if each[2] == 201):
@@ -191,7 +192,7 @@ def test_a_loss_of_power_is_noticed_by_nobody_else_and_new_sandboxes_go_elsewher
 
     assert [each.statuses() for each in others] == [{200}, {200}]
     assert all(len(each.since(killed)) > 10 for each in others)
-    assert {each[2:] for each in asking.since(killed)} <= {(503, "node_unreachable"), (410, "sandbox_lost")}
+    assert {each[2:] for each in asking.since(is_dead)} <= {(503, "node_unreachable"), (410, "sandbox_lost")}
     assert gone - killed < LEASE_S + 1
     assert after[1] == set()
     assert all(each.statuses() == {201} for each in creating)

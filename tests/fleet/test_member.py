@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed here")
 
-from groundbox.fleet.joining import BOOT_HEADER, Leased
+from groundbox.fleet.joining import Leased
 from groundbox.fleet.member import Membership, _now
 
 
@@ -33,7 +33,7 @@ class Sandboxes:
 
 def membership(gateway, lease_s):
     """One that has renewed its lease just now."""
-    keys = SimpleNamespace(take_vouched=dict, give_back_vouched=lambda used: None)
+    keys = SimpleNamespace(take_vouched=dict, give_back_vouched=lambda used: None, revoke_vouched=lambda ids: None)
     settings = SimpleNamespace(runs_at_once=1, sandboxes=1, environment="default")
     turns = SimpleNamespace(running=0, waiting=0)
     service = SimpleNamespace(sandboxes=Sandboxes(), keys=keys, settings=settings, turns=turns, problem="")
@@ -72,9 +72,8 @@ def asked(member, app, *, through_gateway=True):
         async def receive():
             await asyncio.Event().wait()
 
-        headers = [(BOOT_HEADER.encode(), b"1" * 32)] if through_gateway else []
-        scope = {"type": "http", "method": "POST", "path": "/v1/run", "headers": headers}
-        task = asyncio.create_task(member.watched(app)(scope, receive, send))
+        scope = {"type": "http", "method": "POST", "path": "/v1/run", "headers": [], "groundbox.fleet": through_gateway}
+        task = asyncio.create_task(member.parts()["around"](app)(scope, receive, send))
         await asyncio.sleep(0.05)
         await member._fence()
         done, _ = await asyncio.wait([task], timeout=1)

@@ -184,7 +184,10 @@ def test_a_snapshot_has_all_files_and_only_the_newest_stays(tmp_path):
     assert len(list(tmp_path.rglob("*.tar"))) == 1
     assert kept.latest("a", 1) is None
     assert kept.latest("b", 2) is None
-    kept.drop("a")
+    kept.put("a", 2, 1, {"later": b""})
+    kept.drop("a", 1)
+    assert kept.latest("a", 3) == {"later": b""}
+    kept.drop("a", 2)
     assert list(tmp_path.iterdir()) == []
 
 

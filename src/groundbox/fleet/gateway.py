@@ -294,8 +294,8 @@ class Gateway:
         is_there = False
         try:
             async with self._asked(scope, key, peer, body, own=True) as answer:
-                told = b"".join([part async for part in answer.parts()])
-            is_there = answer.status == 201
+                status, told = answer.status, b"".join([part async for part in answer.parts()])
+            is_there = status in (201, 409)  # 409: an attempt of before, whose answer did not come through
         except (NotSent, Broken) as error:
             raise _unreachable(peer, str(error), began=False) from None
         finally:
@@ -306,7 +306,7 @@ class Gateway:
         if not is_there:
             with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
                 said = msgspec.json.decode(told)["error"]
-                raise Refused(answer.status, said["code"], said["message"], details=said.get("details"))
+                raise Refused(status, said["code"], said["message"], details=said.get("details"))
             raise Refused(503, "node_unreachable", f"node {peer.node.name} could not go on with it", retry_after_s=1.0)
         logger.warning("sandbox %s goes on at %s, with its files", kept.sandbox_id, peer.node.name)
         return peer

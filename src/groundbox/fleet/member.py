@@ -143,6 +143,7 @@ class Membership:
             except ValueError as error:
                 raise Refused(400, "bad_request", f"{KEY_HEADER}: {error}") from None
             service.keys.vouch(key)
+            scope["groundbox.fleet"] = True
             return key
 
         return admit
@@ -419,7 +420,7 @@ class _Keeping:
     async def aclose(self) -> None:
         """Drop what is kept: its sandbox is being closed, and is not lost."""
         if not self.is_lost:
-            await asyncio.to_thread(self._snapshots.drop, self._sandbox_id)
+            await asyncio.to_thread(self._snapshots.drop, self._sandbox_id, self._generation)
 
 
 class _Refusal(GroundboxError):

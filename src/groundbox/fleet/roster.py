@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from groundbox.errors import GroundboxError
 from groundbox.fleet.catalogue import ALIVE, READY, Catalogue, Node
-from groundbox.fleet.joining import BOOT_HEADER, MISDIRECTED, SELF, gateway_key
+from groundbox.fleet.joining import BOOT_HEADER, MISDIRECTED, SELF, gateway_key, proof
 from groundbox.fleet.upstream import Broken, NotSent, Upstream
 from groundbox.remote.transport import address_of
 
@@ -174,7 +174,7 @@ class Roster:
 
     async def _look(self, peer: Peer) -> None:
         """Ask a node whether it is there, which it answers at once, however busy it is."""
-        key, boot = f"Bearer {peer.key}", peer.node.boot_id
+        key, boot = f"Bearer {proof(peer.key, '')}", peer.node.boot_id
         headers = [(b"authorization", key.encode()), (BOOT_HEADER.encode(), boot.encode())]
         was_silent = peer.upstream.is_silent
         try:

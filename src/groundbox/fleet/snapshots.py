@@ -89,13 +89,14 @@ class Snapshots:
                 data = bytes(self._store.get(f"{sandbox_id}/{names[-1]}").bytes())
         return unpacked(data)
 
-    def drop(self, sandbox_id: str) -> None:
-        """Remove all of a sandbox."""
+    def drop(self, sandbox_id: str, generation: int) -> None:
+        """Remove what is kept of a sandbox up to a generation: a later one lives elsewhere."""
         with contextlib.suppress(SnapshotsUnavailable), self._errors():
             for each in self._names(sandbox_id):
-                self._remove(sandbox_id, each)
+                if int(each[:6]) <= generation:
+                    self._remove(sandbox_id, each)
             if self._store is None:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):  # gone already, or not empty
                     Path(self.url, sandbox_id).rmdir()
 
     def _names(self, sandbox_id: str) -> list[str]:
