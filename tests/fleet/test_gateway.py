@@ -8,7 +8,7 @@ import time
 import pytest
 
 import groundbox as gb
-from groundbox.fleet.gateway import summed
+from groundbox.fleet.sums import summed
 
 
 @pytest.fixture

@@ -68,8 +68,10 @@ def _serve(
     catalogue: str, host: str, port: int, names: tuple[str, ...], keys: str | None, lease_s: float, body_mib: int
 ) -> None:
     from groundbox.fleet.catalogue import Catalogue
-    from groundbox.fleet.gateway import Gateway, Timing, application
+    from groundbox.fleet.gateway import Gateway, application
     from groundbox.fleet.joining import SECRET, check_secret
+    from groundbox.fleet.reception import Timing
+    from groundbox.fleet.roster import Roster
     from groundbox.server.keys import Keys, KeyStore, check_token, new_token
     from groundbox.server.listening import bound, serve, url_of
     from groundbox.server.notify import Manager
@@ -87,8 +89,8 @@ def _serve(
         store.all()
     settings = Settings(hosts=names, body_bytes=body_mib * 1024 * 1024)
     with bound(host, port, may_be_public=True, secret=TOKEN) as listening:
-        fleet = Gateway(nodes, Keys(token=token, store=store), settings, secret=secret, timing=timing)
-        app = application(fleet, own_host=str(listening.getsockname()[0]), store=store)
+        fleet = Gateway(Roster(nodes, secret), Keys(token=token, store=store), settings)
+        app = application(fleet, secret=secret, timing=timing, own_host=str(listening.getsockname()[0]), store=store)
 
         def ready() -> None:
             tell_ready(url_of(listening) or f"http://{host}:{port}/", None if chosen else token)

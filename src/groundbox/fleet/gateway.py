@@ -25,43 +25,29 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from groundbox.errors import GroundboxError, InvalidArgument
-from groundbox.fleet.catalogue import LEFT, TAG_DIGITS, Catalogue, CatalogueUnavailable, JoinRefused, Kept
+from groundbox.fleet.catalogue import TAG_DIGITS, Kept
 from groundbox.fleet.joining import (
-    ANSWER_HEADER,
     BOOT_HEADER,
     KEY_HEADER,
     MISDIRECTED,
     ON_LOST,
     RESTORE_HEADER,
-    SELF,
-    BadSignature,
-    JoinAsked,
-    Leased,
-    LeaveAsked,
-    RenewAsked,
-    answer_mac,
-    check_name,
-    check_signed,
-    check_time,
-    check_url,
     dumped_key,
-    gateway_key,
     proof,
 )
+from groundbox.fleet.operating import Operators
 from groundbox.fleet.passing_websockets import pass_on as pass_on_websocket
+from groundbox.fleet.reception import Reception, Timing
 from groundbox.fleet.roster import Peer, Roster, describe
-from groundbox.fleet.upstream import CONNECT_S, Broken, NotSent, Upstream
-from groundbox.remote.transport import address_of
+from groundbox.fleet.sums import summed
+from groundbox.fleet.upstream import CONNECT_S, Broken, NotSent
 from groundbox.sandbox.telemetry import passed_on
-from groundbox.server import schemas
 from groundbox.server.guard import Guard
 from groundbox.server.key_routes import KeyRoutes
 from groundbox.server.keys import Key, Keys, KeyStore
@@ -124,9 +110,6 @@ _MOST_TRIES: Final = 2
 """Nodes that a program is sent to which may be run twice: one that ends nodes is not to end all of them."""
 _MOST_LOOKED_AT: Final = 1024 * 1024
 """Bodies over this are not looked into: nothing else goes on while one is decoded."""
-_MOST_MESSAGE: Final = 256 * 1024
-_MOST_MESSAGES: Final = 32
-_CALLBACK_S: Final = 2.0
 _FULL_S: Final = 1.0
 """Seconds that a node which said 429 is asked last."""
 _OTHERS_S: Final = 0.5
@@ -136,23 +119,6 @@ _WHOLE_BYTES: Final = 64 * 1024
 """Bodies up to here are read before they are sent, in one piece."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Timing:
-    """Seconds of a fleet's leases.
-
-    Attributes:
-        lease_s: That a node lives on without a renewal; what it had is lost then.
-        renew_s: Between two renewals.
-    """
-
-    lease_s: float = 15.0
-    renew_s: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not 0.1 <= self.renew_s <= self.lease_s / 2:
-            raise InvalidArgument("lease_s", f"must be at least twice the {self.renew_s:g} s between renewals")
-
-
 class Gateway:
     """One gateway; an ASGI application is made of it by `application`.
 
@@ -160,18 +126,12 @@ class Gateway:
         is_ending: Whether it was told to end, so that what is called off is answered.
     """
 
-    def __init__(self, catalogue: Catalogue, keys: Keys, settings: Settings, *, secret: bytes, timing: Timing) -> None:
-        """Args:
-        secret: That nodes and gateways share.
-        """
-        self.settings, self.keys, self.metrics = settings, keys, Metrics()
-        self.roster = Roster(catalogue, secret)
-        self.is_ending = False
-        self._secret, self._timing = secret, timing
+    def __init__(self, roster: Roster, keys: Keys, settings: Settings) -> None:
+        self.settings, self.keys, self.metrics, self.roster = settings, keys, Metrics(), roster
         self._repeated: dict[tuple[str, bytes], tuple[float, str]] = {}
         self._moved: dict[str, tuple[str, float]] = {}
         self._restoring: dict[str, asyncio.Lock] = {}
-        self._messages = 0
+        self.is_ending = False
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -266,7 +226,7 @@ class Gateway:
             return peer
         async with self._restoring.setdefault(sandbox_id, asyncio.Lock()):
             try:
-                kept = await self._in_catalogue(functools.partial(self.roster.catalogue.kept, sandbox_id))
+                kept = await self.roster.in_catalogue(functools.partial(self.roster.catalogue.kept, sandbox_id))
                 if kept is None or kept.key_id != key.id:
                     return None
                 peer = self.roster.get(kept.tag)
@@ -286,7 +246,7 @@ class Gateway:
         if peer is None:
             raise Refused(503, "no_node", "no node can go on with this sandbox now", retry_after_s=1.0)
         move = functools.partial(self.roster.catalogue.move, kept.sandbox_id, kept.generation, peer.node.tag)
-        if not await self._in_catalogue(move):
+        if not await self.roster.in_catalogue(move):
             raise Refused(503, "node_unreachable", "another gateway is restoring this sandbox", retry_after_s=1.0)
         wished = f"{kept.sandbox_id} {kept.generation + 1}".encode()
         headers = [(b"content-type", b"application/json"), (RESTORE_HEADER.encode(), wished)]
@@ -302,7 +262,7 @@ class Gateway:
             if not is_there:  # the next request tries it again
                 catalogue = self.roster.catalogue
                 give_back = functools.partial(catalogue.move, kept.sandbox_id, kept.generation + 1, kept.tag)
-                await self._in_catalogue(give_back)
+                await self.roster.in_catalogue(give_back)
         if not is_there:
             with contextlib.suppress(msgspec.DecodeError, KeyError, TypeError):
                 said = msgspec.json.decode(told)["error"]
@@ -328,7 +288,7 @@ class Gateway:
                     self.roster.lose(peer)
                     raise _lost(peer)
                 if answer.status == 204 and scope["method"] == "DELETE" and (found := _ONE.fullmatch(scope["path"])):
-                    await self._in_catalogue(functools.partial(self.roster.catalogue.forget, found[1]))
+                    await self.roster.in_catalogue(functools.partial(self.roster.catalogue.forget, found[1]))
                 await _answer(answer, body, send)
         except NotSent as error:
             if not peer.is_alive:
@@ -423,7 +383,7 @@ class Gateway:
         keep = functools.partial(
             self.roster.catalogue.keep, sandbox_id, key.id, peer.node.tag, (asked or b"{}").decode()
         )
-        await self._in_catalogue(keep)
+        await self.roster.in_catalogue(keep)
         await _send(send, answer.status, [*answer.headers, (ON_LOST.encode(), b"restore")], told)
 
     def _bound(self, name: tuple[str, bytes] | None, *, may_repeat: bool) -> Peer | None:
@@ -557,178 +517,6 @@ class Gateway:
         peer = self.roster.get(tag)
         return tag if peer is None else peer.node.name
 
-    # Nodes
-
-    async def join(self, request: Request) -> Response:
-        """`POST /v1/fleet/join`"""
-        return await self._heard(request, JoinAsked, self._join)
-
-    async def renew(self, request: Request) -> Response:
-        """`POST /v1/fleet/renew`"""
-        return await self._heard(request, RenewAsked, self._renew)
-
-    async def leave(self, request: Request) -> Response:
-        """`POST /v1/fleet/leave`"""
-        return await self._heard(request, LeaveAsked, self._leave)
-
-    async def _heard(self, request: Request, kind: Any, act: Any) -> Response:
-        """Carry out what a node asks, and sign the answer."""
-        signature = request.headers.get("authorization", "")
-        try:
-            check_time(signature)
-        except BadSignature as error:
-            raise Refused(401, error.code, str(error)) from None
-        if self._messages >= _MOST_MESSAGES:
-            raise Refused(503, "busy", "too many nodes ask at once", retry_after_s=1.0)
-        self._messages += 1
-        try:
-            return await self._answered(request, kind, act, signature, await _message_of(request))
-        finally:
-            self._messages -= 1
-
-    async def _answered(self, request: Request, kind: Any, act: Any, signature: str, body: bytes) -> Response:
-        try:
-            check_signed(self._secret, signature, "POST", request.url.path, body)
-        except BadSignature as error:
-            refused = Refused(401, error.code, str(error))
-            if error.code == "bad_signature":  # who has another secret is not answered with what this one signs
-                raise refused from None
-            return self._signed(signature, refused.to_dict(), 401)
-        try:
-            told = await act(schemas.decoded(body, kind))
-        except JoinRefused as error:
-            status = 410 if error.code in ("fenced", "unknown_boot") else 409
-            return self._signed(signature, Refused(status, error.code, str(error)).to_dict(), status)
-        except (GroundboxError, Refused) as error:
-            refused = error if isinstance(error, Refused) else refusal_of(error)
-            if isinstance(error, CatalogueUnavailable):
-                refused = Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0)
-            return self._signed(signature, refused.to_dict(), refused.status)
-        return self._signed(signature, msgspec.to_builtins(told), 200)
-
-    def _signed(self, signature: str, told: Any, status: int) -> Response:
-        response = json_reply(told, status)
-        response.headers[ANSWER_HEADER] = answer_mac(self._secret, signature, bytes(response.body))
-        return response
-
-    async def _join(self, asked: JoinAsked) -> Leased:
-        check_name(asked.name)
-        check_url(asked.url)
-        await self._call_back(asked)
-        node = await asyncio.to_thread(
-            functools.partial(
-                self.roster.catalogue.join,
-                boot_id=asked.boot_id,
-                name=asked.name,
-                url=asked.url,
-                version=asked.version,
-                environment=asked.environment,
-                load=msgspec.to_builtins(asked.load),
-            )
-        )
-        await self.roster.refresh()
-        return self._leased(self.roster.take(node))
-
-    async def _renew(self, asked: RenewAsked) -> Leased:
-        load = msgspec.to_builtins(asked.load)
-        node = await asyncio.to_thread(self.roster.catalogue.renew, asked.boot_id, asked.number, load)
-        for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
-            self.keys.usage(key_id).charge(cpu_s=cpu_s)
-        leased = self._leased(self.roster.take(node))
-        leased.revoked = [key_id for key_id in asked.load.of_keys if self._is_revoked(key_id)]
-        return leased
-
-    def _is_revoked(self, key_id: str) -> bool:
-        try:
-            self.keys.of_id(key_id)
-        except Refused as refused:
-            return refused.status == 401  # and not where the database of keys is away
-        return False
-
-    async def _leave(self, asked: LeaveAsked) -> Leased:
-        await asyncio.to_thread(self.roster.catalogue.leave, asked.boot_id)
-        await self.roster.refresh()
-        return Leased(tag="", generation=0, lease_s=0.0, renew_s=0.0, state="draining")
-
-    def _leased(self, peer: Peer) -> Leased:
-        node = peer.node
-        return Leased(
-            tag=node.tag,
-            generation=node.generation,
-            lease_s=self._timing.lease_s,
-            renew_s=self._timing.renew_s,
-            state=node.state,  # type: ignore[arg-type]
-            drained_s=node.drained,
-        )
-
-    async def _call_back(self, asked: JoinAsked) -> None:
-        """Ask the node at the URL that it told, so that one which nobody reaches does not join.
-
-        Raises:
-            JoinRefused: It does not answer there, or somebody else does.
-        """
-        address = address_of(asked.url)
-        key = gateway_key(self._secret, asked.boot_id)
-        shown = f"Bearer {proof(key, '')}".encode()
-        headers = [(b"authorization", shown), (BOOT_HEADER.encode(), asked.boot_id.encode())]
-        upstream = Upstream(address)
-        told = f"this gateway does not reach the node at {asked.url}"
-        try:
-            async with asyncio.timeout(_CALLBACK_S), upstream.ask("GET", SELF.encode(), headers, b"") as answer:
-                body = b"".join([part async for part in answer.parts()])
-                if answer.status != 200 or msgspec.json.decode(body).get("boot_id") != asked.boot_id:
-                    raise JoinRefused("unreachable", f"{told}: another server answers there; --node-url names its own")
-        except TimeoutError:
-            raise JoinRefused("unreachable", f"{told}: it did not answer within {_CALLBACK_S:g} s") from None
-        except (NotSent, Broken, msgspec.DecodeError, AttributeError, UnicodeError) as error:
-            raise JoinRefused("unreachable", f"{told}: {error}; --node-url names where it is reached") from None
-        finally:
-            upstream.abort()
-
-    # Operators
-
-    async def fleet(self, request: Request) -> Response:
-        """`GET /v1/fleet`: all nodes, and which versions and environments may join."""
-        _admin(request)
-        await self.roster.refresh()
-        welcome = await self._in_catalogue(functools.partial(self.roster.catalogue.welcome))
-        nodes = [describe(each) for each in self.roster if request.query_params.get("all") or each.node.state != LEFT]
-        return json_reply({"nodes": nodes, "welcome": welcome, "lease_s": self._timing.lease_s})
-
-    async def drain(self, request: Request) -> Response:
-        """`POST /v1/fleet/nodes/NAME/drain {"within_s": 600, "leave": true}`: nothing new goes there."""
-        _admin(request)
-        asked = schemas.decoded(await request.body() or b"{}", DrainAsked)
-        if asked.within_s is not None and asked.within_s < 0:
-            raise Refused(400, "invalid_argument", "within_s: must not be below 0")
-        drain = self.roster.catalogue.drain
-        return await self._changed(request, lambda name: drain(name, asked.within_s, leave=asked.leave))
-
-    async def undrain(self, request: Request) -> Response:
-        """`POST /v1/fleet/nodes/NAME/join`: a node that was drained takes sandboxes again."""
-        _admin(request)
-        return await self._changed(request, self.roster.catalogue.undrain)
-
-    async def welcome(self, request: Request) -> Response:
-        """`POST /v1/fleet/welcome {"version", "environment"}`: nodes of another kind may join beside the others."""
-        _admin(request)
-        asked = schemas.decoded(await request.body(), WelcomeAsked)
-        call = functools.partial(self.roster.catalogue.welcome, version=asked.version, environment=asked.environment)
-        return json_reply(await self._in_catalogue(call))
-
-    async def _changed(self, request: Request, act: Any) -> Response:
-        name = request.path_params["name"]
-        if not await self._in_catalogue(functools.partial(act, name)):
-            raise not_found(f"node that lives and is called {name[:64]!r}")
-        await self.roster.refresh()
-        return json_reply({"nodes": [describe(each) for each in self.roster.alive if each.node.name == name]})
-
-    async def _in_catalogue(self, call: Any) -> Any:
-        try:
-            return await asyncio.to_thread(call)
-        except CatalogueUnavailable as error:
-            raise Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0) from None
-
     async def ready(self, request: Request) -> Response:
         """`GET /readyz`: something new can be placed, or why not."""
         problem = self.keys.problem or self.roster.problem
@@ -751,20 +539,6 @@ class Gateway:
             states[state] = states.get(state, 0) + 1
         lines += [f'groundbox_nodes{{state="{state}"}} {count}' for state, count in sorted(states.items())]
         return Response("\n".join(lines) + "\n", media_type=MEDIA_TYPE)
-
-
-class DrainAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What `POST …/drain` takes."""
-
-    within_s: float | None = None
-    leave: bool = False
-
-
-class WelcomeAsked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What `POST /v1/fleet/welcome` takes."""
-
-    version: str | None = None
-    environment: str | None = None
 
 
 class _Environment(msgspec.Struct):
@@ -893,25 +667,6 @@ def _unreachable(peer: Peer, why: str, *, began: bool) -> Refused:
     return Refused(503, "run_lost", f"{told}. With the header Groundbox-Retry-Safe: 1 it is sent again")
 
 
-async def _message_of(request: Request) -> bytes:
-    """The body of a node's message, which is short.
-
-    Raises:
-        Refused: 413, where it is not.
-    """
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_MESSAGE:
-            raise Refused(413, "too_large", f"a node's message has at most {_MOST_MESSAGE} bytes")
-    return body
-
-
-def _admin(request: Request) -> None:
-    key: Key = request.scope["groundbox.key"]
-    key.require("admin")
-
-
 _BY_TOKEN: Final = Key(id="sandbox-token", owner="whoever has the token of a sandbox", scopes=frozenset())
 _TOKEN_PREFIX: Final = b"gbs_"
 _SANDBOX_TOKENS: Final = ("x-access-token", "e2b-traffic-access-token")
@@ -925,52 +680,16 @@ def _admit_tokens(scope: dict[str, Any], headers: Mapping[str, str]) -> Key | No
     return None
 
 
-def summed(texts: list[str]) -> list[str]:
-    """Lines of metrics of several servers as one, in Prometheus' format: sums, but of a start's time the earliest.
-
-    What is not in that format is left out whole, with its server.
-    """
-    values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
-    heads: dict[str, str] = {}
-    for text in texts:
-        try:
-            families = list(text_string_to_metric_families(text))
-        except ValueError:
-            logger.warning("metrics of a node are in no format that is known")
-            continue
-        for family in families:
-            kind = "counter" if family.type == "counter" else family.type
-            about = family.documentation.replace("\\", "\\\\").replace("\n", "\\n")
-            heads[family.name] = f"# HELP {family.name} {about}\n# TYPE {family.name} {kind}"
-            into = values.setdefault(family.name, {})
-            for sample in family.samples:
-                at = sample.name, tuple(sorted(sample.labels.items()))
-                if family.name.endswith("_started_seconds") or sample.name.endswith("_created"):
-                    into[at] = min(into.get(at, sample.value), sample.value)
-                else:
-                    into[at] = into.get(at, 0.0) + sample.value
-    lines = []
-    for name, samples in values.items():
-        lines.append(heads[name])
-        for (sample_name, labels), value in samples.items():
-            told = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels)
-            lines.append(f"{sample_name}{{{told}}} {value:g}" if told else f"{sample_name} {value:g}")
-    return lines
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
 async def _alive(request: Request) -> Response:
     """`GET /livez`: this process answers."""
     return PlainTextResponse("alive\n")
 
 
-def application(gateway: Gateway, *, own_host: str, store: KeyStore | None) -> Any:
+def application(gateway: Gateway, *, secret: bytes, timing: Timing, own_host: str, store: KeyStore | None) -> Any:
     """The ASGI application of one gateway.
 
     Args:
+        secret: That nodes and gateways share.
         own_host: The address that is listened on.
         store: Where keys are made and revoked; None for none but the owner's.
     """
@@ -989,18 +708,20 @@ def application(gateway: Gateway, *, own_host: str, store: KeyStore | None) -> A
         assert isinstance(error, HTTPException)
         return json_reply(Refused(error.status_code, "bad_request", str(error.detail)).to_dict(), error.status_code)
 
+    reception = Reception(gateway.roster, gateway.keys, secret=secret, timing=timing)
+    operators = Operators(gateway.roster, timing)
     own = [
         Route("/livez", _alive),
         Route("/readyz", gateway.ready),
         Route("/metrics", gateway.show_metrics),
         *KeyRoutes(gateway.keys, store).routes(),
-        Route("/v1/fleet", gateway.fleet),
-        Route("/v1/fleet/join", gateway.join, methods=["POST"]),
-        Route("/v1/fleet/renew", gateway.renew, methods=["POST"]),
-        Route("/v1/fleet/leave", gateway.leave, methods=["POST"]),
-        Route("/v1/fleet/welcome", gateway.welcome, methods=["POST"]),
-        Route("/v1/fleet/nodes/{name}/drain", gateway.drain, methods=["POST"]),
-        Route("/v1/fleet/nodes/{name}/join", gateway.undrain, methods=["POST"]),
+        Route("/v1/fleet", operators.fleet),
+        Route("/v1/fleet/join", reception.join, methods=["POST"]),
+        Route("/v1/fleet/renew", reception.renew, methods=["POST"]),
+        Route("/v1/fleet/leave", reception.leave, methods=["POST"]),
+        Route("/v1/fleet/welcome", operators.welcome, methods=["POST"]),
+        Route("/v1/fleet/nodes/{name}/drain", operators.drain, methods=["POST"]),
+        Route("/v1/fleet/nodes/{name}/join", operators.undrain, methods=["POST"]),
     ]
     handlers: Any = {Refused: refused, HTTPException: wrong_method, Exception: refused}
     app = Starlette(routes=own, lifespan=lifespan, exception_handlers=handlers)

@@ -24,10 +24,11 @@ from functools import partial
 from typing import Any, Final
 
 from groundbox.errors import GroundboxError
-from groundbox.fleet.catalogue import ALIVE, READY, Catalogue, Node
+from groundbox.fleet.catalogue import ALIVE, READY, Catalogue, CatalogueUnavailable, Node
 from groundbox.fleet.joining import BOOT_HEADER, MISDIRECTED, SELF, gateway_key, proof
 from groundbox.fleet.upstream import Broken, NotSent, Upstream
 from groundbox.remote.transport import address_of
+from groundbox.server.refusals import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -129,6 +130,17 @@ class Roster:
         """Whether something new could go to another node than `peer` and those `tried`."""
         done = {*tried, peer.node.tag}
         return any(each.node.tag not in done and each.takes(environment) for each in self._peers.values())
+
+    async def in_catalogue(self, call: Any) -> Any:
+        """What a call of the catalogue gives.
+
+        Raises:
+            Refused: 503, where it is away.
+        """
+        try:
+            return await asyncio.to_thread(call)
+        except CatalogueUnavailable as error:
+            raise Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0) from None
 
     async def refresh(self) -> None:
         """Read the catalogue. One that is away is noted; nodes are believed to live until their leases end."""

@@ -1,0 +1,215 @@
+"""What nodes say to a gateway: that they join, live on, and leave.
+
+A message is looked at in the order of what that costs: its time, by its header; its size, while it is read; its
+signature; then what it says. Whoever has not the secret is answered without one; all others get a signed answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.fleet.catalogue import CatalogueUnavailable, JoinRefused
+from groundbox.fleet.joining import (
+    ANSWER_HEADER,
+    BOOT_HEADER,
+    SELF,
+    BadSignature,
+    JoinAsked,
+    Leased,
+    LeaveAsked,
+    RenewAsked,
+    answer_mac,
+    check_name,
+    check_signed,
+    check_time,
+    check_url,
+    gateway_key,
+    proof,
+)
+from groundbox.fleet.roster import Peer, Roster
+from groundbox.fleet.upstream import Broken, NotSent, Upstream
+from groundbox.remote.transport import address_of
+from groundbox.server import schemas
+from groundbox.server.keys import Keys
+from groundbox.server.refusals import Refused, refusal_of
+from groundbox.server.replies import json_reply
+
+_CALLBACK_S: Final = 2.0
+_MOST_MESSAGE: Final = 256 * 1024
+_MOST_MESSAGES: Final = 32
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Seconds of a fleet's leases.
+
+    Attributes:
+        lease_s: That a node lives on without a renewal; what it had is lost then.
+        renew_s: Between two renewals.
+    """
+
+    lease_s: float = 15.0
+    renew_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.renew_s <= self.lease_s / 2:
+            raise InvalidArgument("lease_s", f"must be at least twice the {self.renew_s:g} s between renewals")
+
+
+class Reception:
+    """Answers nodes, for one gateway."""
+
+    def __init__(self, roster: Roster, keys: Keys, *, secret: bytes, timing: Timing) -> None:
+        """Args:
+        secret: That nodes and gateways share.
+        """
+        self._roster, self._keys, self._secret, self._timing = roster, keys, secret, timing
+        self._messages = 0
+
+    async def join(self, request: Request) -> Response:
+        """`POST /v1/fleet/join`"""
+        return await self._heard(request, JoinAsked, self._join)
+
+    async def renew(self, request: Request) -> Response:
+        """`POST /v1/fleet/renew`"""
+        return await self._heard(request, RenewAsked, self._renew)
+
+    async def leave(self, request: Request) -> Response:
+        """`POST /v1/fleet/leave`"""
+        return await self._heard(request, LeaveAsked, self._leave)
+
+    async def _heard(self, request: Request, kind: Any, act: Any) -> Response:
+        """Carry out what a node asks, and sign the answer."""
+        signature = request.headers.get("authorization", "")
+        try:
+            check_time(signature)
+        except BadSignature as error:
+            raise Refused(401, error.code, str(error)) from None
+        if self._messages >= _MOST_MESSAGES:
+            raise Refused(503, "busy", "too many nodes ask at once", retry_after_s=1.0)
+        self._messages += 1
+        try:
+            return await self._answered(request, kind, act, signature, await _message_of(request))
+        finally:
+            self._messages -= 1
+
+    async def _answered(self, request: Request, kind: Any, act: Any, signature: str, body: bytes) -> Response:
+        try:
+            check_signed(self._secret, signature, "POST", request.url.path, body)
+        except BadSignature as error:
+            refused = Refused(401, error.code, str(error))
+            if error.code == "bad_signature":  # who has another secret is not answered with what this one signs
+                raise refused from None
+            return self._signed(signature, refused.to_dict(), 401)
+        try:
+            told = await act(schemas.decoded(body, kind))
+        except JoinRefused as error:
+            status = 410 if error.code in ("fenced", "unknown_boot") else 409
+            return self._signed(signature, Refused(status, error.code, str(error)).to_dict(), status)
+        except (GroundboxError, Refused) as error:
+            refused = error if isinstance(error, Refused) else refusal_of(error)
+            if isinstance(error, CatalogueUnavailable):
+                refused = Refused(503, "catalogue_unavailable", str(error), retry_after_s=1.0)
+            return self._signed(signature, refused.to_dict(), refused.status)
+        return self._signed(signature, msgspec.to_builtins(told), 200)
+
+    def _signed(self, signature: str, told: Any, status: int) -> Response:
+        response = json_reply(told, status)
+        response.headers[ANSWER_HEADER] = answer_mac(self._secret, signature, bytes(response.body))
+        return response
+
+    async def _join(self, asked: JoinAsked) -> Leased:
+        check_name(asked.name)
+        check_url(asked.url)
+        await self._call_back(asked)
+        node = await asyncio.to_thread(
+            functools.partial(
+                self._roster.catalogue.join,
+                boot_id=asked.boot_id,
+                name=asked.name,
+                url=asked.url,
+                version=asked.version,
+                environment=asked.environment,
+                load=msgspec.to_builtins(asked.load),
+            )
+        )
+        await self._roster.refresh()
+        return self._leased(self._roster.take(node))
+
+    async def _renew(self, asked: RenewAsked) -> Leased:
+        load = msgspec.to_builtins(asked.load)
+        node = await asyncio.to_thread(self._roster.catalogue.renew, asked.boot_id, asked.number, load)
+        for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
+            self._keys.usage(key_id).charge(cpu_s=cpu_s)
+        leased = self._leased(self._roster.take(node))
+        leased.revoked = [key_id for key_id in asked.load.of_keys if self._is_revoked(key_id)]
+        return leased
+
+    def _is_revoked(self, key_id: str) -> bool:
+        try:
+            self._keys.of_id(key_id)
+        except Refused as refused:
+            return refused.status == 401  # and not where the database of keys is away
+        return False
+
+    async def _leave(self, asked: LeaveAsked) -> Leased:
+        await asyncio.to_thread(self._roster.catalogue.leave, asked.boot_id)
+        await self._roster.refresh()
+        return Leased(tag="", generation=0, lease_s=0.0, renew_s=0.0, state="draining")
+
+    def _leased(self, peer: Peer) -> Leased:
+        node = peer.node
+        return Leased(
+            tag=node.tag,
+            generation=node.generation,
+            lease_s=self._timing.lease_s,
+            renew_s=self._timing.renew_s,
+            state=node.state,  # type: ignore[arg-type]
+            drained_s=node.drained,
+        )
+
+    async def _call_back(self, asked: JoinAsked) -> None:
+        """Ask the node at the URL that it told, so that one which nobody reaches does not join.
+
+        Raises:
+            JoinRefused: It does not answer there, or somebody else does.
+        """
+        address = address_of(asked.url)
+        key = gateway_key(self._secret, asked.boot_id)
+        shown = f"Bearer {proof(key, '')}".encode()
+        headers = [(b"authorization", shown), (BOOT_HEADER.encode(), asked.boot_id.encode())]
+        upstream = Upstream(address)
+        told = f"this gateway does not reach the node at {asked.url}"
+        try:
+            async with asyncio.timeout(_CALLBACK_S), upstream.ask("GET", SELF.encode(), headers, b"") as answer:
+                body = b"".join([part async for part in answer.parts()])
+                if answer.status != 200 or msgspec.json.decode(body).get("boot_id") != asked.boot_id:
+                    raise JoinRefused("unreachable", f"{told}: another server answers there; --node-url names its own")
+        except TimeoutError:
+            raise JoinRefused("unreachable", f"{told}: it did not answer within {_CALLBACK_S:g} s") from None
+        except (NotSent, Broken, msgspec.DecodeError, AttributeError, UnicodeError) as error:
+            raise JoinRefused("unreachable", f"{told}: {error}; --node-url names where it is reached") from None
+        finally:
+            upstream.abort()
+
+
+async def _message_of(request: Request) -> bytes:
+    """The body of a node's message, which is short.
+
+    Raises:
+        Refused: 413, where it is not.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_MESSAGE:
+            raise Refused(413, "too_large", f"a node's message has at most {_MOST_MESSAGE} bytes")
+    return body
