@@ -152,16 +152,20 @@ class SandboxClosed(GroundboxError):
 
 
 class SandboxLost(GroundboxError):
-    """The sandbox's process is gone, and its variables with it; the files it left can still be read."""
+    """The sandbox's process is gone, and its variables with it.
+
+    Attributes:
+        with_files: Whether its files are gone, too, as with the node of a fleet; else they can still be read.
+    """
 
     sandbox_usable = False
 
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"this sandbox's process is gone ({why}) and its variables with it; "
-            "call restart() to go on with the same files and a fresh interpreter"
-        )
-        self.why = why
+    def __init__(self, why: str, *, with_files: bool = False) -> None:
+        what = "its variables and files" if with_files else "its variables"
+        advice = "make another sandbox" if with_files else "call restart() to go on with the same files"
+        fresh = "" if with_files else " and a fresh interpreter"
+        super().__init__(f"this sandbox's process is gone ({why}) and {what} with it; {advice}{fresh}")
+        self.why, self.with_files = why, with_files
 
 
 class SandboxBusy(GroundboxError):

@@ -59,8 +59,12 @@ def test_a_lost_sandbox_is_the_exception_of_a_local_one(fleet_of):
         fleet.nodes["ada"].kill()
         fleet.until(lambda: fleet.node("ada")["state"] == "lost")
 
-        with pytest.raises(SandboxLost, match="its node ada was lost"):
+        with pytest.raises(
+            SandboxLost, match="its node ada was lost.* variables and files .*make another sandbox"
+        ) as lost:
             box.run("1")
+
+        assert lost.value.with_files
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def refusal_of(status: int, error: Mapping[str, Any]) -> GroundboxError:
             if unknown := _UNKNOWN_FIELD.search(message):  # sent by this side, which knows it
                 return InvalidArgument(unknown[1], OLDER)
         elif code == "sandbox_lost":
-            return SandboxLost(details["why"])
+            return SandboxLost(details["why"], with_files=status == 410)
         elif code == "sandbox_closed":
             return SandboxClosed()
         elif code == "sandbox_busy":
