@@ -55,8 +55,8 @@ MISTYPED = {
     "rnu x.py": "No such command: rnu; did you mean `groundbox run`?",
     "version": "No such command: version; write `groundbox --version`",
     "stop": "No such command: stop; did you mean `groundbox engine stop`?",
-    "finish": "No such command: finish; there is: run, repl, ask, trace, prove, dataset, train, eval, serve, engine, "
-    "mcp, a2a, jupyter, languages, environment, doctor, bench",
+    "finish": "No such command: finish; there is: run, repl, ask, trace, prove, dataset, train, eval, serve, gateway, "
+    "fleet, engine, mcp, a2a, jupyter, languages, environment, doctor, bench",
     "environment new plots": "No such command: new; did you mean `groundbox environment create`?",
 }
 
