@@ -187,6 +187,7 @@ def test_a_snapshot_has_all_files_and_only_the_newest_stays(tmp_path):
     kept.put("a", 2, 1, {"later": b""})
     kept.drop("a", 1)
     assert kept.latest("a", 3) == {"later": b""}
+    (tmp_path / "a" / "000002-000000002.tar.tmp").write_bytes(b"half")
     kept.drop("a", 2)
     assert list(tmp_path.iterdir()) == []
 

@@ -361,12 +361,20 @@ class Catalogue:
                 connection.execute("COMMIT")
             except JoinRefused:
                 raise
-            except Exception as error:
+            except self._driver_errors() as error:
                 self._hang_up()
-                if isinstance(error, GroundboxError):
-                    raise
                 why = str(error).strip().splitlines() or [type(error).__name__]
                 raise CatalogueUnavailable(f"the catalogue of the fleet cannot be used: {why[0]}") from None
+
+    def _driver_errors(self) -> tuple[type[Exception], ...]:
+        """Exceptions by which the database's driver says that it is away, or is none."""
+        if not self._is_postgres:
+            return (sqlite3.Error,)
+        try:
+            import psycopg
+        except ImportError:  # which connecting tells of
+            return ()
+        return (psycopg.Error,)
 
     def _running(self, connection: Any) -> Any:
         def run(statement: str, values: Sequence[Any] = ()) -> list[Any]:

@@ -109,7 +109,6 @@ class Membership:
         self._number = 0
         self._lease: Leased | None = None
         self._ends = float("-inf")
-        self._drained_at: float | None = None
         self._going_on: set[asyncio.Task[Any]] = set()
         self._called_off: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._keeping: asyncio.Task[None] | None = None
@@ -415,7 +414,8 @@ class _Keeping:
                 await asyncio.to_thread(self._snapshots.put, held.id, self._generation, self._number, files)
                 self._before = digests
             except GroundboxError as error:
-                held.notes.append(Warning(code="session.not_kept", tier="warn", message=f"files are not kept: {error}"))
+                note = Warning(code="session.not_kept", tier="warn", message=f"files are not kept: {error}")
+                held.notes[:] = [*(each for each in held.notes if each.code != note.code), note]
 
     async def aclose(self) -> None:
         """Drop what is kept: its sandbox is being closed, and is not lost."""

@@ -11,12 +11,13 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import tarfile
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from groundbox.dataset.files import publish
 from groundbox.errors import ExtraMissing, GroundboxError, InvalidArgument
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -62,11 +63,7 @@ class Snapshots:
             if self._store is None:
                 folder = Path(self.url, sandbox_id)
                 folder.mkdir(mode=0o700, exist_ok=True)
-                with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(file.name).rename(folder / name)
+                publish(folder / name, data)
             else:
                 self._store.put(f"{sandbox_id}/{name}", data)
             for each in before:
@@ -95,9 +92,10 @@ class Snapshots:
             for each in self._names(sandbox_id):
                 if int(each[:6]) <= generation:
                     self._remove(sandbox_id, each)
-            if self._store is None:
-                with contextlib.suppress(OSError):  # gone already, or not empty
-                    Path(self.url, sandbox_id).rmdir()
+            if self._store is None and not self._names(sandbox_id):
+                shutil.rmtree(
+                    Path(self.url, sandbox_id), ignore_errors=True
+                )  # with what a killed node left half written
 
     def _names(self, sandbox_id: str) -> list[str]:
         if self._store is None:

@@ -125,7 +125,8 @@ class Guard:
         try:
             key = await self._entered(scope)
             if scope["type"] == "http":
-                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size), self._large)
+                large = self._large if scope["method"] == "POST" else None  # others are not decoded
+                body = _Body(self._service.settings, receive, lambda size: self._charge(key, size), large)
                 await self._app(scope, body.receive, watched)
             else:
                 await self._app(scope, counted, watched)
@@ -209,7 +210,7 @@ class _Body:
     """The body of one request, counted as it comes. What comes after it is waited for as it is."""
 
     def __init__(
-        self, settings: Settings, receive: Receive, charge: Callable[[int], None], large: asyncio.Lock
+        self, settings: Settings, receive: Receive, charge: Callable[[int], None], large: asyncio.Lock | None
     ) -> None:
         self._settings, self._receive, self._charge, self._large = settings, receive, charge, large
         self._size = 0
@@ -239,7 +240,7 @@ class _Body:
             if self._size > self._settings.body_bytes:
                 raise Refused(413, "too_large", f"a body has at most {self._settings.body_bytes} bytes")
         self._ended = message["type"] != "http.request" or not message.get("more_body", False)
-        if self._ended and self._size > _LARGE_BYTES:
+        if self._ended and self._large is not None and self._size > _LARGE_BYTES:
             async with self._large:
                 await asyncio.sleep(_BETWEEN_S)
         return message
