@@ -29,7 +29,7 @@ from groundbox.dataset.stages.parse import parse
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.draft import View
 from groundbox.dataset.tracing import summary
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 TASKS = ("output", "state", "branch", "loop", "coverage", "next_line")
 STYLES = ("prose", "steps", "backward")

@@ -28,7 +28,7 @@ from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.stages.run import Seeds, drawing, patiently
 from groundbox.dataset.tracing import arcs_of
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6

@@ -35,7 +35,7 @@ from groundbox.dataset.tasks import draft, input
 from groundbox.dataset.tasks.draft import guess_name
 from groundbox.dataset.tracing import compressed, joined, packed
 from groundbox.errors import SandboxLost
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "run"
 SMALLER: Final = "smaller"

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Final
 
 from groundbox.dataset.narrating import Proved, Prover, Told
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 _LEAST_FOR_ONE: Final = 5
 """Sentences of a telling for each one that may be left out."""

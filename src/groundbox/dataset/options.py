@@ -16,7 +16,7 @@ from groundbox.dataset.stages.run import Patience
 from groundbox.dataset.stages.split import Shares
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
-from groundbox.trace.options import TraceOptions
+from groundbox.trace.record.options import TraceOptions
 
 VERSION: Final = 3
 """Of what a build writes; parts of another version are not mixed in."""

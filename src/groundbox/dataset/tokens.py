@@ -12,7 +12,7 @@ import tokenize
 from typing import Final
 
 from groundbox.dataset.signature import tree_of
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.record.syntax import lines_of
 
 SHINGLE: Final = 8
 """Tokens in one shingle."""

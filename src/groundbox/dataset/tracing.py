@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from groundbox.dataset.item import Traced
-from groundbox.trace import schema
-from groundbox.trace.reading import Trace
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
 
 Arcs: TypeAlias = frozenset[tuple[int, int]]
 """Steps from line to line within a frame; 0 stands for where a frame begins."""

@@ -28,8 +28,8 @@ from groundbox.dataset.stages.run import Seeds
 from groundbox.dataset.stages.split import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
 from groundbox.dataset.tasks.draft import guess_name
-from groundbox.trace.options import TraceOptions
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.options import TraceOptions
+from groundbox.trace.record.reading import Trace
 
 _AT_ONCE: Final = 32
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from groundbox.check.python.flow import Flow, flow_of
 from groundbox.check.python.steps import Steps
 from groundbox.execution import Execution
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 MOST_SOURCE_CHARS: Final = 50_000
 MOST_TEXT_CHARS: Final = 200_000

@@ -14,7 +14,7 @@ from groundbox.dataset.drop import Drop
 from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import Place
-from groundbox.trace.parsing import expression_of, module_of
+from groundbox.values.parsing import expression_of, module_of
 
 NAME: Final = "folder"
 _PARSER: Final = doctest.DocTestParser()

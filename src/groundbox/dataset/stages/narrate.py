@@ -8,7 +8,7 @@ from typing import Final
 
 from groundbox.dataset.item import Item
 from groundbox.dataset.narrating import Narrator, Told
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "narrate"
 

@@ -7,7 +7,7 @@ from typing import Final
 from groundbox.dataset.item import Item
 from groundbox.dataset.mending import Mended, mended
 from groundbox.dataset.narrating import Prover, Told
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "prove"
 

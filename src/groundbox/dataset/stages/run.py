@@ -23,7 +23,7 @@ from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
 from groundbox.dataset.tracing import summary
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "run"
 _TRIES: Final = 3

@@ -15,9 +15,9 @@ from groundbox.dataset.narrating import Narrator, Prover, Told
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.stages.narrate import seed_of
 from groundbox.dataset.tasks.lines import Lines
-from groundbox.trace import schema
-from groundbox.trace.reading import Trace
-from groundbox.trace.structure import Step
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.structure import Step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

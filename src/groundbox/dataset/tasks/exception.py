@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset.tasks.draft import Draft, View
-from groundbox.trace import schema
+from groundbox.trace.record import schema
 
 NAME: Final = "exception"
 _NONE: Final = "no exception"

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 
 from groundbox.dataset import signature
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.record.syntax import lines_of
 
 
 class Lines:

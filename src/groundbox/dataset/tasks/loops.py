@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from groundbox.dataset.tasks.draft import Draft, View
-from groundbox.trace.structure import Iteration, Loop, Node
+from groundbox.trace.run.structure import Iteration, Loop, Node
 
 NAME: Final = "loop"
 _EITHER: Final = ("break", "return", "raise")

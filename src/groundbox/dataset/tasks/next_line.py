@@ -8,7 +8,7 @@ from typing import Final
 
 from groundbox.dataset.tasks.draft import Draft, View, Visit
 from groundbox.dataset.tasks.state import moment
-from groundbox.trace import schema
+from groundbox.trace.record import schema
 
 NAME: Final = "next_line"
 LEAST_TOLD: Final = 3

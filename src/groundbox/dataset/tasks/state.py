@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, Visit
-from groundbox.trace import schema
-from groundbox.trace.errors import Unknown
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
 
 NAME: Final = "state"
 _MOST_CHARS: Final = 200

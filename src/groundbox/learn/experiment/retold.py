@@ -29,7 +29,7 @@ from groundbox.dataset.stages.write import FILES, SAMPLES, read_samples, writing
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms, carry_out
 from groundbox.learn.training import chats
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 PROVEN: Final = "proven"
 ARMS: Final = ("direct", *sorted(arms.LOGS), PROVEN)

@@ -18,7 +18,7 @@ from groundbox.dataset.patience import Impatient, at_most
 from groundbox.dataset.tasks import checking
 from groundbox.endpoint.answer import without_thinking
 from groundbox.trace.claims import Status, Verdict, prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 MOST_STEP_CHARS: Final = 20_000
 """Of a reasoning; of a longer one the beginning is read."""
