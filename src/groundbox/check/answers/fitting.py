@@ -14,8 +14,8 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers.found import Found
-from groundbox.check.answers.numerals import Number
 from groundbox.check.answers.sources import Place
+from groundbox.check.english import Number
 
 _SLACK: Final = 1e-9
 _ABOUT: Final = 0.05

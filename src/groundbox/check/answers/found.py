@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from groundbox.check.answers.dates import Date
-from groundbox.check.answers.numerals import Number
 from groundbox.check.answers.report import Kind
+from groundbox.check.english import Number
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

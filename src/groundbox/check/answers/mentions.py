@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 from groundbox.check.answers.dates import dates
 from groundbox.check.answers.found import Found
 from groundbox.check.answers.numbers import number_at, numbers, parts
-from groundbox.check.answers.numerals import has_decimal_commas
 from groundbox.check.answers.report import Kind
-from groundbox.check.answers.words import number_words
+from groundbox.check.english import has_decimal_commas, number_words
 
 _FENCE_NAMES: Final = """
 text txt output console plaintext csv json markdown md

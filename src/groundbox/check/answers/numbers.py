@@ -8,9 +8,8 @@ from decimal import Decimal
 from typing import Final
 
 from groundbox.check.answers.found import Found
-from groundbox.check.answers.numerals import NUMERAL, Number, numerals
 from groundbox.check.answers.report import Kind
-from groundbox.check.answers.words import Words
+from groundbox.check.english import NUMERAL, Number, NumberWords, numerals
 
 _ATTACHED_NAMES: Final = """
 k K M B T m bn mn s ms us µs ns min h d x X b kb KB MB GB TB KiB MiB GiB TiB kB g kg mg t km cm mm mi ft lb
@@ -70,7 +69,7 @@ def numbers(text: str, *, comma: bool) -> Iterator[Found]:
         yield last
 
 
-def number_at(text: str, word: Words) -> Found:
+def number_at(text: str, word: NumberWords) -> Found:
     """A number word as a mention."""
     found = _found(text, word.start, word.end, [Number(Decimal(word.value), _ONE)])
     found.in_words, found.ordinal = True, word.ordinal

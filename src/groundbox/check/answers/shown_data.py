@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from groundbox.check.answers.cleaning import visible
-from groundbox.check.answers.numerals import Number
 from groundbox.check.answers.shown_text import read_text
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources, place_of
 from groundbox.check.answers.wording import words
+from groundbox.check.english import Number
 from groundbox.execution import Artifact, Execution
 
 TABLE: Final = "application/vnd.dataresource+json"

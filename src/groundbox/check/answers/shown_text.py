@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers.dates import dates
-from groundbox.check.answers.numerals import NUMERAL, Number, numerals
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources
 from groundbox.check.answers.wording import words
+from groundbox.check.english import NUMERAL, Number, numerals
 
 _UNIT_NAMES: Final = """
 k K M B s ms us µs ns min h d x b kb KB MB GB TB KiB MiB GiB kB g kg mg km cm mm m C F Hz j

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from groundbox.check.english import singular
+
 _SILENT: Final = """
 a an and are as at be been but by for from had has have in into is it its of on or out per so than that the
 their there these they this to was we were which while with you your i all each here did do does dtype int
@@ -31,16 +33,8 @@ def words(text: str) -> frozenset[str]:
 
 def stem(word: str) -> str:
     """One form for singular and plural, and for a month and its abbreviation."""
-    word = word.casefold()
-    if word[:3] in _MONTHS and word in _FULL:
-        return word[:3]
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("sses", "xes", "ches", "shes")):
-        return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-        return word[:-1]
-    return word
+    folded = word.casefold()
+    return folded[:3] if folded[:3] in _MONTHS and folded in _FULL else singular(folded)
 
 
 _FULL: Final = frozenset(_LONG_MONTHS.split())

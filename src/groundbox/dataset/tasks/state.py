@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from groundbox.check.english import ordinal
 from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, Visit
 from groundbox.trace import schema
@@ -25,13 +26,6 @@ def make(view: View) -> Iterator[Draft]:
             name = rng.choice(sorted(values))
             yield _draft(view, visit, name, values[name])
             return
-
-
-def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `11th`."""
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
 
 
 def moment(view: View, visit: Visit) -> str:
