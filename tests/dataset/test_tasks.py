@@ -17,8 +17,7 @@ from groundbox.dataset.running import Request
 from groundbox.dataset.seeking import seek
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
-from groundbox.dataset.tasks.draft import View
-from groundbox.dataset.tasks.lines import Lines
+from groundbox.dataset.tasks.draft import Lines, View
 from groundbox.dataset.tracing import summary
 
 SOURCE = """def f(limit):

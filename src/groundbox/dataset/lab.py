@@ -31,7 +31,7 @@ from groundbox.dataset.stages.compare import compare
 from groundbox.dataset.stages.narrate import seed_of, style_of
 from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, check_machine, run
 from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks import draft, input
+from groundbox.dataset.tasks import draft
 from groundbox.dataset.tasks.draft import guess_name
 from groundbox.dataset.tracing import compressed, joined, packed
 from groundbox.errors import SandboxLost
@@ -230,7 +230,7 @@ class Lab:
         if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
             return False
         rng = draft.rng_of(item.id, options.seed, "tasks")
-        return input.NAME in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
+        return "input" in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
 
     async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
         """The item with guesses at arguments for its result, if one of them led there; all of them were traced."""

@@ -16,7 +16,7 @@ from groundbox.dataset.lessons import Lesson
 from groundbox.dataset.parts import Ran
 from groundbox.dataset.problem import ABSENT
 from groundbox.dataset.sample import Sample
-from groundbox.dataset.tasks.lines import Lines
+from groundbox.dataset.tasks.draft import Lines
 from groundbox.dataset.tokenizer import Tokenizer
 from groundbox.dataset.verdicts import Verdicts
 

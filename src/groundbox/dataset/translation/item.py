@@ -24,7 +24,6 @@ from groundbox.dataset.reproof import problem_of, run_differences
 from groundbox.dataset.running import Runner
 from groundbox.dataset.sample import Sample
 from groundbox.dataset.stages.run import Patience, Runs, Seeds
-from groundbox.dataset.tasks import exception, output
 from groundbox.dataset.tasks.checking import MARK, answer_of, right
 from groundbox.dataset.tracing import compressed
 from groundbox.dataset.translation.cache import Reply
@@ -36,7 +35,7 @@ from groundbox.dataset.translation.translator import UNPROVEN, Translation, tran
 from groundbox.errors import SandboxLost
 
 STAGE: Final = "translate"
-RETOLD: Final = (output.NAME, exception.NAME)
+RETOLD: Final = ("output", "exception")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
