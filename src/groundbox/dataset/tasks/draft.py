@@ -1,7 +1,7 @@
 """What questions are made of, what they are made into, and how a kind of question is declared.
 
 A task is a function from the `View` of one run to `Draft`s, under the decorator `task`. A module of this package that
-has one is found by itself (`groundbox.dataset.tasks.all`); docs/extending.md has an example.
+has one is found by itself (`groundbox.dataset.tasks.all`); docs/contributing/extending.md has an example.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What goes in is a `Context` (`groundbox.check.sql.finding`), what comes out are `Finding`s. A code that has not been
 counted yet stands in `CODES` of its module, with what it says, and its findings are notes;
-scripts/calibrate_sql_checks.py counts it. docs/extending.md has an example.
+scripts/calibrate_sql_checks.py counts it. docs/contributing/extending.md has an example.
 """
 
 from __future__ import annotations
