@@ -21,16 +21,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from groundbox.check.sql.budget import Budget
 from groundbox.check.sql.calibration import ALONE, DISAGREEING, SITUATIONS, Counts
-from groundbox.check.sql.candidates import compared
-from groundbox.check.sql.checking import look
+from groundbox.check.sql.checking import compared, look
 from groundbox.check.sql.files import FileDatabase
-from groundbox.check.sql.finding import Context
+from groundbox.check.sql.finding import Budget, Context
 from groundbox.check.sql.query import NotTakenApart, Query
 from groundbox.check.sql.rules import all_codes
-from groundbox.check.sql.schema import Schema
-from groundbox.check.sql.source import QueryFailed, Rows
+from groundbox.check.sql.source import QueryFailed, Rows, Schema
 from groundbox.check.tiers import ERROR_FROM, TIERS, measured
 
 ROOT = Path(__file__).parents[1]

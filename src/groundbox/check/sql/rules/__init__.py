@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 
-from groundbox.check.sql.catalog import SAYS
+from groundbox.check.sql.calibration import SAYS
 from groundbox.check.sql.finding import Rule
 
 _ORDER = ("values", "joins", "conditions", "repeats", "result", "columns", "wording")

@@ -11,7 +11,7 @@ from groundbox.check.english import singular
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
 from groundbox.check.sql.question import name_stems
-from groundbox.check.sql.schema import Kind
+from groundbox.check.sql.source import Kind
 
 _MOST_CHARS: Final = 200
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")

@@ -4,7 +4,7 @@ import types
 
 import pytest
 
-from groundbox.check.likeness import (
+from groundbox.check.equality import (
     TABLE_MIME,
     Table,
     same_value,
