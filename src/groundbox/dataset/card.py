@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from groundbox.dataset.narrating import LEFT_OUT
-from groundbox.dataset.stages.split import SPLITS
-from groundbox.dataset.stages.write import chat_file
+from groundbox.dataset.sample_files import chat_file
+from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.all import task_of
 
 

@@ -16,10 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Item
-from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import Narrator, Prover, Told
+from groundbox.dataset.narrating import Narrator, Prover, Told, mended, seed_of
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.stages.narrate import seed_of
 from groundbox.trace import schema
 from groundbox.trace.reading import Trace
 from groundbox.trace.structure import Step

@@ -1,8 +1,8 @@
 """Questions about how a run ends: what it gives, which arguments lead to a result, and the exception that ends it.
 
 The reply to a question for arguments is a search: some are tried with a reason, their run is told as it went, what it
-gave is compared with what is wanted, and that leads to the next ones (`groundbox.dataset.seeking`). Every run in it was
-recorded and is proven. The input that the result was recorded with plays no part.
+gave is compared with what is wanted, and that leads to the next ones (`groundbox.dataset.argument_search`). Every run
+in it was recorded and is proven. The input that the result was recorded with plays no part.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from groundbox.dataset import literals, seeking
+from groundbox.dataset import argument_search, literals
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.tasks.draft import Draft, View, task
 from groundbox.trace import schema
@@ -63,7 +63,7 @@ def arguments(view: View) -> Iterator[Draft]:
             return
         lead = rng.choice(_LEADS[number > 0]).format(call=f"`{entry}({each.case.text()})`")
         tellings.append(told)
-        parts += [f"{each.why} {lead}", told.text, seeking.compared(each.answer, wanted)]
+        parts += [f"{each.why} {lead}", told.text, argument_search.compared(each.answer, wanted)]
     reasoning = "\n\n".join(parts)
     if len(reasoning) > view.max_chars:
         return

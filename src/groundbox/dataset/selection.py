@@ -1,18 +1,19 @@
-"""Quality: items that would teach little. A problem's items are judged together: constancy shows only there."""
+"""Selection: items that would teach little, and the split that a problem belongs to."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.dataset import signature
+from groundbox.dataset import copies, signature
 from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Problem
 
-STAGE: Final = "quality"
+QUALITY: Final = "quality"
 _MODULES: Final = frozenset(
     {"ctypes", "gc", "multiprocessing", "shutil", "signal", "socket", "subprocess", "threading"}
 )
@@ -101,17 +102,17 @@ def _alone(item: Item, reaching: str, taste: Taste) -> Item:
     if answer is None or traced is None:
         return item
     if reaching:
-        return item.dropped(STAGE, "reaches-outside", f"it uses {reaching}")
+        return item.dropped(QUALITY, "reaches-outside", f"it uses {reaching}")
     if answer.fault is None and not answer.stdout and answer.value is None:
-        return item.dropped(STAGE, "trivial-output", "it returns None and prints nothing")
+        return item.dropped(QUALITY, "trivial-output", "it returns None and prints nothing")
     if answer.fault is None and not answer.text and not answer.stdout:
-        return item.dropped(STAGE, "output-not-a-literal", f"it returns {str(answer.value)[:200]}")
+        return item.dropped(QUALITY, "output-not-a-literal", f"it returns {str(answer.value)[:200]}")
     if len(answer.text) + len(answer.stdout) > taste.most_answer_chars:
         chars = len(answer.text) + len(answer.stdout)
-        return item.dropped(STAGE, "long-output", f"{chars} characters, {taste.most_answer_chars} are allowed")
+        return item.dropped(QUALITY, "long-output", f"{chars} characters, {taste.most_answer_chars} are allowed")
     if traced.steps > taste.most_steps:
         how = "folded" if traced.folded else "not folded"
-        return item.dropped(STAGE, "long-trace", f"{traced.steps} steps, {how}; {taste.most_steps} are allowed")
+        return item.dropped(QUALITY, "long-trace", f"{traced.steps} steps, {how}; {taste.most_steps} are allowed")
     return item
 
 
@@ -129,7 +130,7 @@ def _together(items: Sequence[Item], taste: Taste) -> list[Item]:
 
 
 def _constant(item: Item, count: int) -> Item:
-    return item if item.drop else item.dropped(STAGE, "constant-output", f"all {count} inputs give the same")
+    return item if item.drop else item.dropped(QUALITY, "constant-output", f"all {count} inputs give the same")
 
 
 def _thinned(items: Sequence[Item], commonest: str, surplus: int, count: int) -> Iterator[Item]:
@@ -139,7 +140,7 @@ def _thinned(items: Sequence[Item], commonest: str, surplus: int, count: int) ->
         if item.drop is None and _told(item) == commonest:
             keep -= 1
             if keep < 0:
-                yield item.dropped(STAGE, "few-distinct-outputs", f"{count} inputs give the same")
+                yield item.dropped(QUALITY, "few-distinct-outputs", f"{count} inputs give the same")
                 continue
         yield item
 
@@ -163,3 +164,30 @@ def _reaches(tree: ast.Module) -> Iterator[str]:
                 yield f"{node.value.id}.{node.attr}"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
             yield "open"
+
+
+SPLIT: Final = "split"
+TRAIN: Final = "train"
+SPLITS: Final = (TRAIN, "validation", "test")
+_BITS: Final = 53
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shares:
+    """Shares of the problems that are kept apart from training."""
+
+    validation: float = 0.05
+    test: float = 0.05
+
+
+def split(problem: Problem, shares: Shares) -> str:
+    """The split of a problem: `train`, `validation` or `test`.
+
+    Problems with one and the same statement go together, however their programs differ.
+    """
+    said = " ".join(copies.words(problem.statement)) or copies.digest(copies.normalised(problem.source))
+    place = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> (64 - _BITS)
+    share = place / 2**_BITS
+    if share < shares.test:
+        return "test"
+    return "validation" if share < shares.test + shares.validation else TRAIN

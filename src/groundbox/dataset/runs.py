@@ -1,4 +1,4 @@
-"""Run: every input in a fresh sandbox, plain and traced, under two hash seeds.
+"""Runs of one item: every input in a fresh sandbox, plain and traced, compared with what the source recorded.
 
 Theory of operation. The plain run under seed B says whether the program runs within its limits at all.
 The traced run under seed A gives the trace. If both gave the same, the answer does not depend on the seed, the time,
@@ -14,18 +14,103 @@ own, and the time. That drops the item, too, since two runs that are alike say l
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final
+import io
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from groundbox.dataset import signature
-from groundbox.dataset.item import Answer, Item
-from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset import literals, signature
+from groundbox.dataset.item import Answer, Item, Traced
+from groundbox.dataset.literals import literal_of
+from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
-from groundbox.dataset.tracing import summary
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
+from groundbox.trace import schema
 from groundbox.trace.reading import Trace
 
-STAGE: Final = "run"
+Arcs: TypeAlias = frozenset[tuple[int, int]]
+"""Steps from line to line within a frame; 0 stands for where a frame begins."""
+
+_NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def summary(trace: Trace, *, stable: bool) -> Traced:
+    """The facts that are kept beside an item."""
+    lines = [record.n for record in trace.records if isinstance(record, schema.Line)]
+    return Traced(
+        sha256=trace.header.sha256,
+        records=len(trace.records),
+        steps=len(lines),
+        folded=trace.folded,
+        stable=stable,
+        lines=tuple(sorted(set(lines))),
+    )
+
+
+def arcs_of(trace: Trace) -> Arcs:
+    """The steps from line to line that a run took, as far as they are recorded."""
+    found: set[tuple[int, int]] = set()
+    last: dict[int, int] = {}
+    for record in trace.records:
+        if isinstance(record, schema.Line):
+            found.add((last.get(record.f, 0), record.n))
+            last[record.f] = record.n
+    return frozenset(found)
+
+
+def length_of(trace: Trace) -> int:
+    """How many lines ran, those that were folded, too."""
+    return trace.counts.get("line", 0) + sum(getattr(record, "steps", 0) for record in trace.records)
+
+
+def compressed(trace: Trace) -> bytes:
+    """A trace as it is kept in a packed file."""
+    return zlib.compress(trace.dumps(), 6)
+
+
+def packed(traces: Mapping[str, bytes]) -> bytes:
+    """Compressed traces by item as one file; the same traces give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for number, (name, data) in enumerate(sorted(traces.items())):
+            info = zipfile.ZipInfo(f"{number}", _NO_DATE)
+            info.comment = name.encode()
+            archive.writestr(info, data)
+    return buffer.getvalue()
+
+
+def joined(files: Iterable[bytes]) -> bytes:
+    """What `packed` makes of the traces of several files that it made."""
+    traces: dict[str, bytes] = {}
+    for file in files:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            traces.update({info.comment.decode(): archive.read(info) for info in archive.infolist()})
+    return packed(traces)
+
+
+def some_of(file: bytes, names: Sequence[str]) -> list[Trace]:
+    """Some traces of a file that `packed` made, by name.
+
+    Raises:
+        KeyError: One is not there.
+    """
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        infos = {info.comment.decode(): info for info in archive.infolist()}
+        return [Trace.loads(zlib.decompress(archive.read(infos[name])), own=True) for name in names]
+
+
+def unpacked(file: bytes, wanted: frozenset[str]) -> Iterator[tuple[str, Trace]]:
+    """The wanted traces of a file that `packed` made, one unpacked at a time."""
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        for info in archive.infolist():
+            name = info.comment.decode()
+            if name in wanted:
+                yield name, Trace.loads(zlib.decompress(archive.read(info)), own=True)
+
+
+RUN: Final = "run"
 _TRIES: Final = 3
 _NOT_DATA: Final = {
     "RecursionError": "recursion-limit",
@@ -92,7 +177,7 @@ async def run(
         item, trace = await _judge(item, problem, runs, traced, plain)
     except SandboxLost as error:
         await check_machine(runner, patience)
-        item, trace = item.dropped(STAGE, "sandbox-lost", str(error)), None
+        item, trace = item.dropped(RUN, "sandbox-lost", str(error)), None
     return item, trace
 
 
@@ -151,20 +236,20 @@ async def _judge(
 ) -> tuple[Item, Trace | None]:
     seeds = Seeds()
     if misfit := signature.misfit(problem, item.case):
-        return item.dropped(STAGE, *misfit), None
+        return item.dropped(RUN, *misfit), None
     plain = await runs(seeds.plain, traced=False) if plain is None else plain
     if reason := _refused(problem, plain):
-        return item.dropped(STAGE, *reason), None
+        return item.dropped(RUN, *reason), None
     if plain.drawn:
-        return item.dropped(STAGE, *drawing(plain)), None
+        return item.dropped(RUN, *drawing(plain)), None
     traced = await runs(seeds.traced, traced=True) if traced is None else traced
     usable = not _refused(problem, traced)
     if not usable or not same(plain.answer, traced.answer):
         again = await runs(seeds.traced, traced=False)
         if _refused(problem, again) or not same(plain.answer, again.answer):
-            return item.dropped(STAGE, "nondeterministic-output", **_both(plain, again)), None
+            return item.dropped(RUN, "nondeterministic-output", **_both(plain, again)), None
         item = dataclasses.replace(item, answer=plain.answer, runnable=True)
-        return item.dropped(STAGE, *_untraceable(problem, plain, traced)), None
+        return item.dropped(RUN, *_untraceable(problem, plain, traced)), None
     item = dataclasses.replace(item, answer=plain.answer, runnable=True)
     return await _examine(item, traced, runs, seeds)
 
@@ -173,12 +258,12 @@ async def _examine(item: Item, traced: Ran, runs: Runs, seeds: Seeds) -> tuple[I
     trace = traced.trace
     if trace is None or not trace.complete:
         reasons = ["there is no trace"] if trace is None else trace.reasons
-        return item.dropped(STAGE, "incomplete-trace", "; ".join(reasons)), None
+        return item.dropped(RUN, "incomplete-trace", "; ".join(reasons)), None
     other = (await runs(seeds.plain, traced=True)).trace
     stable = other is not None and other.complete and other.header.sha256 == trace.header.sha256
     item = dataclasses.replace(item, traced=summary(trace, stable=stable))
     if not stable and runs.patience.stable_only:
-        return item.dropped(STAGE, "nondeterministic-trace", _OTHER_TRACE), None
+        return item.dropped(RUN, "nondeterministic-trace", _OTHER_TRACE), None
     return item, trace
 
 
@@ -224,3 +309,26 @@ def _shown(answer: Answer) -> str:
 
 def _words(fault: Any) -> str:
     return "" if fault is None else f"{fault.type}: {fault.message}"[:500]
+
+
+COMPARE: Final = "compare"
+_MOST_TEXT: Final = 2000
+
+
+def compare(item: Item) -> Item:
+    """The item, dropped if it has an answer other than the recorded one."""
+    expected = item.case.expected
+    if item.drop is not None or item.answer is None or expected is ABSENT:
+        return item
+    recorded = literals.text(expected)[:_MOST_TEXT]
+    if item.answer.fault is not None:
+        fault = item.answer.fault
+        found = f"{fault.type}: {fault.message}"[:_MOST_TEXT]
+        return item.dropped(COMPARE, "raised-instead-of-recorded-output", recorded=recorded, found=found)
+    try:
+        agrees = literals.close(literal_of(item.answer.value), expected)
+    except literals.NotALiteral:
+        return item.dropped(COMPARE, "output-not-a-literal", recorded=recorded, found=item.answer.text[:_MOST_TEXT])
+    if agrees:
+        return item
+    return item.dropped(COMPARE, "recorded-output-mismatch", recorded=recorded, found=item.answer.text[:_MOST_TEXT])

@@ -27,7 +27,7 @@ from groundbox.dataset.item import Answer
 from groundbox.dataset.literals import text
 from groundbox.dataset.problem import Case, Problem, Shrunk
 from groundbox.dataset.running import Ran
-from groundbox.dataset.tracing import Arcs, arcs_of, length_of
+from groundbox.dataset.runs import Arcs, arcs_of, length_of
 from groundbox.trace.reading import Trace
 
 ORIGIN: Final = "shrunk"

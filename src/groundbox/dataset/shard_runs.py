@@ -1,7 +1,7 @@
 """Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows.
 
 A run that is too long to be told whole, and one that ended at a limit, has smaller inputs looked for
-(`groundbox.dataset.smaller`): the items of a problem one after the other, so that no two get the same input.
+(`groundbox.dataset.smaller_inputs`): the items of a problem one after the other, so that no two get the same input.
 """
 
 from __future__ import annotations
@@ -13,27 +13,32 @@ import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import inputs, literals, parts, seeking, signature
+from groundbox.dataset import argument_search, inputs, item, literals, selection, signature
 from groundbox.dataset.clock import Meter
-from groundbox.dataset.drop import WORKER_DIED, Drop
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.item import Item, Sought, Tried
-from groundbox.dataset.narrating import Untold, is_long
+from groundbox.dataset.item import Item, Ran, Sought, Tried
+from groundbox.dataset.narrating import Untold, is_long, seed_of, style_of
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.parts import Ran
-from groundbox.dataset.patience import Impatient, at_most
-from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
 from groundbox.dataset.running import MeteredRunner, Runner, same
 from groundbox.dataset.running import Ran as RanOnce
-from groundbox.dataset.smaller import Measure, Search
-from groundbox.dataset.stages import quality
-from groundbox.dataset.stages.compare import compare
-from groundbox.dataset.stages.narrate import seed_of, style_of
-from groundbox.dataset.stages.run import DRAWS, READS_CLOCK, Runs, Seeds, check_machine, run
+from groundbox.dataset.runs import (
+    DRAWS,
+    READS_CLOCK,
+    Runs,
+    Seeds,
+    check_machine,
+    compare,
+    compressed,
+    joined,
+    packed,
+    run,
+)
+from groundbox.dataset.smaller_inputs import Measure, Search
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft
 from groundbox.dataset.tasks.draft import guess_name
-from groundbox.dataset.tracing import compressed, joined, packed
 from groundbox.errors import SandboxLost
 from groundbox.trace.reading import Trace
 
@@ -82,7 +87,7 @@ class _First:
 class Lab:
     """Work for `Executor.run`: problems and drops in, items and their traces out.
 
-    The payload of its shards is what `parts.payload` gives.
+    The payload of its shards is what `item.problems_payload` gives.
 
     Attributes:
         meter: Of the problem that is at work.
@@ -101,8 +106,8 @@ class Lab:
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
         traces: dict[str, bytes] = {}
-        found = await _all(self._one(each, traces) for each in parts.of_payload(shard.payload))
-        return {"traces": packed(traces), "jsonl": parts.dumps(found)}
+        found = await _all(self._one(each, traces) for each in item.problems_of_payload(shard.payload))
+        return {"traces": packed(traces), "jsonl": item.dump_part(found)}
 
     def pieces(self, shard: Shard) -> list[Shard]:
         """See Divisible.pieces: a problem each."""
@@ -117,8 +122,8 @@ class Lab:
 
     def given_up(self, piece: Shard, reason: str) -> Part:
         """See Divisible.given_up."""
-        found = [_given_up(each, reason) for each in parts.of_payload(piece.payload)]
-        return {"traces": packed({}), "jsonl": parts.dumps(found)}
+        found = [_given_up(each, reason) for each in item.problems_of_payload(piece.payload)]
+        return {"traces": packed({}), "jsonl": item.dump_part(found)}
 
     async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
         if isinstance(each, Drop):
@@ -178,11 +183,11 @@ class Lab:
 
     async def _why(self, problem: Problem, item: Item, trace: Trace | None) -> str:
         """Why a smaller input is wanted, or ""."""
-        if not self.options.smaller_runs or quality.outside(problem.source):
+        if not self.options.smaller_runs or selection.outside(problem.source):
             return ""
         if item.drop is not None:
             return item.drop.reason if item.drop.reason in _TOO_MUCH else ""
-        (judged,) = quality.judge(problem, [item], self.options.taste)
+        (judged,) = selection.judge(problem, [item], self.options.taste)
         if judged.drop is not None:
             return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
         return "" if trace is None else await self._untold(item, trace)
@@ -239,7 +244,7 @@ class Lab:
         tried: list[Tried] = []
         kept: list[bytes] = []
         found = False
-        while not found and (guess := seeking.seek(problem, wanted, tried)):
+        while not found and (guess := argument_search.seek(problem, wanted, tried)):
             ran = await self._guessed(problem, guess.case)
             trace = None if ran is None else ran.trace
             name = guess_name(item.id, len(tried))
@@ -293,7 +298,7 @@ class Lab:
         )
         for case in (await search.found())[:_MOST_CHOSEN]:
             smaller, trace = await run(problem, case, self.runner, options.patience)
-            (judged,) = quality.judge(problem, [smaller], options.taste)
+            (judged,) = selection.judge(problem, [smaller], options.taste)
             if trace is not None and judged.drop is None and not await self._untold(item, trace):
                 sought = Sought(why=first.why, runs=search.runs, found=True)
                 smaller = dataclasses.replace(smaller, sought=sought)

@@ -8,13 +8,13 @@ import pytest
 from dataset_fakes import FakeRunner, run_here
 from test_build import Inline, contents, without_times
 
+from groundbox.dataset import sample_files
 from groundbox.dataset.build import Tools, build
 from groundbox.dataset.narrating import prove, tell, untold
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import Case, Problem, Provenance, Shrunk, case_from_json, case_to_json
 from groundbox.dataset.running import Request
-from groundbox.dataset.smaller import Measure, Search, reductions, root_of, weight
-from groundbox.dataset.stages import write
+from groundbox.dataset.smaller_inputs import Measure, Search, reductions, root_of, weight
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
 COUNT = """def f(xs, limit):
@@ -214,7 +214,7 @@ def test_a_build_has_smaller_inputs_for_long_runs_no_two_alike_and_counts_them(t
 
     report = built(tmp_path / "out", options)
 
-    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    samples = list(sample_files.read_samples(tmp_path / "out" / "samples.parquet"))
     inputs = {each.item: json.loads(each.case) for each in samples}
     shrunk = [each["shrunk_from"] for each in inputs.values() if "shrunk_from" in each]
     assert report["kept"] == len({json.dumps(each["args"]) for each in inputs.values()}) == 4
