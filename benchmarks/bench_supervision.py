@@ -40,7 +40,7 @@ from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems.reading import read
 from groundbox.dataset.running import Request, SandboxRunner
-from groundbox.dataset.stages.compare import compare
+from groundbox.dataset.runs import compare
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import Call

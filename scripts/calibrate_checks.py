@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import groundbox as gb
 from groundbox.check import check_determinism, check_python
-from groundbox.check.python.tiers import EVIDENCE
+from groundbox.check.python.check import EVIDENCE
 
 
 class Recorded(NamedTuple):

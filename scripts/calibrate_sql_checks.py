@@ -21,16 +21,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from groundbox.check.sql.budget import Budget
 from groundbox.check.sql.calibration import ALONE, DISAGREEING, SITUATIONS, Counts
-from groundbox.check.sql.candidates import compared
-from groundbox.check.sql.catalog import SAYS
-from groundbox.check.sql.checking import look
+from groundbox.check.sql.checking import compared, look
 from groundbox.check.sql.files import FileDatabase
-from groundbox.check.sql.finding import Context
+from groundbox.check.sql.finding import Budget, Context
 from groundbox.check.sql.query import NotTakenApart, Query
-from groundbox.check.sql.schema import Schema
-from groundbox.check.sql.source import QueryFailed, Rows
+from groundbox.check.sql.rules import all_codes
+from groundbox.check.sql.source import QueryFailed, Rows, Schema
 from groundbox.check.tiers import ERROR_FROM, TIERS, measured
 
 ROOT = Path(__file__).parents[1]
@@ -297,13 +294,13 @@ def rule_lines(alone: Sequence[Seen], without: Without) -> list[str]:
         "| tiers with one database left out |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    found = counted(alone)
+    found, says = counted(alone), all_codes()
     for code in sorted(found, key=lambda code: (TIERS.index(found[code].tier_of(code)), -found[code].lower)):
         told = found[code]
         others = [tables[ALONE][code].tier_of(code) for tables in without.values() if code in tables[ALONE]]
         stable = ", ".join(f"{name} {others.count(name)}" for name in TIERS if name in others)
         lines.append(
-            f"| `{code}` | {SAYS[code]} | {told.tier_of(code)} | {told.precision:.2f} | {told.lower:.2f} "
+            f"| `{code}` | {says[code]} | {told.tier_of(code)} | {told.precision:.2f} | {told.lower:.2f} "
             f"| {told.questions} | {told.databases} | {told.queries} | {told.wrong} | {stable} |"
         )
     return lines

@@ -23,12 +23,11 @@ from typing import Any
 from groundbox.dataset.item import Item
 from groundbox.dataset.narrating import Proved, Told, tell
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.problems.reading import read
+from groundbox.dataset.problems.reading import parse, read
 from groundbox.dataset.running import Request, SandboxRunner
-from groundbox.dataset.stages.parse import parse
+from groundbox.dataset.runs import summary
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.draft import View
-from groundbox.dataset.tracing import summary
 from groundbox.trace.record.reading import Trace
 
 TASKS = ("output", "state", "branch", "loop", "coverage", "next_line")

@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from groundbox.dataset import answers, literals
+from groundbox.dataset import literals
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
 from groundbox.dataset.running import Ran
@@ -100,7 +100,7 @@ def run_here(request):
         outcome="error" if fault else "ok",
         answer=Answer(
             value=data if told else None,
-            text=answers.text_of(data) if told else "",
+            text=literals.text_of(data) if told else "",
             stdout=stdout.getvalue(),
             fault=fault,
         ),

@@ -13,19 +13,18 @@ from pathlib import Path
 import pytest
 from dataset_fakes import DeadlyRunner, FakeRunner, deadly_tell, prove, tell
 
-from groundbox.dataset import store
+from groundbox.dataset import sample_files, store
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, build
 from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.stages import write
-from groundbox.dataset.stages.run import Patience
+from groundbox.dataset.runs import Patience
 from groundbox.dataset.tasks.checking import answer_of
 from groundbox.errors import InvalidArgument, SandboxLost
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 KILLED = Path(__file__).with_name("killed_build.py")
-FINAL = (*write.FILES, CARD, PAGE)
+FINAL = (*sample_files.FILES, CARD, PAGE)
 
 
 PIECES = (
@@ -92,7 +91,7 @@ def test_the_examples_become_a_dataset_in_which_nothing_is_lost(tmp_path):
 
     report = built(tmp_path / "out", options)
 
-    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    samples = list(sample_files.read_samples(tmp_path / "out" / "samples.parquet"))
     dropped = lines(tmp_path / "out" / "dropped.jsonl")
     assert report["items"] == report["kept"] + len(dropped)
     assert report["dropped"] == Counter(each["reason"] for each in dropped)
@@ -134,7 +133,7 @@ def test_no_check_refuses_its_own_answer_whatever_the_values(tmp_path):
 
     report = built(tmp_path / "out", options)
 
-    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    samples = list(sample_files.read_samples(tmp_path / "out" / "samples.parquet"))
     assert report["task_faults"] == []
     assert report["kept"] == 12
     assert all(answer_of(each.reply) == each.answer for each in samples)
@@ -145,9 +144,9 @@ def test_chats_hold_what_the_rows_hold_and_each_split_is_apart(tmp_path):
 
     built(tmp_path / "out", options)
 
-    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    samples = list(sample_files.read_samples(tmp_path / "out" / "samples.parquet"))
     for split in ("train", "validation", "test"):
-        chats = lines(tmp_path / "out" / write.chat_file(split))
+        chats = lines(tmp_path / "out" / sample_files.chat_file(split))
         assert chats == [each.chat() for each in samples if each.split == split]
     assert {len({each.split for each in samples if each.problem == name}) for name in {s.problem for s in samples}} == {
         1
@@ -249,7 +248,10 @@ def test_a_question_whose_reasoning_jumps_is_not_asked(tmp_path):
     dropped = [each for each in lines(tmp_path / "out" / "dropped.jsonl") if each["reason"] == "jumps"]
     assert report["dropped"]["jumps"] == len(dropped) > 0
     assert {each["detail"] for each in dropped} == {"`x` = 1: `y`, set by line 2"}
-    assert all(row.jumps == "[]" and row.derivable == 1 for row in write.read_samples(tmp_path / "out" / write.SAMPLES))
+    assert all(
+        row.jumps == "[]" and row.derivable == 1
+        for row in sample_files.read_samples(tmp_path / "out" / sample_files.SAMPLES)
+    )
 
 
 def test_a_narrator_that_fails_costs_its_item_and_no_other(tmp_path):
@@ -309,7 +311,7 @@ def test_inputs_are_made_for_problems_without_and_the_same_every_time(tmp_path):
     report = built(tmp_path / "out", BuildOptions(problems=(path,)))
     built(tmp_path / "again", BuildOptions(problems=(path,)))
 
-    samples = list(write.read_samples(tmp_path / "out" / "samples.parquet"))
+    samples = list(sample_files.read_samples(tmp_path / "out" / "samples.parquet"))
     assert {each.answer for each in samples if each.task == "output"} == {"'-'", "'0'", "'+'"}
     assert report["dropped"] == {"no-inputs": 1}
     assert contents(tmp_path / "out") == contents(tmp_path / "again")
@@ -370,8 +372,10 @@ def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(tmp_pa
     dropped = [each for each in lines(tmp_path / "out" / "dropped.jsonl") if each["reason"] == "worker-died"]
     assert [each["item"] for each in dropped] == [f"problem-2/{at}" for at in range(4)]
     assert {each["detail"] for each in dropped} == {"its process died, as it does when memory runs out"}
-    assert list(write.read_samples(tmp_path / "out" / write.SAMPLES)) == [
-        each for each in write.read_samples(tmp_path / "sound" / write.SAMPLES) if each.problem != "problem-2"
+    assert list(sample_files.read_samples(tmp_path / "out" / sample_files.SAMPLES)) == [
+        each
+        for each in sample_files.read_samples(tmp_path / "sound" / sample_files.SAMPLES)
+        if each.problem != "problem-2"
     ]
 
 

@@ -6,12 +6,12 @@ import json
 import pytest
 from dataset_fakes import prove, tell
 
+from groundbox.dataset import sample_files
 from groundbox.dataset.build import Tools, build
 from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.running import SandboxRunner
-from groundbox.dataset.stages import write
-from groundbox.dataset.stages.run import Patience
+from groundbox.dataset.runs import Patience
 
 HOSTILE = {
     "loops for ever": ("def f(x):\n    while True:\n        x += 1\n", "timeout"),
@@ -58,7 +58,7 @@ def dataset(tmp_path_factory):
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_a_program_does_has_a_name(dataset, name):
     dropped = [json.loads(line) for line in (dataset / "dropped.jsonl").read_text().splitlines()]
-    kept = {each.problem for each in write.read_samples(dataset / "samples.parquet")}
+    kept = {each.problem for each in sample_files.read_samples(dataset / "samples.parquet")}
 
     reasons = [each["reason"] for each in dropped if each["problem"] == name]
 
@@ -67,7 +67,7 @@ def test_what_a_program_does_has_a_name(dataset, name):
 
 
 def test_a_failure_is_data(dataset):
-    samples = [each for each in write.read_samples(dataset / "samples.parquet") if each.outcome == "error"]
+    samples = [each for each in sample_files.read_samples(dataset / "samples.parquet") if each.outcome == "error"]
 
     assert [(each.task, each.answer) for each in samples if each.task == "exception"] == [
         ("exception", "KeyError at line 2")
@@ -91,7 +91,7 @@ def test_hosts_build_the_same_bytes(tmp_path):
             await build(options, out, tools)
         finally:
             await executor.close()
-        return {name: (out / name).read_bytes() for name in write.FILES}
+        return {name: (out / name).read_bytes() for name in sample_files.FILES}
 
     one = asyncio.run(built(tmp_path / "one", LocalExecutor(2)))
     several = asyncio.run(built(tmp_path / "several", LocalExecutor(2, hosts=2)))

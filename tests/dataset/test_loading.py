@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from test_build import built
 
+from groundbox.dataset import sample_files
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.stages import write
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 BREAKS = "one\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\rend"
@@ -55,7 +55,7 @@ def test_no_line_of_a_chat_file_can_be_taken_for_two(folder):
 
 
 def test_card_and_dataset_info_name_the_files_of_all_splits_that_have_lines(folder):
-    with_lines = {split for split in ("train", "validation", "test") if chats(folder / write.chat_file(split))}
+    with_lines = {split for split in ("train", "validation", "test") if chats(folder / sample_files.chat_file(split))}
     _, front, _ = (folder / "README.md").read_text().split("---\n", 2)
     entries = json.loads((folder / "dataset_info.json").read_text())
 
@@ -64,10 +64,10 @@ def test_card_and_dataset_info_name_the_files_of_all_splits_that_have_lines(fold
         line
         for split in ("train", "validation", "test")
         if split in with_lines
-        for line in (f"  - split: {split}", f"    path: {write.chat_file(split)}")
+        for line in (f"  - split: {split}", f"    path: {sample_files.chat_file(split)}")
     ]
     assert {name: entry["file_name"] for name, entry in entries.items()} == {
-        f"groundbox_{split}": write.chat_file(split) for split in with_lines
+        f"groundbox_{split}": sample_files.chat_file(split) for split in with_lines
     }
     assert "train" in with_lines
     assert with_lines != {"train", "validation", "test"}, "a split without lines is what this is about"

@@ -13,11 +13,10 @@ from dataset_fakes import FakeRunner
 from test_build import Inline
 
 import groundbox
+from groundbox.dataset import sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, build
-from groundbox.dataset.mending import mended
-from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told, prove, tell
+from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told, mended, prove, tell
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.stages import write
 from groundbox.dataset.verify import verify
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
@@ -152,7 +151,7 @@ def test_a_build_counts_what_it_leaves_out_and_verify_takes_it(tmp_path):
     asyncio.run(build(BuildOptions(problems=(EXAMPLES / "plain.jsonl",), styles=("prose",)), out, with_slips))
 
     report = json.loads((out / REPORT).read_text())
-    rows = list(write.read_samples(out / write.SAMPLES))
+    rows = list(sample_files.read_samples(out / sample_files.SAMPLES))
     concerned = {row.item for row in rows if row.left_out}
     assert report["mended"]["items"] == report["mended"]["sentences"] == len(concerned) > 0
     assert {each["sentence"] for each in report["mended"]["left_out"]} == {"The loop runs 977 times."}

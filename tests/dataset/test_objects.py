@@ -14,18 +14,17 @@ from pathlib import Path
 import pytest
 from dataset_fakes import FakeRunner, prove, tell
 
-from groundbox.dataset import objects
+from groundbox.dataset import objects, sample_files
 from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor
 from groundbox.dataset.objects import Objects, ObjectsFailed, PartDamaged
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.stages import write
 from groundbox.errors import InvalidArgument
 
 pytest.importorskip("obstore", reason="obstore is not installed (extra `s3`)")
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
-FINAL = (*write.FILES, CARD, PAGE)
+FINAL = (*sample_files.FILES, CARD, PAGE)
 
 
 class Inline(LocalExecutor):

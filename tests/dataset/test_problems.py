@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import ABSENT, Case, Problem, from_json, to_json
+from groundbox.dataset.problem import ABSENT, Case, Drop, Problem, from_json, to_json
 from groundbox.dataset.problems.reading import read
 from groundbox.errors import InvalidArgument
 

@@ -14,16 +14,15 @@ from pathlib import Path
 import pytest
 from dataset_fakes import DeadlyRunner, FakeRunner, Hosted, deadly_tell, die, prove, tell, threshold
 
-from groundbox.dataset import store
+from groundbox.dataset import sample_files, store
 from groundbox.dataset.build import CARD, PAGE, Tools, build
 from groundbox.dataset.executor import LocalExecutor, Shard, ShardFailed, WorkerDied
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.processes import NEW_OBJECTS
-from groundbox.dataset.stages import write
 
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
-FINAL = (*write.FILES, CARD, PAGE)
+FINAL = (*sample_files.FILES, CARD, PAGE)
 SETTINGS = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # as the executor has it, before Ray is imported
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -366,8 +365,8 @@ def test_a_program_that_ends_its_process_costs_its_items_and_nothing_else(cluste
     assert [(each["item"], each["stage"]) for each in dropped] == [
         (f"p5/{at}", "run" if where == "programs" else "prove") for at in range(4)
     ]
-    assert list(write.read_samples(tmp_path / "ray" / write.SAMPLES)) == [
-        each for each in write.read_samples(tmp_path / "sound" / write.SAMPLES) if each.problem != "p5"
+    assert list(sample_files.read_samples(tmp_path / "ray" / sample_files.SAMPLES)) == [
+        each for each in sample_files.read_samples(tmp_path / "sound" / sample_files.SAMPLES) if each.problem != "p5"
     ]
 
 

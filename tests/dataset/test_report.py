@@ -13,11 +13,11 @@ from types import SimpleNamespace
 import pytest
 from test_build import built
 
-from groundbox.dataset import page, plots, tally
+from groundbox.dataset import page, tally
 from groundbox.dataset.clock import Clock
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.progress import Line, line
-from groundbox.dataset.tokenizer import Tokenizer, from_file
+from groundbox.dataset.tally import Tokenizer, from_file
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 HEIGHT = "(text) => text.getBoundingClientRect().height"
@@ -128,7 +128,7 @@ def test_repetition_is_the_share_of_runs_of_words_that_were_there_before():
 
 
 def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
-    svg = plots.histogram([0.0, 0.5, 1.0, 1.0], "share", least=0)
+    svg = page.histogram([0.0, 0.5, 1.0, 1.0], "share", least=0)
 
     assert "0.95 to 1: 2" in svg
     assert ">1<" in svg
@@ -136,11 +136,11 @@ def test_the_last_bin_of_a_histogram_holds_its_upper_bound():
 
 @pytest.mark.parametrize("values", [[0.0], [5, 5, 5], [-3, 12], [1e9], [0.001, 0.002]])
 def test_any_values_can_be_drawn(values):
-    assert plots.histogram(values, "x").count("<rect") >= 1
+    assert page.histogram(values, "x").count("<rect") >= 1
 
 
 def test_a_single_value_beside_many_can_be_seen():
-    svg = plots.histogram([0.0] * 999 + [1.0], "share", least=0)
+    svg = page.histogram([0.0] * 999 + [1.0], "share", least=0)
 
     heights = [float(each) for each in re.findall(r'height="([\d.]+)" class="main"', svg)]
     assert (heights[0], heights[-1], set(heights[1:-1])) == (170.0, 1.0, {0.0})
@@ -150,12 +150,12 @@ def test_a_single_value_beside_many_can_be_seen():
     "label", ["raised-instead-of-recorded-output", "recorded-output-mismatch", "ran, and were traced"]
 )
 def test_reasons_and_stages_are_written_out_beside_their_bars(label):
-    assert f">{label}</text>" in plots.bars([plots.Bar(label, 1)])
+    assert f">{label}</text>" in page.bars([page.Bar(label, 1)])
 
 
 @pytest.mark.parametrize("label", ["W" * 40, "文" * 40, "a_long_name_of_a_file_with_problems.jsonl.gz"])
 def test_a_label_without_room_is_cut_and_told_whole_in_a_title(label):
-    svg = plots.bars([plots.Bar(label, 1)])
+    svg = page.bars([page.Bar(label, 1)])
 
     shown = svg.partition('class="label end">')[2].partition("<")[0]
     assert shown.endswith("…")
@@ -173,7 +173,7 @@ def test_splits_are_shown_in_their_order_with_their_problems(hostile_words):
 
 
 def test_nothing_is_drawn_of_nothing():
-    assert plots.bars([]) == plots.histogram([], "x") == '<p class="nothing">Nothing to show.</p>'
+    assert page.bars([]) == page.histogram([], "x") == '<p class="nothing">Nothing to show.</p>'
 
 
 def test_progress_tells_rate_and_time_left():

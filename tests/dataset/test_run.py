@@ -9,7 +9,7 @@ from dataset_fakes import FakeRunner, run_here
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.running import Ran, Request
-from groundbox.dataset.stages.run import Patience, run
+from groundbox.dataset.runs import Patience, run
 from groundbox.errors import SandboxLost, SandboxUnavailable
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")

@@ -8,7 +8,7 @@ import pytest
 
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.running import FILL, Request, SandboxRunner
-from groundbox.dataset.stages.run import Patience, run
+from groundbox.dataset.runs import Patience, run
 from groundbox.sandbox.portal import PORTAL
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")

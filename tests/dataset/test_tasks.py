@@ -9,17 +9,16 @@ import pytest
 from dataset_fakes import FakeRunner, prove, run_here, tell
 
 from groundbox.dataset import literals
+from groundbox.dataset.argument_search import seek
 from groundbox.dataset.item import Item, Tried
 from groundbox.dataset.narrating import Proved, Said, Told
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.prompts import ask
 from groundbox.dataset.running import Request
-from groundbox.dataset.seeking import seek
+from groundbox.dataset.runs import summary
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
-from groundbox.dataset.tasks.draft import View
-from groundbox.dataset.tasks.lines import Lines
-from groundbox.dataset.tracing import summary
+from groundbox.dataset.tasks.draft import Lines, View
 
 SOURCE = """def f(limit):
     total = 0

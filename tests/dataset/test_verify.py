@@ -10,11 +10,10 @@ from dataset_fakes import FakeRunner, prove, tell
 from test_build import tools
 
 import groundbox
-from groundbox.dataset import narrating
+from groundbox.dataset import narrating, sample_files
 from groundbox.dataset.build import REPORT, Tools, build
 from groundbox.dataset.narrating import claims_in, unproven_claims
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.stages import write
 from groundbox.dataset.verify import verify
 from groundbox.errors import InvalidArgument
 from groundbox.trace.claims import BadClaims
@@ -38,11 +37,11 @@ def told(found):
 
 def rewritten(folder, change, *, first=1):
     """Write the rows anew with some changed, the chats and digests, too, as a careful forger would."""
-    rows = list(write.read_samples(folder / write.SAMPLES))
+    rows = list(sample_files.read_samples(folder / sample_files.SAMPLES))
     rows = [change(row) if number < first else row for number, row in enumerate(rows)]
     from groundbox.dataset import files
 
-    with write.writing(folder) as writer:
+    with sample_files.writing(folder) as writer:
         for row in rows:
             writer.sample(row)
     report = json.loads((folder / REPORT).read_text())
@@ -116,7 +115,7 @@ def test_searches_are_run_again_and_proven_again(searches):
 
     found = verified(searches, runner)
 
-    rows = list(write.read_samples(searches / write.SAMPLES))
+    rows = list(sample_files.read_samples(searches / sample_files.SAMPLES))
     assert told(found) == []
     assert found.samples == len(rows) > 5
     assert runner.runs == sum(2 + len(json.loads(row.tried)) for row in rows)
@@ -170,7 +169,7 @@ def test_a_program_that_gives_something_else_today_is_told(dataset):
     def other(request, ran):
         return dataclasses.replace(ran, answer=dataclasses.replace(ran.answer, stdout="new"))
 
-    rows = write.read_samples(dataset / write.SAMPLES)
+    rows = sample_files.read_samples(dataset / sample_files.SAMPLES)
     found = verified(dataset, runner=FakeRunner(other))
 
     assert {where for where, what in told(found) if what == "output"} == {row.item for row in rows}

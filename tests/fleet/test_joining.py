@@ -26,6 +26,7 @@ def catalogue(request, tmp_path):
     with made._transaction() as run:
         run("DELETE FROM groundbox_nodes")
         run("DELETE FROM groundbox_fleet")
+        run("DELETE FROM groundbox_gateways")
     made.close()
 
 

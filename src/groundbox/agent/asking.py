@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from groundbox.agent.events import Box
-from groundbox.check.sql.catalog import OF_THE_QUESTION
+from groundbox.check.sql.calibration import OF_THE_QUESTION
 from groundbox.check.sql.live import SandboxDatabase
 from groundbox.check.sql.query import NotTakenApart, parsed
 from groundbox.errors import GroundboxError

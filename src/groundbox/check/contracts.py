@@ -220,14 +220,14 @@ def check_contract(execution: Execution, expect: Mapping[str, Any] | Contract) -
         told = f"the run ended as {execution.outcome.value}, so that there is no result"
         return [_broken("no_result", told, "Mend the failure first.", outcome=execution.outcome.value)]
     if contract.type == "table":
-        from groundbox.check.contract_tables import check_table
+        from groundbox.check.contract_results import check_table
 
         return check_table(execution, contract)
     return list(_check_value(execution, contract))
 
 
 def _check_value(execution: Execution, contract: Contract) -> Sequence[Warning]:
-    from groundbox.check.contract_values import NO_VALUE, problems_of, value_of
+    from groundbox.check.contract_results import NO_VALUE, problems_of, value_of
 
     value = value_of(execution, contract.type)
     if value is NO_VALUE:

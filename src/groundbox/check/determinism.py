@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.check.likeness import same_text
+from groundbox.check.equality import same_text
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 from groundbox.sandbox.portal import PORTAL

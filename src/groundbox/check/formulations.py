@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.check.likeness import (
+from groundbox.check.equality import (
     REL_TOL,
     Difference,
     table_difference,

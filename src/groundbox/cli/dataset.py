@@ -27,9 +27,8 @@ from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problems.reading import FORMATS
 from groundbox.dataset.progress import Line, Progress, Quiet
 from groundbox.dataset.running import SandboxRunner
-from groundbox.dataset.stages.quality import Taste
-from groundbox.dataset.stages.run import Patience
-from groundbox.dataset.stages.split import Shares
+from groundbox.dataset.runs import Patience
+from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.options import TranslateOptions
@@ -376,7 +375,7 @@ def _tools(
     tokenizer: Path | None,
     start: Callable[[Callable[[str], None]], Executor] | None = None,
 ) -> Tools:
-    from groundbox.dataset.tokenizer import from_file
+    from groundbox.dataset.tally import from_file
 
     def tell(words: str) -> None:
         progress.end()

@@ -119,7 +119,8 @@ def _drained(name: str, within_s: float | None, *, leave: bool, wait: bool) -> i
     click.echo(f"groundbox: {name} takes nothing new{ends}", err=True)
     while wait:
         nodes = _ask("GET", "/v1/fleet")["nodes"]
-        found = [each for each in nodes if each["name"] == name and each["state"] in ("draining", "leaving", "ready")]
+        there = ("draining", "leaving", "ready", "unheard")
+        found = [each for each in nodes if each["name"] == name and each["state"] in there]
         load = found[0]["load"] if found else {}
         if not found or (not leave and not load.get("sandboxes") and not load.get("runs")):
             break

@@ -12,7 +12,13 @@ from groundbox.cli.ending import ends_tidily
 from groundbox.cli.serve import TOKEN, check_installed, log_to_stderr, tell_ready
 from groundbox.errors import InvalidArgument
 
-_WHERE = {"host": "--host", "port": "--port", "lease_s": "--lease-s", "body_bytes": "--body-mib"}
+_WHERE = {
+    "host": "--host",
+    "port": "--port",
+    "lease_s": "--lease-s",
+    "outage_s": "--outage-s",
+    "body_bytes": "--body-mib",
+}
 
 
 @click.command()
@@ -31,6 +37,14 @@ _WHERE = {"host": "--host", "port": "--port", "lease_s": "--lease-s", "body_byte
     metavar="S",
     help="A node that was not heard for as long is lost.",
 )
+@click.option(
+    "--outage-s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="The catalogue may be away for as long; 0: no node outlives it.",
+)
 @click.option("--body-mib", type=click.IntRange(min=1), default=256, show_default=True, metavar="N", help="A request.")
 @click.option("--log-json", is_flag=True, help="One JSON object for each record of the log, on stderr.")
 @ends_tidily
@@ -41,6 +55,7 @@ def gateway(
     allow_name: tuple[str, ...],
     keys: str | None,
     lease_s: float,
+    outage_s: float,
     body_mib: int,
     *,
     log_json: bool,
@@ -55,7 +70,7 @@ def gateway(
     check_installed()
     log_to_stderr(as_json=log_json)
     try:
-        _serve(catalogue, host, port, allow_name, keys, lease_s, body_mib)
+        _serve(catalogue, host, port, allow_name, keys, lease_s, outage_s, body_mib)
     except InvalidArgument as error:
         if error.argument not in _WHERE:
             raise
@@ -65,14 +80,21 @@ def gateway(
 
 
 def _serve(
-    catalogue: str, host: str, port: int, names: tuple[str, ...], keys: str | None, lease_s: float, body_mib: int
+    catalogue: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    keys: str | None,
+    lease_s: float,
+    outage_s: float,
+    body_mib: int,
 ) -> None:
     from groundbox.fleet.catalogue import Catalogue
     from groundbox.fleet.gateway import Gateway, application
     from groundbox.fleet.joining import SECRET, check_secret
     from groundbox.fleet.reception import Timing
-    from groundbox.fleet.roster import Roster
-    from groundbox.server.keys import Keys, KeyStore, check_token, new_token
+    from groundbox.fleet.roster import Roster, listening_address
+    from groundbox.server.keys import STALE_S, Keys, KeyStore, check_token, new_token
     from groundbox.server.listening import bound, serve, url_of
     from groundbox.server.notify import Manager
     from groundbox.server.settings import Settings
@@ -81,7 +103,7 @@ def _serve(
     chosen = os.environ.pop(TOKEN, None)  # popped, so that no process of ours inherits it
     token = check_token(chosen) if chosen else new_token()
     secret = check_secret(os.environ.pop(SECRET, None))
-    timing = Timing(lease_s=lease_s, renew_s=min(2.0, lease_s / 3))
+    timing = Timing(lease_s=lease_s, renew_s=min(2.0, lease_s / 3), outage_s=outage_s)
     store = KeyStore(keys) if keys else None
     nodes = Catalogue(catalogue if "://" in catalogue else str(Path(catalogue)), lease_s=lease_s)
     nodes.nodes()  # a database that cannot be used is told now, as that of keys is
@@ -89,7 +111,9 @@ def _serve(
         store.all()
     settings = Settings(hosts=names, body_bytes=body_mib * 1024 * 1024)
     with bound(host, port, may_be_public=True, secret=TOKEN) as listening:
-        fleet = Gateway(Roster(nodes, secret), Keys(token=token, store=store), settings)
+        address = listening_address(str(listening.getsockname()[0]), int(listening.getsockname()[1]))
+        roster = Roster(nodes, secret, address=address, outage_s=outage_s)
+        fleet = Gateway(roster, Keys(token=token, store=store, stale_s=max(STALE_S, outage_s)), settings)
         app = application(fleet, secret=secret, timing=timing, own_host=str(listening.getsockname()[0]), store=store)
 
         def ready() -> None:

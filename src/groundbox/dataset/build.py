@@ -17,25 +17,32 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import card, extra, files, foreign, lab, lessons, page, parts, store, verdicts
+from groundbox.dataset import (
+    card,
+    extra,
+    files,
+    foreign,
+    lessons,
+    page,
+    sample_files,
+    shard_runs,
+    store,
+    verdicts,
+)
 from groundbox.dataset.clock import Clock
-from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Divisible, Executor, Part, Shard, carry_out, quarantining
 from groundbox.dataset.foreign import ForeignProver
-from groundbox.dataset.lab import Lab
+from groundbox.dataset.item import Ran, problems_payload, read_part
 from groundbox.dataset.lessons import Lesson, Teacher
 from groundbox.dataset.narrating import Narrator, Prover, Untold, untold
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.parts import Ran
-from groundbox.dataset.problem import Problem
-from groundbox.dataset.problems.reading import read
+from groundbox.dataset.problem import Drop, Problem
+from groundbox.dataset.problems.reading import parse, read
 from groundbox.dataset.progress import Progress, Quiet
 from groundbox.dataset.running import Runner
-from groundbox.dataset.stages import write
-from groundbox.dataset.stages.parse import parse
+from groundbox.dataset.shard_runs import Lab
 from groundbox.dataset.store import Store
-from groundbox.dataset.tally import Tally
-from groundbox.dataset.tokenizer import Tokenizer
+from groundbox.dataset.tally import Tally, Tokenizer
 from groundbox.dataset.verdicts import Verdicts
 from groundbox.errors import InvalidArgument
 
@@ -43,7 +50,7 @@ REPORT: Final = "report.json"
 PAGE: Final = "report.html"
 CARD: Final = "README.md"
 _SHARD_ITEMS: Final = 16
-_FILES: Final = {lab.STAGE: ("traces", "jsonl"), lessons.STAGE: ("jsonl",)}
+_FILES: Final = {shard_runs.STAGE: ("traces", "jsonl"), lessons.STAGE: ("jsonl",)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,10 +130,10 @@ class _Build:
         work = Lab(runner=tools.runner, options=self.options, executor=tools.executor, untold=tools.untold)
         self.counts = [sum(map(self._weight, chunk)) for chunk in self._chunks()]
         shards = (
-            Shard(stage=lab.STAGE, number=number, payload=parts.payload(chunk))
+            Shard(stage=shard_runs.STAGE, number=number, payload=problems_payload(chunk))
             for number, chunk in enumerate(self._chunks())
         )
-        await self._stage(lab.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
+        await self._stage(shard_runs.STAGE, shards, work, lambda shard: tools.executor.run(work, shard))
 
     async def _teach(self, decided: Verdicts) -> None:
         tools = self.tools
@@ -140,7 +147,7 @@ class _Build:
     def _lessons(self, number: int, decided: Verdicts) -> dict[str, Any] | None:
         if self.store.has(lessons.STAGE, number, "jsonl"):
             return None  # nothing is made of it
-        ran = {suffix: self.store.read(lab.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
+        ran = {suffix: self.store.read(shard_runs.STAGE, number, suffix) for suffix in ("jsonl", "traces")}
         return lessons.payload(verdicts.wanted(self._part(number), decided), ran)
 
     async def _stage(
@@ -187,7 +194,7 @@ class _Build:
             yield chunk
 
     def _part(self, number: int) -> Iterator[Ran | Drop]:
-        return verdicts.judged(parts.read(self.store.path(lab.STAGE, number, "jsonl")), self.options)
+        return verdicts.judged(read_part(self.store.path(shard_runs.STAGE, number, "jsonl")), self.options)
 
     def _judged(self) -> Iterator[Ran | Drop]:
         for number in range(len(self.counts)):
@@ -195,20 +202,20 @@ class _Build:
 
     def _write(self, decided: Verdicts) -> None:
         tally = Tally(tokenizer=self.tools.tokenizer)
-        with write.writing(self.out) as writer:
+        with sample_files.writing(self.out) as writer:
             for number in range(len(self.counts)):
                 self._write_part(number, decided, tally, writer)
         facts = tally.report(decided)
         files.publish(self.out / CARD, card.card(facts).encode())
         files.publish(self.out / PAGE, page.page(facts, tally, decided).encode())
-        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
+        digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
         made = {"kept": facts["kept"], "samples": facts["samples"], "claims": facts["claims"]["proven"]}
         times = {"seconds": self.clock.seconds(), "per_cpu_hour": self.clock.per_cpu_hour(**made)}
         report = {**facts, **times, "files": digests, "arguments": self.options.arguments()}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
         self.store.finish({**digests, REPORT: files.digest(self.out / REPORT)})
 
-    def _write_part(self, number: int, decided: Verdicts, tally: Tally, writer: write.Writer) -> None:
+    def _write_part(self, number: int, decided: Verdicts, tally: Tally, writer: sample_files.Writer) -> None:
         taught: dict[str, Lesson] = {}
         for each in lessons.read(self.store.path(lessons.STAGE, number, "jsonl")):
             if isinstance(each, Lesson):
@@ -222,7 +229,7 @@ class _Build:
             else:
                 self._write_problem(decided.apply(found), taught, tally, writer)
 
-    def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: write.Writer) -> None:
+    def _write_problem(self, ran: Ran, taught: Mapping[str, Lesson], tally: Tally, writer: sample_files.Writer) -> None:
         tally.ran(ran)
         self.clock.add(ran.cpu_s)
         for drop in ran.drops:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from groundbox.dataset.narrating import LEFT_OUT
-from groundbox.dataset.stages.split import SPLITS
-from groundbox.dataset.stages.write import chat_file
-
-_TASKS: Final = {
-    "output": "predict what a call returns, or what a script prints",
-    "input": "find arguments that lead to a given result; judged by running them",
-    "state": "the value of a name at one moment",
-    "next_line": "where control goes from a line",
-    "branch": "how a condition turns out, each time",
-    "coverage": "which lines of a function run",
-    "loop": "how often a loop goes round, and what ends it",
-    "exception": "whether a run fails, how and where",
-    "repair": "find and mend the one wrong step of a telling",
-}
+from groundbox.dataset.sample_files import chat_file
+from groundbox.dataset.selection import SPLITS
+from groundbox.dataset.tasks.all import task_of
 
 
 def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:
@@ -60,7 +49,7 @@ def card(facts: Mapping[str, Any], *, told_by: str = "") -> str:
             "",
             "| task | samples | what is asked |",
             "|---|---|---|",
-            *(f"| {task} | {count} | {_TASKS[task]} |" for task, count in facts["samples_by_task"].items()),
+            *(f"| {task} | {count} | {task_of(task).about} |" for task, count in facts["samples_by_task"].items()),
             "",
             "Every reply ends with a line `Answer: …`. The column `check` says how an answer is judged, "
             "as data for `groundbox.dataset.tasks.checking`.",

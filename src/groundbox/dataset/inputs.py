@@ -21,13 +21,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import literals, signature
-from groundbox.dataset.answers import literal_of
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.literals import literal_of
+from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
-from groundbox.dataset.stages.run import Seeds, drawing, patiently
-from groundbox.dataset.tracing import arcs_of
+from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
 from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"

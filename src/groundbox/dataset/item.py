@@ -1,13 +1,15 @@
-"""An item: one problem with one input, and what is known of it after it ran."""
+"""Items: one problem with one input and what is known of it after it ran; and parts, files of them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Case, case_from_json, case_to_json
+from groundbox.dataset import problem as problems
+from groundbox.dataset.problem import Case, Drop, Problem, case_from_json, case_to_json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class Item:
         return dataclasses.replace(self, drop=drop)
 
 
-def to_json(item: Item) -> dict[str, Any]:
+def item_to_json(item: Item) -> dict[str, Any]:
     """The JSON form of an item."""
     data = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
     data["case"] = case_to_json(item.case)
@@ -126,7 +128,7 @@ def to_json(item: Item) -> dict[str, Any]:
     return data
 
 
-def from_json(data: Mapping[str, Any]) -> Item:
+def item_from_json(data: Mapping[str, Any]) -> Item:
     """The item of the JSON form."""
     answer, traced, sought, drop = data["answer"], data["traced"], data["sought"], data["drop"]
     return Item(
@@ -157,3 +159,72 @@ def tried_to_json(tried: Tried) -> dict[str, Any]:
 def tried_from_json(data: Mapping[str, Any]) -> Tried:
     """The guess of the JSON form."""
     return Tried(**{**data, "case": case_from_json(data["case"]), "answer": answer_from_json(data["answer"])})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One problem after its runs.
+
+    Attributes:
+        drops: Cases of it that did not come so far, and inputs that could not be made.
+        cpu_s: Processor seconds of all that was run for it, also to make inputs and to find smaller ones, and told.
+    """
+
+    problem: Problem
+    items: tuple[Item, ...]
+    drops: tuple[Drop, ...] = ()
+    cpu_s: float = 0.0
+
+
+def dump_part(found: Iterable[Ran | Drop]) -> bytes:
+    """Write a part as lines of JSON."""
+    return b"".join(json.dumps(_to_json(each)).encode() + b"\n" for each in found)
+
+
+def read_part(path: Path) -> Iterator[Ran | Drop]:
+    """Read the problems and drops that a part holds."""
+    with path.open("rb") as file:
+        for line in file:
+            yield _from_json(json.loads(line))
+
+
+def load_part(data: bytes) -> Iterator[Ran | Drop]:
+    """Read a part whose bytes are at hand."""
+    return (_from_json(json.loads(line)) for line in data.splitlines())
+
+
+def problems_payload(found: Iterable[Problem | Drop]) -> list[Any]:
+    """Pack problems and drops as a shard's payload."""
+    return [_entry(each) for each in found]
+
+
+def problems_of_payload(data: list[Any]) -> Iterator[Problem | Drop]:
+    """Unpack the problems and drops of a shard's payload."""
+    for each in data:
+        yield Drop.from_json(each["drop"]) if "drop" in each else problems.from_json(each["problem"])
+
+
+def _entry(each: Problem | Drop) -> dict[str, Any]:
+    return {"drop": each.to_json()} if isinstance(each, Drop) else {"problem": problems.to_json(each)}
+
+
+def _to_json(each: Ran | Drop) -> dict[str, Any]:
+    if isinstance(each, Drop):
+        return {"drop": each.to_json()}
+    return {
+        "problem": problems.to_json(each.problem),
+        "items": [item_to_json(item) for item in each.items],
+        "drops": [drop.to_json() for drop in each.drops],
+        "cpu_s": each.cpu_s,
+    }
+
+
+def _from_json(data: dict[str, Any]) -> Ran | Drop:
+    if "drop" in data:
+        return Drop.from_json(data["drop"])
+    return Ran(
+        problem=problems.from_json(data["problem"]),
+        items=tuple(map(item_from_json, data["items"])),
+        drops=tuple(map(Drop.from_json, data["drops"])),
+        cpu_s=data["cpu_s"],
+    )

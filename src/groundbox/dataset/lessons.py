@@ -10,23 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundbox.dataset import parts, problem, prompts
-from groundbox.dataset.drop import WORKER_DIED, Drop
+from groundbox.dataset import item, problem, prompts
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item, tried_to_json
-from groundbox.dataset.mending import Mended
-from groundbox.dataset.narrating import Narrator, Prover, Told, claims_in, derived
+from groundbox.dataset.item import Item, Ran, tried_to_json
+from groundbox.dataset.narrating import Mended, Narrator, Prover, Told, claims_in, derived, narrate
+from groundbox.dataset.narrating import prove_item as prove
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.parts import Ran
-from groundbox.dataset.patience import Impatient, at_most
-from groundbox.dataset.problem import Problem
-from groundbox.dataset.sample import Sample, plain_json
-from groundbox.dataset.stages.narrate import narrate
-from groundbox.dataset.stages.prove import prove
+from groundbox.dataset.problem import WORKER_DIED, Drop, Problem
+from groundbox.dataset.runs import length_of, some_of, unpacked
+from groundbox.dataset.sample_files import Sample, plain_json
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.draft import Draft, View, guess_name
-from groundbox.dataset.tracing import length_of, some_of, unpacked
 from groundbox.trace.record.reading import Trace
 
 STAGE = "lessons"
@@ -175,7 +171,7 @@ def read(path: Path) -> Iterator[Lesson | float]:
 
 
 def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
-    found = (each for each in parts.loads(part) if isinstance(each, Ran))
+    found = (each for each in item.load_part(part) if isinstance(each, Ran))
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
 
 

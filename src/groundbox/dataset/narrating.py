@@ -1,13 +1,15 @@
-"""Narration and proof: tells runs by `groundbox.trace.narrate`, and holds tellings to their claims."""
+"""Narration and proof: runs told by `groundbox.trace.narrate`, held to their claims, mended where little fails."""
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
 import json
+import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
+from groundbox.dataset.item import Item
 from groundbox.trace.record.reading import Trace
 
 STYLES: Final = ("prose", "steps")
@@ -381,3 +383,92 @@ def unproven_claims(document: str, text: str, trace: Trace) -> list[str]:
         if not part.covered and any(start <= part.start < end for start, end in claimed):
             found.append(f"no claim says {text[part.start : part.end][:80]}")
     return found
+
+
+_LEAST_FOR_ONE: Final = 5
+"""Sentences of a telling for each one that may be left out."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mended:
+    """A telling with its proof.
+
+    Attributes:
+        first: The proof of the telling as it was.
+        left_out: The sentences that are no longer told.
+    """
+
+    told: Told
+    proved: Proved
+    first: Proved
+    left_out: tuple[str, ...] = ()
+
+
+def mended(told: Told, trace: Trace, prover: Prover) -> Mended:
+    """The telling without the sentences that hold an unproven claim; the telling as it is, where that does not help.
+
+    The last sentence, which is the answer, always stays.
+    """
+    first = proved = prover(told, trace)
+    left_out: set[int] = set()
+    current = told
+    while not proved.whole:
+        more = current.places(proved.unproven) - left_out
+        left_out |= more
+        last = len(told.sentences) - 1
+        if not more or last in left_out or len(left_out) * _LEAST_FOR_ONE > len(told.sentences):
+            return Mended(told=told, proved=first, first=first)
+        current = told.without(left_out)
+        proved = prover(current, trace)
+    gone = tuple(told.sentences[place].text for place in sorted(left_out))
+    return Mended(told=current, proved=proved, first=first, left_out=gone)
+
+
+NARRATE: Final = "narrate"
+
+
+def style_of(item: Item, styles: Sequence[str], seed: int) -> str:
+    """The style of an item's telling."""
+    return random.Random(f"{seed}/{item.id}/style").choice(list(styles))
+
+
+def seed_of(item: str, seed: int) -> int:
+    """The seed of an item's wordings, from that of the build."""
+    return random.Random(f"{seed}/{item}/telling").randrange(1 << 31)
+
+
+def narrate(
+    item: Item, trace: Trace, narrator: Narrator, *, styles: Sequence[str], seed: int, max_chars: int
+) -> tuple[Item, Told | None]:
+    """The item with its telling; dropped when there is none, or when not all of the run is told within the limit."""
+    style = style_of(item, styles, seed)
+    try:
+        told = narrator(trace, style=style, seed=seed_of(item.id, seed), max_chars=max_chars)
+    except Exception as error:
+        # A program that the narrator cannot tell must not end the build; it is counted and shown.
+        return item.dropped(NARRATE, "narrator-failed", f"{style}: {type(error).__name__}: {error}"[:500]), None
+    if len(told.text) > max_chars:
+        return item.dropped(NARRATE, "long-narration", f"{len(told.text)} characters, {max_chars} are allowed"), None
+    if not told.whole:
+        is_whole = trace.complete and not trace.folded
+        why = f"that takes over {max_chars} characters" if is_whole else "not all of it is recorded"
+        return item.dropped(NARRATE, "told-in-parts", f"the run is not told whole: {why}"), None
+    return item, told
+
+
+PROVE: Final = "prove"
+
+
+def prove_item(item: Item, told: Told, trace: Trace, prover: Prover) -> tuple[Item, Mended | None]:
+    """The item with its telling and the proof of that; dropped when a statement failed, and when there is no proof."""
+    try:
+        found = mended(told, trace, prover)
+    except Exception as error:
+        # As in `narrate`: counted and shown, and the build goes on.
+        return item.dropped(PROVE, "prover-failed", f"{type(error).__name__}: {error}"[:500]), None
+    proved = found.proved
+    if not proved.faithful:
+        failed = list(proved.failed[:5])
+        counts = f"{proved.proven} of {proved.total} claims are proven"
+        item = item.dropped(PROVE, "unproven-claims", counts, style=told.style, failed=failed)
+    return item, found

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files
+from groundbox.dataset import copies, files
 from groundbox.dataset.narrating import STYLES
 from groundbox.dataset.problems.reading import FORMATS
-from groundbox.dataset.stages import contamination, duplicates
-from groundbox.dataset.stages.quality import Taste
-from groundbox.dataset.stages.run import Patience
-from groundbox.dataset.stages.split import Shares
+from groundbox.dataset.runs import Patience
+from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
 from groundbox.trace.record.options import TraceOptions
@@ -58,8 +56,8 @@ class BuildOptions:
     trace: TraceOptions = dataclasses.field(default_factory=TraceOptions)
     taste: Taste = dataclasses.field(default_factory=Taste)
     shares: Shares = dataclasses.field(default_factory=Shares)
-    near_duplicate: float = duplicates.THRESHOLD
-    containment: float = contamination.THRESHOLD
+    near_duplicate: float = copies.NEAR_DUPLICATE
+    containment: float = copies.CONTAINMENT
 
     def __post_init__(self) -> None:
         _among("format", [self.format] if self.format else [], FORMATS)

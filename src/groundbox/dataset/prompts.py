@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.tasks.all import task_of
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.dataset.tasks.draft import Draft
 from groundbox.trace.record.syntax import lines_of
@@ -27,13 +28,11 @@ _ENDINGS: Final = (
     f"Give the result in a last line that begins with `{MARK}`.",
     f"The last line of your reply has to be `{MARK}` and the result.",
 )
-_BY_LINE: Final = frozenset({"state", "next_line", "branch", "coverage", "loop", "exception"})
-"""Tasks that speak of lines; their listings have numbers."""
 
 
 def ask(problem: Problem, case: Case, draft: Draft, rng: random.Random) -> str:
     """The whole prompt."""
-    parts = [f"{rng.choice(_OPENINGS)}\n\n{_listing(problem.source, numbered=draft.task in _BY_LINE)}"]
+    parts = [f"{rng.choice(_OPENINGS)}\n\n{_listing(problem.source, numbered=task_of(draft.task).numbered)}"]
     heading = rng.choice(_STATEMENTS)
     if problem.statement:
         parts.append(f"{heading}\n{problem.statement}")

@@ -12,7 +12,6 @@ from groundbox.dataset import problem as problems
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.foreign import ForeignProver, Telling, expected_of
 from groundbox.dataset.item import Answer, Item, Tried, answer_from_json, tried_from_json
-from groundbox.dataset.mending import mended
 from groundbox.dataset.narrating import (
     STYLES,
     Narrator,
@@ -21,16 +20,17 @@ from groundbox.dataset.narrating import (
     Told,
     attached,
     foreign,
+    mended,
     said_in,
+    seed_of,
     unproven_claims,
 )
 from groundbox.dataset.problem import Problem, Provenance
-from groundbox.dataset.sample import Sample, plain_json
-from groundbox.dataset.stages.narrate import seed_of
+from groundbox.dataset.runs import summary
+from groundbox.dataset.sample_files import Sample, plain_json
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, parts
 from groundbox.dataset.tasks.draft import View
-from groundbox.dataset.tracing import summary
 from groundbox.trace.record.reading import Trace
 
 

@@ -6,9 +6,9 @@ import asyncio
 import dataclasses
 from typing import Any, Final, Protocol
 
-from groundbox.dataset.answers import text_of
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
+from groundbox.dataset.literals import text_of
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution

@@ -1,4 +1,4 @@
-"""Tally: counts and measures of a build, added up item by item. What leaves here is report.json but for its times."""
+"""Counts and measures of a build, added up item by item. What leaves here is report.json but for its times."""
 
 from __future__ import annotations
 
@@ -7,18 +7,44 @@ import json
 import math
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.item import Item
+from groundbox.dataset import files
+from groundbox.dataset.extra import need
+from groundbox.dataset.item import Item, Ran
 from groundbox.dataset.lessons import Lesson
-from groundbox.dataset.parts import Ran
-from groundbox.dataset.problem import ABSENT
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.tasks.lines import Lines
-from groundbox.dataset.tokenizer import Tokenizer
+from groundbox.dataset.problem import ABSENT, Drop
+from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.tasks.draft import Lines
 from groundbox.dataset.verdicts import Verdicts
+from groundbox.errors import InvalidArgument
+
+
+class Tokenizer(NamedTuple):
+    """Counts the tokens of a text; the name stands beside every number."""
+
+    name: str
+    count: Callable[[str], int]
+
+
+def from_file(path: Path) -> Tokenizer:
+    """The tokenizer of a `tokenizer.json`, as the library `tokenizers` writes it, named by file and digest.
+
+    Raises:
+        InvalidArgument: It is no such file.
+        ExtraMissing: The library is not installed.
+    """
+    library = need("tokenizers", "to count tokens", install="tokenizers")
+    try:
+        tokenizer = library.Tokenizer.from_file(str(path))
+    except Exception as error:
+        # The library raises bare exceptions for whatever is wrong with the file.
+        raise InvalidArgument("tokenizer", f"{path} cannot be read: {error}") from None
+    name = f"{path.name} {files.digest(path)[:12]}"
+    return Tokenizer(name, lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids))
+
 
 STAGES: Final = (
     "parse",

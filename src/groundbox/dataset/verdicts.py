@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.item import Item
+from groundbox.dataset import copies, selection
+from groundbox.dataset.copies import Benchmarks, Duplicates, Finding
+from groundbox.dataset.item import Item, Ran
 from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.parts import Ran
-from groundbox.dataset.stages import contamination, duplicates, quality
-from groundbox.dataset.stages.contamination import Benchmarks, Finding
-from groundbox.dataset.stages.duplicates import Duplicates
-from groundbox.dataset.stages.split import split
+from groundbox.dataset.problem import Drop
+from groundbox.dataset.selection import split
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,11 +33,11 @@ class Verdicts:
         if name in self.duplicates.of:
             kept, likeness = self.duplicates.of[name]
             detail = f"{likeness:.2f} of it is as in {kept}"
-            return _all_dropped(ran, duplicates.STAGE, "near-duplicate", detail)
+            return _all_dropped(ran, copies.DUPLICATES, "near-duplicate", detail)
         finding = self.findings.get(name)
         if finding is not None and finding.containment >= self.containment:
             detail = f"it has {finding.containment:.2f} of the {finding.kind} of {finding.document}"
-            return _all_dropped(ran, contamination.STAGE, "contaminated", detail)
+            return _all_dropped(ran, copies.CONTAMINATION, "contaminated", detail)
         return ran
 
 
@@ -49,7 +47,7 @@ def judged(found: Iterable[Ran | Drop], options: BuildOptions) -> Iterator[Ran |
         if isinstance(each, Drop):
             yield each
         else:
-            items = quality.judge(each.problem, each.items, options.taste)
+            items = selection.judge(each.problem, each.items, options.taste)
             yield dataclasses.replace(each, items=tuple(items))
 
 
@@ -57,9 +55,9 @@ def decide(found: Iterable[Ran | Drop], options: BuildOptions) -> Verdicts:
     """The verdicts on all problems of which an item is left after quality."""
     left = {each.problem.id: each.problem for each in found if isinstance(each, Ran) and _open(each.items)}
     sources = {name: problem.source for name, problem in left.items()}
-    copies = duplicates.find(sources, threshold=options.near_duplicate)
-    stay = {name: problem for name, problem in left.items() if name not in copies.of}
-    documents = [each for path in options.benchmarks for each in contamination.documents(path)]
+    found_copies = copies.find_duplicates(sources, threshold=options.near_duplicate)
+    stay = {name: problem for name, problem in left.items() if name not in found_copies.of}
+    documents = [each for path in options.benchmarks for each in copies.documents(path)]
     findings: dict[str, Finding] = {}
     if documents:
         benchmarks = Benchmarks(documents, sources.values())
@@ -68,7 +66,7 @@ def decide(found: Iterable[Ran | Drop], options: BuildOptions) -> Verdicts:
             if finding is not None:
                 findings[name] = finding
     return Verdicts(
-        duplicates=copies,
+        duplicates=found_copies,
         findings=findings,
         splits={name: split(problem, options.shares) for name, problem in stay.items()},
         containment=options.containment,

@@ -16,16 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files
+from groundbox.dataset import files, sample_files
 from groundbox.dataset.build import REPORT, Tools, read_report
 from groundbox.dataset.executor import Shard
 from groundbox.dataset.problem import Problem
 from groundbox.dataset.reproof import Difference, Reproof, payload, problem_of, tried_of
 from groundbox.dataset.running import Request, same
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages import write
-from groundbox.dataset.stages.run import Seeds
-from groundbox.dataset.stages.split import SPLITS
+from groundbox.dataset.runs import Seeds
+from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
 from groundbox.dataset.tasks.draft import guess_name
 from groundbox.trace.record.options import TraceOptions
@@ -166,16 +165,16 @@ def _files(folder: Path, report: Mapping[str, Any]) -> Iterator[Difference]:
 
 def _chats(folder: Path) -> Iterator[Difference]:
     """Lines of the chat files that are not what the rows say."""
-    lines = {split: (folder / write.chat_file(split)) for split in SPLITS}
+    lines = {split: (folder / sample_files.chat_file(split)) for split in SPLITS}
     waiting = {split: iter(_lines(path)) for split, path in lines.items()}
-    for sample in write.read_samples(folder / write.SAMPLES):
+    for sample in sample_files.read_samples(folder / sample_files.SAMPLES):
         if next(waiting[sample.split], None) != sample.chat():
             yield Difference(
-                where=sample.id, what="chat", detail=f"{write.chat_file(sample.split)} says something else"
+                where=sample.id, what="chat", detail=f"{sample_files.chat_file(sample.split)} says something else"
             )
     for split, rest in waiting.items():
         if next(rest, None) is not None:
-            yield Difference(where=write.chat_file(split), what="chat", detail="it has lines that no row has")
+            yield Difference(where=sample_files.chat_file(split), what="chat", detail="it has lines that no row has")
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -191,7 +190,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 def _splits(folder: Path) -> Iterator[Difference]:
     splits: dict[str, set[str]] = defaultdict(set)
-    for sample in write.read_samples(folder / write.SAMPLES):
+    for sample in sample_files.read_samples(folder / sample_files.SAMPLES):
         splits[sample.problem].add(sample.split)
     for problem, found in splits.items():
         if len(found) > 1:
@@ -200,6 +199,6 @@ def _splits(folder: Path) -> Iterator[Difference]:
 
 def _chunks(folder: Path) -> Iterator[list[list[Sample]]]:
     """Rows by item, some items at a time."""
-    items = write.read_items(folder / write.SAMPLES)
+    items = sample_files.read_items(folder / sample_files.SAMPLES)
     while chunk := list(itertools.islice(items, _AT_ONCE)):
         yield chunk

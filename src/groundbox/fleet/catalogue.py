@@ -9,6 +9,14 @@ that has ended is marked as lost by whichever gateway sees it first, and is neve
 what it had by then (`member.py`) and joins anew, as another boot. Ids of sandboxes and executions begin with the tag of
 the boot that made them, so that a request finds its node by itself, and what was lost is told from what never was.
 
+A gateway that cannot reach the catalogue may lengthen leases by itself (`roster.py`). So that nobody marks a node as
+lost meanwhile whose lease another gateway has lengthened, each gateway has a row with two times of the database's
+clock: `quiet`, before which it lengthens nothing that the catalogue does not have, and `until`, after which no lease
+that it lengthened goes on. Nodes are marked as lost only while no gateway is between the two. `quiet` is told from the
+time of the contact before, so that it holds however long a message is on its way; a gateway writes what it has
+lengthened in the transaction by which it becomes quiet again. One that ended without a word delays losses until
+`until`, and one that starts at the same address takes the row of the one before away where that was quiet.
+
 What is covered: replayed and forged messages (a boot joins once, and each renewal has a greater number than the one
 before), two nodes of one name, nodes of another version or with other packages. What is not: somebody who can write to
 the database.
@@ -23,7 +31,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from groundbox.errors import ExtraMissing, GroundboxError
 
@@ -48,10 +56,13 @@ _TABLES: Final = (
     "ends DOUBLE PRECISION NOT NULL, number BIGINT NOT NULL, drained DOUBLE PRECISION, load TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS groundbox_kept (sandbox_id TEXT PRIMARY KEY, key_id TEXT NOT NULL, tag TEXT NOT NULL, "
     "generation BIGINT NOT NULL, body TEXT NOT NULL, made DOUBLE PRECISION NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS groundbox_gateways (gateway_id TEXT PRIMARY KEY, address TEXT NOT NULL, "
+    "quiet DOUBLE PRECISION NOT NULL, until DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE IF NOT EXISTS groundbox_fleet (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
 )
 _NOW: Final = {
-    "postgres": "EXTRACT(EPOCH FROM clock_timestamp())::double precision",
+    # Of the statement, whose view of the rows is as old: one that waited for a lock goes by no later time.
+    "postgres": "EXTRACT(EPOCH FROM statement_timestamp())::double precision",
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
 }
 
@@ -78,7 +89,7 @@ class Node:
         generation: Greater with each boot of this name.
         state: READY takes sandboxes, DRAINING keeps those it has, LEAVING ends when it has none; LEFT and LOST are
             over.
-        left_s: Seconds until its lease ends; below 0 when it has.
+        left_s: Seconds until its lease ends, as far as the catalogue knows; below 0 when it has.
         drained: When what is left on it ends, in seconds from now; None where nothing was said.
         number: Of its last renewal.
         load: As the node told it then.
@@ -99,7 +110,7 @@ class Node:
 
     @property
     def is_alive(self) -> bool:
-        """Whether requests may go to it."""
+        """Whether its lease goes on."""
         return self.state in ALIVE and self.left_s > 0
 
 
@@ -118,6 +129,31 @@ class Kept:
     tag: str
     generation: int
     body: str
+
+
+class Heard(NamedTuple):
+    """A lease that a gateway lengthened while the catalogue was away: its last renewal, and the seconds it goes on."""
+
+    number: int
+    left_s: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Presence:
+    """A gateway, as it tells the catalogue of itself.
+
+    Attributes:
+        address: Where it listens; no two listen at one at the same time.
+        quiet: Before this time of the database it lengthens no lease by itself.
+        until_s: Seconds after which no lease that it lengthens by itself goes on, if this is its last contact.
+        heard: What it lengthened, by boot.
+    """
+
+    gateway_id: str
+    address: str
+    quiet: float
+    until_s: float
+    heard: Mapping[str, Heard]
 
 
 class Catalogue:
@@ -243,11 +279,43 @@ class Catalogue:
         """Boots that are remembered, the oldest first; leases that have ended are marked as lost before.
 
         Args:
-            ended_within_s: Those are left out whose lease ended longer ago. What is over does not change any more.
+            ended_within_s: Those are left out that are over and whose lease ended longer ago: they change no more.
         """
         with self._transaction() as run:
-            self._mark_lost(run)
-            return self._nodes(run, f"WHERE ends > {self._now} - ?", (ended_within_s,))
+            return self._read(run, ended_within_s)
+
+    def exchange(self, presence: Presence, *, ended_within_s: float = _REMEMBERED_S) -> tuple[float, list[Node]]:
+        """Tell of a gateway, and read the nodes as `nodes` does; the time of the database comes with them."""
+        with self._transaction() as run:
+            for boot_id, (number, left_s) in presence.heard.items():
+                lengthened = f"{self._now} + {float(left_s)!r}"
+                run(
+                    f"UPDATE groundbox_nodes SET ends = CASE WHEN ends < {lengthened} THEN {lengthened} ELSE ends END, "
+                    "number = ? WHERE boot_id = ? AND state IN (?, ?, ?) AND number < ?",
+                    (number, boot_id, *ALIVE, number),
+                )
+            own = (presence.gateway_id, presence.address)
+            run(
+                f"DELETE FROM groundbox_gateways WHERE address = ? AND gateway_id <> ? AND quiet > {self._now}",
+                own[::-1],
+            )
+            run(f"DELETE FROM groundbox_gateways WHERE until < {self._now}")
+            run(
+                f"INSERT INTO groundbox_gateways VALUES (?, ?, ?, {self._now} + ?) "
+                "ON CONFLICT (gateway_id) DO UPDATE SET quiet = excluded.quiet, until = excluded.until",
+                (*own, presence.quiet, presence.until_s),
+            )
+            [(now,)] = run(f"SELECT {self._now}")
+            return float(now), self._read(run, ended_within_s)
+
+    def part(self, gateway_id: str) -> None:
+        """Forget a gateway that lengthens no lease any more."""
+        with self._transaction() as run:
+            run("DELETE FROM groundbox_gateways WHERE gateway_id = ?", (gateway_id,))
+
+    def _read(self, run: Any, ended_within_s: float) -> list[Node]:
+        self._mark_lost(run)
+        return self._nodes(run, f"WHERE ends > {self._now} - ? OR state IN (?, ?, ?)", (float(ended_within_s), *ALIVE))
 
     def keep(self, sandbox_id: str, key_id: str, tag: str, body: str) -> None:
         """Note a sandbox that is to be restored."""
@@ -333,7 +401,8 @@ class Catalogue:
 
     def _mark_lost(self, run: Any) -> None:
         run(
-            f"UPDATE groundbox_nodes SET state = ? WHERE state IN (?, ?, ?) AND ends < {self._now}",
+            f"UPDATE groundbox_nodes SET state = ? WHERE state IN (?, ?, ?) AND ends < {self._now} AND NOT EXISTS "
+            f"(SELECT 1 FROM groundbox_gateways WHERE quiet < {self._now} AND until > {self._now})",
             (LOST, *ALIVE),
         )
 

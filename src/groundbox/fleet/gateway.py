@@ -149,7 +149,7 @@ class Gateway:
             for each in self.roster:
                 each.upstream.abort()
             await self.keys.refresh()
-            await asyncio.to_thread(self.roster.catalogue.close)
+            await self.roster.part()
 
     def standing(self) -> str:
         """What goes on now, in one line for people."""
@@ -205,7 +205,7 @@ class Gateway:
         if told is None:
             return None
         peer = self.roster.get(told[:TAG_DIGITS])
-        if peer is not None and peer.is_alive:
+        if peer is not None and not peer.is_lost:
             return peer
         restored = await self._restored(told, key) if scope["path"].startswith("/v1/sandboxes/") else None
         if restored is not None:
@@ -222,7 +222,7 @@ class Gateway:
         """
         tag, until = self._moved.get(sandbox_id, ("", 0.0))
         peer = self.roster.get(tag)
-        if peer is not None and peer.is_alive and time.monotonic() < until:
+        if peer is not None and not peer.is_lost and time.monotonic() < until:
             return peer
         async with self._restoring.setdefault(sandbox_id, asyncio.Lock()):
             try:
@@ -230,7 +230,7 @@ class Gateway:
                 if kept is None or kept.key_id != key.id:
                     return None
                 peer = self.roster.get(kept.tag)
-                if peer is None or not peer.is_alive:
+                if peer is None or peer.is_lost:
                     peer = await self._move(kept, key)
             finally:
                 self._restoring.pop(sandbox_id, None)
@@ -288,10 +288,10 @@ class Gateway:
                     self.roster.lose(peer)
                     raise _lost(peer)
                 if answer.status == 204 and scope["method"] == "DELETE" and (found := _ONE.fullmatch(scope["path"])):
-                    await self.roster.in_catalogue(functools.partial(self.roster.catalogue.forget, found[1]))
+                    await self.roster.forget(found[1])
                 await _answer(answer, body, send)
         except NotSent as error:
-            if not peer.is_alive:
+            if peer.is_lost:
                 raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=False) from None
         except Broken as error:
@@ -299,7 +299,7 @@ class Gateway:
                 body.is_begun
             ):  # the server cuts the connection of half an answer, so that nobody takes it for a whole one
                 return
-            if not peer.is_alive:
+            if peer.is_lost:
                 raise _lost(peer) from None
             raise _unreachable(peer, str(error), began=True) from None
 
@@ -396,7 +396,7 @@ class Gateway:
         if before is None or before[0] < time.monotonic() - _REPEATED_S:
             return None
         peer = self.roster.get(before[1])
-        if peer is not None and peer.is_alive:
+        if peer is not None and not peer.is_lost:
             return peer
         if not may_repeat:
             told = "the node that this request was sent to is lost; whether it was carried out is not known"
@@ -519,7 +519,7 @@ class Gateway:
 
     async def ready(self, request: Request) -> Response:
         """`GET /readyz`: something new can be placed, or why not."""
-        problem = self.keys.problem or self.roster.problem
+        problem = self.keys.unusable or self.roster.stranded
         if not problem and not any(each.takes(None) for each in self.roster):
             problem = "no node is ready"
         return PlainTextResponse(f"{problem or 'ready'}\n", 503 if problem else 200)

@@ -381,8 +381,9 @@ class Membership:
         return msgspec.json.decode(reply.body, type=Leased)
 
     async def _self(self, request: Request) -> Response:
-        """`GET /v1/fleet/self`: the proof that this node is reached under the URL it told."""
-        return json_reply({"boot_id": self._boot_id, "name": self.name})
+        """`GET /v1/fleet/self`: that this node is reached under its URL, and how long its lease goes on."""
+        left_s = max(0.0, self._ends - _now())
+        return json_reply({"boot_id": self._boot_id, "name": self.name, "left_s": left_s})
 
 
 class _Keeping:

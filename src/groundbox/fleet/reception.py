@@ -54,14 +54,18 @@ class Timing:
     Attributes:
         lease_s: That a node lives on without a renewal; what it had is lost then.
         renew_s: Between two renewals.
+        outage_s: That the catalogue may be away while gateways lengthen leases by themselves.
     """
 
     lease_s: float = 15.0
     renew_s: float = 2.0
+    outage_s: float = 60.0
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.renew_s <= self.lease_s / 2:
             raise InvalidArgument("lease_s", f"must be at least twice the {self.renew_s:g} s between renewals")
+        if not 0 <= self.outage_s <= 3600:
+            raise InvalidArgument("outage_s", "must be 0 to 3600 s; 0 ends all sandboxes with the catalogue")
 
 
 class Reception:
@@ -130,7 +134,7 @@ class Reception:
         check_name(asked.name)
         check_url(asked.url)
         await self._call_back(asked)
-        node = await asyncio.to_thread(
+        node = await self._roster.call(
             functools.partial(
                 self._roster.catalogue.join,
                 boot_id=asked.boot_id,
@@ -146,7 +150,7 @@ class Reception:
 
     async def _renew(self, asked: RenewAsked) -> Leased:
         load = msgspec.to_builtins(asked.load)
-        node = await asyncio.to_thread(self._roster.catalogue.renew, asked.boot_id, asked.number, load)
+        node = await self._roster.renew(asked.boot_id, asked.number, load)
         for key_id, (cpu_s, _) in asked.used.items():  # bytes were counted here as they went through
             self._keys.usage(key_id).charge(cpu_s=cpu_s)
         leased = self._leased(self._roster.take(node))
@@ -161,7 +165,7 @@ class Reception:
         return False
 
     async def _leave(self, asked: LeaveAsked) -> Leased:
-        await asyncio.to_thread(self._roster.catalogue.leave, asked.boot_id)
+        await self._roster.call(functools.partial(self._roster.catalogue.leave, asked.boot_id))
         await self._roster.refresh()
         return Leased(tag="", generation=0, lease_s=0.0, renew_s=0.0, state="draining")
 

@@ -19,7 +19,7 @@ class Kind(NamedTuple):
     """One kind of observation.
 
     Attributes:
-        tier: As groundbox.check.python.tiers counts it; a test compares.
+        tier: As groundbox.check.python.check counts it; a test compares.
         message: With `{line}`, `{names}` and the counts; a count that is not told is 0.
     """
 

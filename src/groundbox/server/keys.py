@@ -39,7 +39,7 @@ _REFRESH_S: Final = 2.0
 _LOCK: Final = 0x67726F756E64626F
 """Of PostgreSQL, by which one server makes the tables."""
 _UNKNOWN_S: Final = 0.2
-_STALE_S: Final = 30.0
+STALE_S: Final = 30.0
 _ANSWER_S: Final = 5.0
 _MOST_KEYS: Final = 100_000
 _MOST_VOUCHED: Final = 10_000
@@ -122,11 +122,13 @@ class KeyStoreUnavailable(GroundboxError):
 class Keys:
     """All keys of one server, and what each of them uses."""
 
-    def __init__(self, *, token: str | None, store: KeyStore | None = None) -> None:
+    def __init__(self, *, token: str | None, store: KeyStore | None = None, stale_s: float = STALE_S) -> None:
         """Args:
         token: The owner's own; None where whoever can connect is the owner (a unix socket, or --no-auth).
         store: Where others' keys lie; None for no others.
+        stale_s: Seconds that keys hold which were not read again, because their database is away.
         """
+        self._stale_s = stale_s
         self._open = token is None
         self._owner_digest = "" if token is None else digest_of(token)
         self._store = store
@@ -142,9 +144,23 @@ class Keys:
     @property
     def problem(self) -> str:
         """Why keys could not be read the last time, or ""."""
-        if self._store is not None and time.monotonic() - self._read_at > _STALE_S:
+        if self._is_stale:
             return self._problem or "the database of keys does not answer"
         return self._problem
+
+    @property
+    def unusable(self) -> str:
+        """Why no key can be looked up any more, or ""."""
+        return self.problem if self._is_stale else ""
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether keys were read too long ago.
+
+        By the clock alone: a database that does not answer at all tells of no problem, and keys that were revoked there
+        would hold for ever.
+        """
+        return self._store is not None and time.monotonic() - self._read_at > self._stale_s
 
     async def find(self, token: str | None) -> Key:
         """The key that a secret is of.
@@ -189,12 +205,8 @@ class Keys:
         return key
 
     def _check_fresh(self) -> None:
-        """Refuse where keys were read too long ago.
-
-        By the clock alone: a database that does not answer at all tells of no problem, and keys that were revoked there
-        would hold for ever.
-        """
-        if self._store is not None and time.monotonic() - self._read_at > _STALE_S:
+        """Refuse where keys were read too long ago."""
+        if self._is_stale:
             told = f"keys cannot be looked up: {self._problem or 'their database does not answer'}"
             raise Refused(503, "keys_unavailable", told, retry_after_s=5)
 

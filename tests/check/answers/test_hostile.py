@@ -7,10 +7,8 @@ import pytest
 from groundbox.check import check_answer
 from groundbox.check.answers import derivations, sources
 from groundbox.check.answers.derivations import MOST_KIN, operands
-from groundbox.check.answers.judging import MOST_WORK
-from groundbox.check.answers.scope import Scopes
-from groundbox.check.answers.shown_data import TABLE, read_executions
-from groundbox.check.answers.shown_text import _AFTER
+from groundbox.check.answers.judging import MOST_WORK, Scopes
+from groundbox.check.answers.shown import _AFTER, TABLE, read_executions
 from groundbox.check.answers.sources import families
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,8 @@ import pytest
 import groundbox as gb
 from groundbox.check import check_python
 from groundbox.check.python.check import _findings, _not_looked_at
-from groundbox.check.python.flow import Flow
+from groundbox.check.python.flow import MOST_STEPS, Flow, Steps
 from groundbox.check.python.program import MOST_SOURCE_CHARS
-from groundbox.check.python.steps import MOST_STEPS, Steps
 from groundbox.errors import InvalidArgument
 
 OK = gb.run("print(1)")

@@ -10,7 +10,7 @@ from python_pairs_late import PAIRS as LATE
 
 import groundbox as gb
 from groundbox.check import check_python
-from groundbox.check.python.tiers import EVIDENCE, Counts, tier_of
+from groundbox.check.python.check import EVIDENCE, Counts, tier_of
 from groundbox.sandbox import observations
 
 ON_PURPOSE = {

@@ -94,7 +94,7 @@ def _made(path, dialect, script):
 
 
 def _on_server(dialect, script, name, request):
-    from groundbox.check.sql.servers import ServerDatabase
+    from groundbox.check.sql.opening import ServerDatabase
 
     server = request.getfixturevalue("postgres" if dialect == "postgres" else "mariadb")
     role = "reader" if dialect == "postgres" else f"{name}_reader"  # who has nothing to do with other tests

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from groundbox.check import check_sql
 from groundbox.check.sql.files import FileDatabase, rows_of
-from groundbox.check.sql.reading import schema_of
-from groundbox.check.sql.schema import Column, Schema, Table
-from groundbox.check.sql.source import QueryFailed, Rows
+from groundbox.check.sql.source import Column, QueryFailed, Rows, Schema, Table, schema_of
 from groundbox.databases.database import Database
 from groundbox.errors import InvalidArgument
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 
 from groundbox.check.sql.query import MOST_TOKENS, NotTakenApart, Query
-from groundbox.check.sql.schema import Column, Schema, Table
+from groundbox.check.sql.source import Column, Schema, Table
 
 SHOP = Schema([Table(name="t", columns=[Column(name="a"), Column(name="b")])])
 ALIASES = ", ".join(f"a{n - 1} + a{n - 1} AS a{n}" for n in range(1, 29))
@@ -18,7 +18,7 @@ BESIDE = "".join(f" NATURAL JOIN t AS t{n}" for n in range(180))
 def test_aliases_of_aliases_are_refused_before_they_are_written_out():
     """In a process of its own, because 28 of them once became 2 ** 28 columns."""
     program = (
-        "from groundbox.check.sql.query import Query; from groundbox.check.sql.schema import Column, Schema, Table\n"
+        "from groundbox.check.sql.query import Query; from groundbox.check.sql.source import Column, Schema, Table\n"
         "shop = Schema([Table(name='t', columns=[Column(name='a')])])\n"
         f"Query('SELECT a AS a0, {ALIASES} FROM t', 'sqlite', shop)"
     )

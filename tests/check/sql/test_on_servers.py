@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from groundbox.check import check_sql
-from groundbox.check.sql.schema import ForeignKey
-from groundbox.check.sql.source import QueryFailed
+from groundbox.check.sql.source import ForeignKey, QueryFailed
 
 pytest.importorskip("sqlglot", reason="sqlglot is not installed: the extra `check` of groundbox brings it")
 KEYS = (

@@ -470,3 +470,19 @@ def test_a_near_miss_is_left_alone(shop, code, question, sql):
 
     assert f"sql.{code}" not in found
     assert not found & {"sql.not_looked_at", "sql.does_not_run", "sql.rule_failed"}
+
+
+def test_numbers_of_several_words_are_read_in_questions(shop):
+    question = "Which customers are at least twenty five?"
+
+    asked = {
+        warning.code
+        for warning in check_sql("SELECT name FROM customer WHERE age >= 25", database=shop, question=question)
+    }
+    other = {
+        warning.code
+        for warning in check_sql("SELECT name FROM customer WHERE age > 25", database=shop, question=question)
+    }
+
+    assert "sql.condition_differs" not in asked
+    assert "sql.wording_differs" in other - asked

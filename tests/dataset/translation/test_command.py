@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from endpoint_fakes import Narrator, completion, serving
 
-from groundbox.dataset.stages import write
+from groundbox.dataset import sample_files
 from groundbox.dataset.translation import prompts
 from groundbox.dataset.translation.endpoint import response_format
 
@@ -61,7 +61,7 @@ def dataset(tmp_path_factory):
 
 
 def samples(folder):
-    return list(write.read_samples(folder / write.SAMPLES))
+    return list(sample_files.read_samples(folder / sample_files.SAMPLES))
 
 
 def translate(dataset, out, url, *more, **environ):
@@ -69,7 +69,7 @@ def translate(dataset, out, url, *more, **environ):
 
 
 def contents(out):
-    return {name: (out / name).read_bytes() for name in write.FILES}
+    return {name: (out / name).read_bytes() for name in sample_files.FILES}
 
 
 def flawed(items):
@@ -120,7 +120,7 @@ def test_a_false_claim_that_somebody_puts_into_a_row_is_found(dataset, tmp_path)
     rows = samples(tmp_path / "out")
     forged = rows[0].reply.replace("So least returns 1", "So least returns 2")
     assert forged != rows[0].reply
-    with write.writing(tmp_path / "out") as writer:
+    with sample_files.writing(tmp_path / "out") as writer:
         for row in rows:
             writer.sample(type(row)(**{**vars(row), "reply": forged if row is rows[0] else row.reply}))
     report = json.loads((tmp_path / "out" / "report.json").read_text())

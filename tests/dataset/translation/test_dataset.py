@@ -15,11 +15,10 @@ from dataset_fakes import FakeRunner, prove_foreign
 from endpoint_fakes import Narrator, completion, serving
 from test_build import tools
 
-from groundbox.dataset import foreign
+from groundbox.dataset import foreign, sample_files
 from groundbox.dataset.build import CARD, PAGE, REPORT, build
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.reproof import reasoning_of
-from groundbox.dataset.stages import write
 from groundbox.dataset.translation.cache import Cache
 from groundbox.dataset.translation.dataset import ANSWERS, translate_dataset
 from groundbox.dataset.translation.endpoint import Endpoint, response_format
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "problems"
 KILLED = Path(__file__).parents[1] / "killed_translation.py"
-FINAL = (*write.FILES, CARD, PAGE)
+FINAL = (*sample_files.FILES, CARD, PAGE)
 WRONG = "nothing becomes 99."
 
 
@@ -48,7 +47,7 @@ def dataset(tmp_path_factory):
 
 
 def samples(folder):
-    return list(write.read_samples(folder / write.SAMPLES))
+    return list(sample_files.read_samples(folder / sample_files.SAMPLES))
 
 
 def lines(path):
@@ -259,7 +258,7 @@ def test_a_finished_translation_asks_nothing_and_a_higher_limit_asks_for_the_res
 def test_a_file_that_was_damaged_is_made_again_without_asking(dataset, tmp_path):
     told(dataset, tmp_path / "out", limit=3)
     before = contents(tmp_path / "out")
-    (tmp_path / "out" / write.SAMPLES).write_bytes(b"damaged")
+    (tmp_path / "out" / sample_files.SAMPLES).write_bytes(b"damaged")
 
     _, asked = told(dataset, tmp_path / "out", limit=3)
 
@@ -337,7 +336,7 @@ def test_folders_that_cannot_be_meant_are_refused(dataset, tmp_path, change, com
 
 def test_rows_that_were_changed_are_refused(dataset, tmp_path):
     shutil.copytree(dataset, tmp_path / "copy")
-    (tmp_path / "copy" / write.SAMPLES).write_bytes(b"")
+    (tmp_path / "copy" / sample_files.SAMPLES).write_bytes(b"")
 
     with pytest.raises(InvalidArgument, match="is not as it was written"):
         told(tmp_path / "copy", tmp_path / "out", answer=truth)
@@ -442,7 +441,7 @@ def test_a_claim_that_somebody_puts_into_a_row_is_found(calls, tmp_path):
     told_with_claims(calls, tmp_path / "out", None, limit=None)
     rows = samples(tmp_path / "out")
     claims = rows[0].claims_data.replace('"value": "3"', '"value": "77"', 1)
-    with write.writing(tmp_path / "out") as writer:
+    with sample_files.writing(tmp_path / "out") as writer:
         for row in rows:
             writer.sample(dataclasses.replace(row, claims_data=claims) if row is rows[0] else row)
 

@@ -1,6 +1,6 @@
 """report.html of a translation: what was not taken is told in words, and all text of a model stays text."""
 
-from groundbox.dataset.drop import Drop
+from groundbox.dataset.problem import Drop
 from groundbox.dataset.tally import Tally
 from groundbox.dataset.translation.counts import Counts
 from groundbox.dataset.translation.page import MOST_DROPS, page

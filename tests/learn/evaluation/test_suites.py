@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.dataset import files
+from groundbox.dataset import files, sample_files
 from groundbox.dataset.running import SandboxRunner
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages import write
+from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.translation.cache import Reply
 from groundbox.errors import ExtraMissing, InvalidArgument
 from groundbox.learn.evaluation import trained
@@ -221,11 +220,11 @@ def dataset(tmp_path):
     folder.mkdir()
     other = "def f(x):\n    return x + 3"
     rows = [sample("a", "train"), sample("b", "test", source=other), sample("b", "test", "input", source=other)]
-    with write.writing(folder) as writer:
+    with sample_files.writing(folder) as writer:
         for row in rows:
             writer.sample(row)
     arguments = {"patience": {"traced_cpu_s": 5.0}, "trace": {}}
-    digests = {write.SAMPLES: files.digest(folder / write.SAMPLES)}
+    digests = {sample_files.SAMPLES: files.digest(folder / sample_files.SAMPLES)}
     (folder / "report.json").write_text(json.dumps({"files": digests, "arguments": arguments}))
     return folder
 
@@ -246,7 +245,7 @@ def test_a_dataset_asks_its_test_split(dataset):
 
 
 def test_a_dataset_whose_file_was_changed_is_refused(dataset):
-    with write.writing(dataset) as writer:
+    with sample_files.writing(dataset) as writer:
         writer.sample(sample("z", "test"))
 
     with pytest.raises(InvalidArgument, match=r"was changed since it was written.*groundbox dataset verify"):
@@ -254,7 +253,7 @@ def test_a_dataset_whose_file_was_changed_is_refused(dataset):
 
 
 def test_what_a_model_was_trained_on_is_said(dataset, tmp_path):
-    digest = files.digest(dataset / write.SAMPLES)
+    digest = files.digest(dataset / sample_files.SAMPLES)
     card = tmp_path / "model" / "groundbox.json"
     card.parent.mkdir()
     card.write_text(json.dumps({"dataset": {"name": "d", "digest": digest, "folder": str(dataset)}}))
@@ -319,7 +318,7 @@ def test_a_program_that_was_trained_on_is_known_however_it_is_written(program, c
 
 
 def test_a_dataset_that_was_moved_beside_the_model_is_found(dataset, tmp_path):
-    digest = files.digest(dataset / write.SAMPLES)
+    digest = files.digest(dataset / sample_files.SAMPLES)
     card = tmp_path / "model" / "groundbox.json"
     card.parent.mkdir()
     card.write_text(json.dumps({"dataset": {"name": "d", "digest": digest, "folder": "/elsewhere/d"}}))

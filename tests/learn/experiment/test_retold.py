@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from groundbox.dataset.running import Ran, Request, SandboxRunner
-from groundbox.dataset.stages.write import SAMPLES, read_samples
+from groundbox.dataset.sample_files import SAMPLES, read_samples
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment.retold import retell
 from groundbox.learn.training import chats

@@ -1,20 +1,149 @@
-"""What follows from shown numbers in one simple step: another unit, a sum, a difference, a ratio, a share, a mean.
+"""Derives numbers from what was shown: one simple step, the words that ask for it, and how much chance may owe.
+
+A number with few digits is near to something in any large table. So a derivation counts only if few values
+would have done as well: `best` counts the candidates around the number, and asks how many of them one would expect
+to meet it by accident. The fewer digits the number has and the more candidates were tried, the more is asked of it.
 
 Every function yields candidates; which of them count is decided by `fitting`.
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
+import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final, NamedTuple
 
-from groundbox.check.answers.fitting import Candidate
-from groundbox.check.answers.found import Found
+from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.sources import Group, Place, Shown
+from groundbox.check.english import Number
+
+_SLACK: Final = 1e-9
+_ABOUT: Final = 0.05
+_BEYOND: Final = 0.15
+
+
+class Candidate(NamedTuple):
+    """A value that was worked out from what was shown.
+
+    Attributes:
+        step: The kind of derivation, for which the sentence may have a word (`cues`).
+    """
+
+    value: float
+    derivation: str
+    place: Place
+    step: str = "alone"
+
+
+class Window(NamedTuple):
+    """The values that a number in the answer stands for."""
+
+    low: float
+    high: float
+    middle: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+
+def windows(found: Found) -> Iterator[Window]:
+    """A window for each reading of a number."""
+    for number in found.numbers:
+        middle, half = float(number.value), float(number.quantum) / 2
+        if not math.isfinite(middle) or not math.isfinite(half):
+            continue
+        slack = abs(middle) * _SLACK
+        if found.bound == "over":
+            yield Window(middle - slack, middle + abs(middle) * _BEYOND, middle)
+        elif found.bound == "under":
+            yield Window(middle - abs(middle) * _BEYOND, middle + slack, middle)
+        else:
+            if found.bound == "about":
+                half = max(half, min(_rounded_to(number) / 2, abs(middle) * _ABOUT))
+            yield Window(middle - half - slack, middle + half + slack, middle)
+
+
+def _rounded_to(number: Number) -> float:
+    """The unit of the last digit that is not 0."""
+    digits = number.value.normalize().as_tuple()
+    exponent = digits.exponent
+    return float(Decimal(1).scaleb(exponent)) if isinstance(exponent, int) and any(digits.digits) else 0.0
+
+
+def best(
+    found: Found, candidates: Sequence[Candidate], most: float, allowed: Callable[[str], float] = lambda step: math.inf
+) -> Candidate | None:
+    """The nearest candidate that fits, unless more than `most` would be expected to fit by accident.
+
+    Args:
+        allowed: A lower bound for some steps.
+    """
+    values = sorted({candidate.value for candidate in candidates if math.isfinite(candidate.value)})
+    for window in windows(found):
+        fits = [one for one in candidates if window.low <= one.value <= window.high]
+        expected = _expected(values, window) if fits else math.inf
+        fits = [one for one in fits if expected <= min(most, allowed(one.step))]
+        if fits:
+            return min(fits, key=lambda one: abs(one.value - window.middle))
+    return None
+
+
+def _expected(values: list[float], window: Window) -> float:
+    """How many of the values one would expect in the window if they were spread evenly around it."""
+    size = abs(window.middle)
+    if size == 0:
+        return math.inf
+    low, high = sorted((window.middle / 2, window.middle * 2))
+    near = bisect.bisect_right(values, high) - bisect.bisect_left(values, low)
+    return near * window.width / (1.5 * size)
+
+
+_BEFORE: Final = 90
+_AFTER: Final = 50
+_MORE: Final = (
+    r"differ\w*|more|less|fewer|higher|lower|increas\w*|decreas\w*|gr[eo]w\w*|growth|rose|rise\w*|fell|falls?|dropp?\w*"
+    r"|declin\w*|gap|chang\w*|lost|remain\w*|left|gain\w*|than|up|down|free|mehr|weniger"
+)
+_TOGETHER: Final = r"total\w*|sum|together|combined|overall|altogether|in all|both|plus|insgesamt|gesamt\w*|come to"
+_CUES: Final = {
+    "sum": rf"{_TOGETHER}|of|made?|makes?",
+    "pair": _TOGETHER,
+    "mean": r"average\w*|mean|avg|median|typical\w*|per|each|durchschnitt\w*|mittel\w*",
+    "difference": rf"{_MORE}|behind|ahead|remov\w*|missing|rang\w*|versus|vs|between|only|short|extra|absolute|spread"
+    r"|lead\w*|differenz",
+    "change": rf"{_MORE}|other|rest|without|jump\w*|shrank|points?|climb\w*|by|gestiegen|gefallen",
+    "ratio": r"times|ratio|factor|per|each|every|average\w*|mean|density|rate|fold|x|to one|as many|as much|double\w*"
+    r"|pro",
+}
+_PATTERNS: Final = {step: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for step, words in _CUES.items()}
+_TIMES: Final = re.compile(r"\s?(?:[x×]|-fold|times)(?!\w)")
+_ALWAYS: Final = frozenset(["alone", "share", "count"])
+_OFTEN: Final = frozenset(["sum", "difference"])
+
+
+def cued(text: str, found: Found, sentence: tuple[int, int]) -> frozenset[str]:
+    """The steps that the sentence has a word for, near the number."""
+    start, end = max(sentence[0], found.start - _BEFORE), min(sentence[1], found.end + _AFTER)
+    near = f"{text[start : found.start]} # {text[found.end : end]}"
+    steps = {step for step, pattern in _PATTERNS.items() if pattern.search(near)}
+    if _TIMES.match(text, found.end):
+        steps.add("ratio")
+    return _ALWAYS | steps
+
+
+def bound(steps: frozenset[str], step: str, clear: float) -> float:
+    """How much chance a step may owe where the sentence has no word for it: little, or none for the rare ones."""
+    if step in steps:
+        return float("inf")
+    return clear if step in _OFTEN else 0.0
+
 
 MOST_PAIRED: Final = 60
 MOST_KIN: Final = 500

@@ -2,21 +2,97 @@
 
 from __future__ import annotations
 
+import bisect
+import codecs
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers import derivations as by
-from groundbox.check.answers.cues import bound, cued
-from groundbox.check.answers.fitting import Candidate, best
-from groundbox.check.answers.found import Found
+from groundbox.check.answers.derivations import Candidate, best, bound, cued
+from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.report import Support
-from groundbox.check.answers.scope import Scopes
 from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families
-from groundbox.check.answers.wording import plain, stem, words
+from groundbox.check.answers.text import plain, stem, words
+from groundbox.execution import Execution, OutputHandle
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
+_ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
+_PARAGRAPH: Final = re.compile(r"\n\s*\n")
+
+
+class Scopes:
+    """Where each mention stands."""
+
+    def __init__(self, text: str, found: Sequence[Found]) -> None:
+        self._text, self._found = text, found
+        self._sentences = _starts(_SENTENCE, text)
+        self._paragraphs = _starts(_PARAGRAPH, text)
+        self._words: dict[tuple[int, int], frozenset[str]] = {}
+        self._said: dict[tuple[re.Pattern[str], tuple[int, int]], bool] = {}
+
+    def sentence(self, one: Found) -> tuple[int, int]:
+        """Start and end of the sentence, of the list item or of the row of a table."""
+        return _span(self._sentences, one.start, len(self._text))
+
+    def paragraph(self, one: Found) -> tuple[int, int]:
+        """Start and end of the text between two empty lines."""
+        return _span(self._paragraphs, one.start, len(self._text))
+
+    def is_item(self, one: Found) -> bool:
+        """Whether it stands in a list item or the row of a table."""
+        return _ITEM.match(self._text, self.sentence(one)[0]) is not None
+
+    def neighbourhood(self, one: Found) -> tuple[int, int]:
+        """Its sentence and the one before in the same paragraph; a list item or the row of a table stands alone."""
+        start, end = self.sentence(one)
+        if _ITEM.match(self._text, start):
+            return start, end
+        at = bisect.bisect_left(self._sentences, start)
+        before = self._sentences[at - 1] if at else start
+        if before < self.paragraph(one)[0] or _ITEM.match(self._text, before):
+            return start, end
+        return before, end
+
+    def text(self, span: tuple[int, int]) -> str:
+        """The text of a span, without its end where that is far away."""
+        return self._text[span[0] : min(span[1], span[0] + 4000)]
+
+    def says(self, pattern: re.Pattern[str], span: tuple[int, int]) -> bool:
+        """Whether the pattern is in the text of a span; looked for once, for a span may have thousands of numbers."""
+        key = (pattern, span)
+        if key not in self._said:
+            self._said[key] = pattern.search(self.text(span)) is not None
+        return self._said[key]
+
+    def words(self, span: tuple[int, int]) -> frozenset[str]:
+        """The telling words of a span; those of the head of its table too."""
+        if span not in self._words:
+            text = self.text(span)
+            head = self._head(span) if text.lstrip().startswith("|") else ""
+            self._words[span] = words(f"{head} {text}".replace("_", " "))
+        return self._words[span]
+
+    def _head(self, span: tuple[int, int]) -> str:
+        """The first row of the table that a row belongs to."""
+        start, end = _span(self._paragraphs, span[0], len(self._text))
+        for line in self._text[start : min(end, start + 4000)].splitlines():
+            if line.lstrip().startswith("|"):
+                return line
+        return ""
+
+
+def _starts(pattern: re.Pattern[str], text: str) -> list[int]:
+    return [0, *(match.end() for match in pattern.finditer(text))]
+
+
+def _span(starts: list[int], position: int, length: int) -> tuple[int, int]:
+    at = bisect.bisect_right(starts, position)
+    return starts[at - 1], starts[at] if at < len(starts) else length
+
 
 _THING_NAMES: Final = """
 rows records entries lines values results items observations records
@@ -265,3 +341,60 @@ def _operands(others: Sequence[tuple[Found, Held]]) -> list[by.Operand]:
 
 def _held(found: Found, chosen: Candidate) -> Held:
     return Held(chosen.place.support(chosen.derivation.rstrip(", ")), chosen.value, found.percent, False)
+
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+_PAGE: Final = 1 << 20
+_PRINTED_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?(?![\w])")
+_MOST_CHARS: Final = 40
+
+
+def search_whole(
+    executions: Sequence[Execution], missing: Mapping[int, Found], *, all_outputs: bool = False
+) -> dict[int, Held]:
+    """Those of `missing` that stand in an output that was cut.
+
+    Args:
+        all_outputs: Look through those that were not cut, too, because they held more numbers than are kept.
+    """
+    wanted = {number.value: key for key, found in missing.items() for number in found.numbers}
+    held: dict[int, Held] = {}
+    if not wanted:
+        return held
+    for position, execution in enumerate(executions):
+        for part in ("stdout", "stderr"):
+            handle = execution.outputs.get(part)
+            if handle is None or not (all_outputs or execution.dropped_bytes.get(part)):
+                continue
+            for line, value in _numbers_of_output(handle):
+                key = wanted.get(value)
+                if key is not None and key not in held:
+                    support = Support(
+                        execution=position, execution_id=execution.execution_id, part=part, where=f"line {line}"
+                    )
+                    held[key] = Held(support, float(value), missing[key].percent, True)
+    return held
+
+
+def _numbers_of_output(handle: OutputHandle) -> Iterator[tuple[int, Decimal]]:
+    """Numbers with their lines, page by page."""
+    for line, text in _lines_of_output(handle):
+        for match in _PRINTED_NUMBER.finditer(text):
+            if len(match[0]) <= _MOST_CHARS:
+                yield line, Decimal(match[0].replace(",", ""))
+
+
+def _lines_of_output(handle: OutputHandle) -> Iterator[tuple[int, str]]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    offset, rest, line = 0, "", 1
+    while offset < MOST_BYTES and (data := handle.read(offset, _PAGE)):
+        offset += len(data)
+        *whole, rest = (rest + decoder.decode(data)).split("\n")
+        for text in whole:
+            yield line, text
+            line += 1
+        if len(rest) > _PAGE:
+            yield line, rest
+            rest = ""
+    if rest:
+        yield line, rest

@@ -1,4 +1,4 @@
-"""Finds what an answer states: file names, code spans, quoted texts, dates, numbers and number words.
+"""Reads an answer: the numbers, dates, quoted texts, code spans and file names that it states.
 
 Each kind is looked for in what the kinds before it left. Every expression here takes time linear in the text.
 """
@@ -6,16 +6,212 @@ Each kind is looked for in what the kinds before it left. Every expression here 
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from typing import Final, NamedTuple
 
-from groundbox.check.answers.dates import dates
-from groundbox.check.answers.found import Found
-from groundbox.check.answers.numbers import number_at, numbers, parts
-from groundbox.check.answers.numerals import has_decimal_commas
+from groundbox.check.answers.dates import Date, dates
 from groundbox.check.answers.report import Kind
-from groundbox.check.answers.words import number_words
+from groundbox.check.english import NUMERAL, Number, NumberWords, has_decimal_commas, number_words, numerals
+
+
+@dataclasses.dataclass(kw_only=True, slots=True)
+class Found:
+    """One mention.
+
+    Attributes:
+        start: Position in the visible text.
+        numbers: Each way to read a number; empty for other kinds and for versions such as 1.2.3.
+        pair: The two numbers of a fraction such as 45/50.
+        bound: `about`, `over` or `under` where the answer says so, `<` and `>` where it writes so.
+        unit: The word behind the number.
+        verbatim: Whether it stands in a block that repeats an output.
+        no_claim: Why it is no claim whatever was shown.
+        excuse: Why it is no claim unless it was shown.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    text: str
+    numbers: Sequence[Number] = ()
+    pair: tuple[Number, Number] | None = None
+    percent: bool = False
+    currency: bool = False
+    ordinal: bool = False
+    in_words: bool = False
+    bound: str = ""
+    unit: str = ""
+    date: Date | None = None
+    verbatim: bool = False
+    no_claim: str = ""
+    excuse: str = ""
+
+
+_ATTACHED_NAMES: Final = """
+k K M B T m bn mn s ms us µs ns min h d x X b kb KB MB GB TB KiB MiB GiB TiB kB g kg mg t km cm mm mi ft lb
+oz px pt st nd rd th C F Hz kHz MHz GHz W kW V A dB
+"""
+_ONE: Final = Decimal(1)
+_NEAR: Final = 40
+_PERCENT: Final = re.compile(r"[ \u00a0\u202f]?(?:[%٪]|(?:percent|per cent|percentage points?|pp|Prozent|pct)(?!\w))")
+_RANGE_PERCENT: Final = re.compile(r" ?(?:-|–|—|to|and) ?\d[\d.,]{0,20} ?(?:%|percent)")
+_SCALE: Final = re.compile(
+    r"[ \u00a0\u202f-]?(?:(?P<word>hundred|thousand|million|billion|trillion|mn|bn|Mio\.?|Mrd\.?|Millionen"
+    r"|Milliarden|lakh|crore)s?(?!\w))"
+    r"|(?P<letter>[kKMBT](?!\w))",
+)
+_SCALES: Final = {
+    "hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "mn": 6, "bn": 9, "mio": 6, "mrd": 9,
+    "millionen": 6, "milliarden": 9, "lakh": 5, "crore": 7, "k": 3, "K": 3, "M": 6, "B": 9, "T": 12, "m": 6, "b": 9,
+}  # fmt: skip
+_UNIT: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]{1,24}|[°µ][A-Za-z]{1,3})")
+_CURRENCY_BEFORE: Final = re.compile(r"(?:[$€£¥₹]|\b(?:US\$|USD|EUR|GBP|JPY|CHF|INR)) ?\Z")
+_CURRENCY_AFTER: Final = re.compile(
+    r"[ \u00a0\u202f]?(?:[$€£¥₹]|(?:USD|EUR|GBP|JPY|CHF|INR|dollars?|euros?|pounds?|Euro)(?!\w))"
+)
+_ATTACHED: Final = re.compile(r"[A-Za-zµ_][\w]*")
+_ATTACHED_UNITS: Final = frozenset(_ATTACHED_NAMES.split())
+_BOUND: Final = re.compile(
+    r"(?:(?P<about>\b(?:about|around|roughly|approximately|approx\.?|circa|ca\.|close to|rund|etwa|an estimated)|[~≈])"
+    r"|(?P<over>\b(?:over|more than|above|at least|exceed(?:s|ed|ing)?|upwards of|greater than|just past)|[≥])"
+    r"|(?P<under>\b(?:under|less than|below|at most|fewer than|up to|nearly|almost|just short of)|[≤])"
+    r"|(?P<less><)|(?P<greater>>))\s?(?:\*\*|US)?[$€£]?\s?\Z",
+    re.IGNORECASE,
+)
+_BOUNDS: Final = {"less": "<", "greater": ">"}
+_VULGAR: Final = {"½": "0.5", "¼": "0.25", "¾": "0.75", "⅓": "0.3333", "⅔": "0.6667", "⅕": "0.2", "⅛": "0.125"}
+_PARTS: Final = {
+    "half of": "0.5", "a third of": "0.3333", "one third of": "0.3333", "one-third of": "0.3333",
+    "two thirds": "0.6667",
+    "two-thirds": "0.6667", "three quarters": "0.75", "three-quarters": "0.75", "a quarter of": "0.25",
+    "one quarter of": "0.25", "one-quarter of": "0.25", "three fifths": "0.6", "two fifths": "0.4",
+}  # fmt: skip
+_PART: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_PARTS)})(?!\w)|[{''.join(_VULGAR)}]", re.IGNORECASE)
+
+
+def numbers(text: str, *, comma: bool) -> Iterator[Found]:
+    """The numbers of the text that are written with digits."""
+    last: Found | None = None
+    for match in NUMERAL.finditer(text):
+        for one in numerals(match[0], match.start(), comma=comma):
+            found = _found(text, one.start, one.end, list(one.readings))
+            if last is not None and text[last.end : found.start] == "/" and _plain(last) and _plain(found):
+                last = _fraction(text, last, found)
+                continue
+            if last is not None:
+                yield last
+            last = found
+    if last is not None:
+        yield last
+
+
+def number_at(text: str, word: NumberWords) -> Found:
+    """A number word as a mention."""
+    found = _found(text, word.start, word.end, [Number(Decimal(word.value), _ONE)])
+    found.in_words, found.ordinal = True, word.ordinal
+    return found
+
+
+def parts(text: str) -> Iterator[Found]:
+    """Parts in words and in one character: two thirds, half of, ¾."""
+    for match in _PART.finditer(text):
+        value = Decimal(_VULGAR.get(match[0]) or _PARTS[match[0].casefold()])
+        found = Found(kind=Kind.NUMBER, start=match.start(), end=match.end(), text=match[0])
+        found.numbers = [Number(value * 100, Decimal(2))]
+        found.percent = found.in_words = True
+        found.bound = _bound(text[max(0, match.start() - _NEAR) : match.start()]) or "about"
+        yield found
+
+
+def _plain(found: Found) -> bool:
+    return bool(found.numbers) and found.pair is None and not (found.percent or found.currency or found.no_claim)
+
+
+def _fraction(text: str, over: Found, under: Found) -> Found:
+    one, other = over.numbers[0], under.numbers[0]
+    found = Found(kind=Kind.NUMBER, start=over.start, end=under.end, text=text[over.start : under.end])
+    found.pair = (one, other)
+    if other.value:
+        found.numbers = [Number(one.value / other.value, Decimal("0.0001"))]
+    found.bound = over.bound
+    return found
+
+
+def _found(text: str, start: int, end: int, readings: list[Number]) -> Found:
+    before, after = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
+    found = Found(kind=Kind.NUMBER, start=start, end=end, text=text[start:end])
+    found.no_claim = _name(before, after)
+    if not readings and not found.no_claim:
+        found.excuse = "a version or a label, not a number"
+    sign, before = _sign(before)
+    currency = _CURRENCY_BEFORE.search(before)
+    if currency:
+        found.currency, before = True, before[: currency.start()]
+        if not sign:
+            sign, before = _sign(before)
+    readings, after = _scaled(found, readings, after)
+    if _PERCENT.match(after) or _RANGE_PERCENT.match(after):
+        found.percent = True
+        if _PERCENT.match(after):
+            found.end += len(_PERCENT.match(after)[0])  # type: ignore[index]
+    elif _CURRENCY_AFTER.match(after):
+        found.currency = True
+    elif unit := _UNIT.match(after):
+        found.unit = unit[1]
+        found.ordinal = unit[1] in ("st", "nd", "rd", "th") and unit[0] == unit[1]
+    if sign:
+        readings = [Number(-n.value, n.quantum) for n in readings]
+        found.start -= sign
+    elif before.endswith("(") and after.startswith(")"):
+        readings = [*readings, *(Number(-n.value, n.quantum) for n in readings)]
+    if found.currency and currency:
+        found.start -= len(currency[0])
+    found.numbers, found.text = readings, text[found.start : found.end]
+    found.bound = _bound(before) or ("over" if after.startswith("+") else "about" if after.startswith(" or so") else "")
+    return found
+
+
+def _scaled(found: Found, readings: list[Number], after: str) -> tuple[list[Number], str]:
+    match = _SCALE.match(after)
+    if match is None and found.currency and re.match(r"[mb](?!\w)", after):
+        match = re.match(r"(?P<letter>[mb])(?P<word>)", after)
+    if match is None:
+        return readings, after
+    word = match["letter"] or match["word"].casefold().rstrip(".").rstrip("s")
+    factor = _ONE.scaleb(_SCALES[word])
+    found.end += match.end()
+    return [number.times(factor) for number in readings], after[match.end() :]
+
+
+def _sign(before: str) -> tuple[int, str]:
+    """How many characters the minus takes, and what stands before it."""
+    if before[-1:] in ("-", "−", "–") and not (len(before) > 1 and (before[-2].isalnum() or before[-2] in ")]%_.-–")):
+        return 1, before[:-1]
+    return 0, before
+
+
+def _bound(before: str) -> str:
+    match = _BOUND.search(before)
+    return _BOUNDS.get(match.lastgroup or "", match.lastgroup or "") if match else ""
+
+
+def _name(before: str, after: str) -> str:
+    """Why the digits are part of a name, or an empty string."""
+    last = before[-1:]
+    if last.isalpha() or (last == "_" and before[-2:-1].isalnum()):
+        return "part of a name"
+    if last in "-–" and before[-2:-1].isalpha() and last:
+        return "part of a name"
+    attached = _ATTACHED.match(after)
+    if attached and attached[0].rstrip("_") == "s" and before[-1:] not in "$€":
+        return ""
+    if attached and attached[0].strip("_") and attached[0].rstrip("_") not in _ATTACHED_UNITS:
+        return "part of a name"
+    return ""
+
 
 _FENCE_NAMES: Final = """
 text txt output console plaintext csv json markdown md

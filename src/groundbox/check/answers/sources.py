@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from groundbox.check.answers.dates import Date
-from groundbox.check.answers.numerals import Number
 from groundbox.check.answers.report import Support
-from groundbox.check.answers.wording import plain
+from groundbox.check.answers.text import plain
+from groundbox.check.english import Number
 from groundbox.execution import Execution
 
 MOST_NUMBERS: Final = 50_000

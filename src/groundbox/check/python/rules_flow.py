@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.check.python.flow import Sink
-from groundbox.check.python.program import Finding, Program
-from groundbox.check.python.sources import is_opaque, is_source, sources
+from groundbox.check.python.program import Finding, Program, is_opaque, is_source, sources
 
 _BROAD: Final = ("Exception", "BaseException")
 _MOST_SINKS: Final = 200

@@ -14,9 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from groundbox.check.sql.reading import schema_of
-from groundbox.check.sql.schema import Schema
-from groundbox.check.sql.source import QueryFailed, Rows
+from groundbox.check.sql.source import QueryFailed, Rows, Schema, schema_of
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.limits import Limits, MiB
 from groundbox.sandbox.portal import Sandbox

@@ -5,11 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from groundbox.check.sql.behind_from import calls_named, key_candidates, names_in, repeats_query
-from groundbox.check.sql.query import NotTakenApart, Query, parsed
-from groundbox.check.sql.reading import schema_of
-from groundbox.check.sql.schema import Column, Schema, Table
-from groundbox.check.sql.source import QueryFailed, Rows
+from groundbox.check.sql.query import NotTakenApart, Query, calls_named, key_candidates, names_in, parsed, repeats_query
+from groundbox.check.sql.source import Column, QueryFailed, Rows, Schema, Table, schema_of
 from groundbox.errors import GroundboxError, InvalidArgument
 
 _TABLE: Final = "application/vnd.dataresource+json"

@@ -1,17 +1,47 @@
-"""From what `check_sql` is given to a database that it can ask."""
+"""Databases behind what `check_sql` is given: a file, a server, an object of the protocol."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.check.sql.source import Database
+from groundbox.check.sql.source import Database, QueryFailed, Rows, Schema, schema_of
 from groundbox.databases.answer import DatabaseUnavailable
 from groundbox.databases.database import SCHEMES
 from groundbox.databases.database import Database as Server
-from groundbox.errors import InvalidArgument
+from groundbox.databases.servers import server_of
+from groundbox.errors import GroundboxError, InvalidArgument
+from groundbox.sandbox.portal import PORTAL
+
+
+class ServerDatabase:
+    """One database of a server; each query has a read-only transaction of its own."""
+
+    def __init__(self, database: Server, dialect: str) -> None:
+        self.dialect = dialect
+        self._database = database
+        self._schema: Schema | None = None
+
+    def schema(self) -> Schema:
+        """Its tables, read at the first use."""
+        if self._schema is None:
+            self._schema = schema_of(self)
+        return self._schema
+
+    def query(self, sql: str, *, max_rows: int, timeout_s: float) -> Rows:
+        """See `groundbox.check.sql.source.Database`."""
+        bounded = dataclasses.replace(self._database, max_rows=max_rows)
+        try:
+            answer = PORTAL.call(server_of(bounded).ask("database", bounded, sql, wall_s=timeout_s))
+        except GroundboxError as error:
+            raise QueryFailed(str(error)) from error
+        if answer.failure is not None:
+            raise QueryFailed(str(answer.failure["message"]))
+        return Rows([field.name for field in answer.fields], [tuple(row) for row in answer.rows], answer.complete)
+
 
 _FILES: Final = {"sqlite": "sqlite", "duckdb": "duckdb"}
 _DIALECTS: Final = {"postgres": "postgres", "mysql": "mysql"}
@@ -60,7 +90,6 @@ def _path(rest: str) -> Path:
 
 
 def _server(server: Server) -> Database:
-    from groundbox.check.sql.servers import ServerDatabase
 
     kind = SCHEMES.get(server.url.partition("://")[0])
     if kind is None:

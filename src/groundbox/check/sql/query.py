@@ -1,4 +1,15 @@
-"""A query taken apart: its selects, what they read, which columns they set equal, which values they compare with.
+"""Queries taken apart: what they read, which columns they set equal, which values they compare with.
+
+`'sales.csv'`, `"sales.csv"` and `'book.xlsx#Sheet 2'` are names to sqlglot; `read_csv('sales.csv', delim = ';')`
+becomes one, which is its own text. All keep their letters, which tell two files or variables apart.
+
+Nobody declares keys of a file. A set of columns counts as a key when no two rows are alike in it now: rules ask for
+keys to learn whether a join repeats rows, and in these data it does not. What could not be asked counts as a key, too,
+so that nothing is said of it. Rules that take a key for what somebody meant leave such a table alone
+(`Table.declares`): a column may differ in each row by chance.
+
+Qualifying writes out what stands for more: stars, aliases of aliases, `GROUP BY 1`, columns that joined tables share.
+Each of them can double with every level, so that a query of five lines would fill the memory.
 
 sqlglot parses and qualifies it with the live schema. Where it cannot, there is no query, and a word why.
 """
@@ -9,11 +20,178 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.check.sql.behind_from import keep_spelling
-from groundbox.check.sql.comparisons import compare
-from groundbox.check.sql.growth import MOST_NODES, too_large
-from groundbox.check.sql.parts import Edge, Predicate, Select, own, resolve, sqlglot_module
-from groundbox.check.sql.schema import Schema
+from groundbox.check.sql.parts import Edge, Predicate, Select, compare, own, resolve, sqlglot_module
+from groundbox.check.sql.source import Schema, Table
+
+READERS: Final = frozenset(
+    {
+        *("read_csv", "read_csv_auto", "read_parquet", "parquet_scan", "read_xlsx"),
+        *("read_json", "read_json_auto", "read_ndjson", "read_ndjson_auto"),
+    }
+)
+_MOST_SOURCES: Final = 8
+_MOST_SETS: Final = 8
+
+
+def calls_named(tree: Any) -> list[str]:
+    """The names of calls that read files; the calls in the tree are turned into them."""
+    exp = sqlglot_module("expressions")
+    called = [(table, _call(table)) for table in tree.find_all(exp.Table)]
+    for table, name in called:
+        if name:
+            table.set("this", exp.to_identifier(name, quoted=True))
+    return [name for _, name in called if name]
+
+
+def _call(table: Any) -> str:
+    """The call that stands behind FROM, as text; "" when it is none that reads a file."""
+    exp = sqlglot_module("expressions")
+    if not isinstance(table.this, exp.Func) or table.this.find(exp.Query) is not None:
+        return ""
+    name, opening, rest = table.this.sql(dialect="duckdb").partition("(")
+    return f"{name.casefold()}{opening}{rest}" if name.casefold() in READERS else ""
+
+
+def names_in(tree: Any) -> list[str]:
+    """The names behind FROM that may stand for something without a schema, as they are spelled."""
+    exp = sqlglot_module("expressions")
+    own = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
+    tables = [table for table in tree.find_all(exp.Table) if isinstance(table.this, exp.Identifier) and not table.db]
+    names = dict.fromkeys(table.name for table in tables if table.name.casefold() not in own)
+    folded = [name.casefold() for name in names]
+    return [name for name in names if folded.count(name.casefold()) == 1][:_MOST_SOURCES]
+
+
+def keep_spelling(tree: Any, dialect: str, schema: Schema) -> None:
+    """Let names keep their letters when the tree is qualified, and give files the alias that the engine gives them."""
+    exp = sqlglot_module("expressions")
+    for table in tree.find_all(exp.Table):
+        call = _call(table) if dialect == "duckdb" else ""
+        known = schema.table(call or table.name) if not table.db else None
+        if known is None or known.declares:
+            continue
+        if call:
+            table.set("this", exp.to_identifier(call, quoted=True))
+        table.this.meta["case_sensitive"] = True
+        alias = _alias(table.name) if dialect == "duckdb" else ""
+        if alias and not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+
+
+def _alias(name: str) -> str:
+    """The alias of a file in DuckDB: its name up to the first point, or the function; "" for other names."""
+    function = name.partition("(")[0]
+    if function in READERS:
+        return function
+    if "." not in name or ".xlsx" in name.casefold():
+        return ""
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def key_candidates(selects: list[Select]) -> dict[str, list[tuple[str, ...]]]:
+    """Folded name of a table to the sets of columns that may be its key: each that it is joined by, and all of them."""
+    found: dict[str, dict[tuple[str, ...], None]] = {}
+    for select in selects:
+        for alias, table in select.tables.items():
+            if table.declares:
+                continue
+            sets = found.setdefault(table.name.casefold(), {})
+            joined = dict.fromkeys(_joined(select, alias))
+            sets |= dict.fromkeys((column,) for column in joined)
+            fixed = joined | dict.fromkeys(_compared(select, alias)) if joined else {}
+            if len(fixed) > 1:
+                sets[tuple(fixed)] = None
+    return {name: list(sets)[:_MOST_SETS] for name, sets in found.items() if sets}
+
+
+def _joined(select: Select, alias: str) -> Iterator[str]:
+    for edge in select.edges:
+        yield from (ref.column for ref in (edge.left, edge.right) if edge.kind == "join" and ref.alias == alias)
+
+
+def _compared(select: Select, alias: str) -> Iterator[str]:
+    for each in select.predicates:
+        if each.ref.alias == alias and each.operator == "=" and not each.in_or:
+            yield each.ref.column
+
+
+def repeats_query(table: Table, sets: list[tuple[str, ...]]) -> str:
+    """A query for one row: for each set of columns whether two rows are alike in it."""
+
+    def quoted(name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    asked: list[str] = []
+    for columns in sets:
+        names = [quoted(column) for column in columns]
+        given = " AND ".join(f"{name} IS NOT NULL" for name in names)
+        groups = f"SELECT 1 FROM {quoted(table.name)} WHERE {given} GROUP BY {', '.join(names)} HAVING count(*) > 1"
+        asked.append(f"EXISTS({groups}) AS repeats_{len(asked)}")
+    return f"SELECT {', '.join(asked)}"
+
+
+MOST_NODES: Final = 20_000
+MOST_COLUMNS: Final = 4_000
+"""That stars stand for."""
+
+
+def too_large(tree: Any, schema: Schema) -> str:
+    """Why a parsed query is not to be qualified, or an empty text."""
+    if _starred(tree, schema) > MOST_COLUMNS:
+        return "its stars stand for too many columns"
+    exp = sqlglot_module("expressions")
+    nodes = 0
+    for select in tree.find_all(exp.Select):
+        nodes += _written_out(select, exp)
+        if nodes > MOST_NODES:
+            return "its aliases, numbered groups or shared columns stand for too much"
+    return ""
+
+
+def _starred(tree: Any, schema: Schema) -> int:
+    """At most how many columns a select may get from its stars: each may double those of the one below it."""
+    exp = sqlglot_module("expressions")
+    tables = [schema.table(table.name) for table in tree.find_all(exp.Table)]
+    most = max((len(table.columns) for table in tables if table), default=0)
+    for select in tree.find_all(exp.Select):
+        sources = 1 + len(select.args.get("joins") or ())
+        starred = [sources if isinstance(each, exp.Star) else 1 for each in select.expressions if each.is_star]
+        most *= max(1, sum(starred))
+        if most > MOST_COLUMNS:
+            break
+    return most
+
+
+def _written_out(select: Any, exp: Any) -> int:
+    """At most how many nodes a select has when each alias is the expression that it stands for."""
+    sharing = sum(bool(join.args.get("using")) or join.method == "NATURAL" for join in select.args.get("joins") or ())
+    sizes: dict[str, int] = {}
+    largest, nodes = 0, 0
+
+    def size(part: Any) -> int:
+        columns = (each for each in part.walk() if isinstance(each, exp.Column) and not each.table)
+        named: list[int] = [4 * sharing + sizes.get(each.name.casefold(), 0) for each in columns]
+        return sum(1 for _ in part.walk()) + sum(named)
+
+    for projection in select.expressions:
+        one = size(projection)
+        if isinstance(projection, exp.Alias):
+            sizes[projection.alias.casefold()] = one
+        largest, nodes = max(largest, one), nodes + one
+        if nodes > MOST_NODES:
+            return nodes
+    group = select.args.get("group")
+    numbered = sum(isinstance(each, exp.Literal) for each in group.expressions) if group else 0
+    return nodes + numbered * largest + sum(size(part) for part in _clauses(select, exp))
+
+
+def _clauses(select: Any, exp: Any) -> Iterator[Any]:
+    """Its parts that may name aliases."""
+    for name in ("where", "group", "having", "qualify", "order", "distinct"):
+        part = select.args.get(name)
+        if isinstance(part, exp.Expression):
+            yield part
+
 
 MOST_CHARS: Final = 20_000
 MOST_TOKENS: Final = 2_000

@@ -9,23 +9,11 @@ import re
 from functools import cached_property
 from typing import Final
 
+from groundbox.check.english import CARDINAL, cardinal, number_words, singular
+
 _WORD: Final = re.compile(r"[^\W_]+(?:'[a-z]+)?")
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\w)")
 _QUOTED: Final = re.compile(r"(?<![\w])(?:'([^']+?)'|\"([^\"]+?)\"|“([^”]+?)”|‘([^’]+?)’)(?![\w])")
-_NUMBER_WORDS: Final = {
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-}
 _SUPERLATIVE: Final = re.compile(
     r"\b(?:the|with|has|have|had|is|are|by|of|in)\s+(?:\w+\s+)?"
     r"(?:most|least|fewest|largest|smallest|biggest|highest|lowest|oldest|youngest|longest|shortest|greatest|latest"
@@ -75,9 +63,9 @@ _EACH: Final = re.compile(
     re.IGNORECASE,
 )
 _EITHER: Final = re.compile(r"\bor\b|\beither\b", re.IGNORECASE)
+_COUNT_OF_ROWS: Final = rf"(\d+|(?!one\b){CARDINAL})"  # "the one most expensive" counts nothing
 _TOP_N: Final = re.compile(
-    r"\b(?:top|first|last|bottom)\s+(\d+|two|three|four|five|six|seven|eight|nine|ten)\b"
-    r"|\b(\d+|two|three|four|five|six|seven|eight|nine|ten)\s+(?:\w+\s+)?"
+    rf"\b(?:top|first|last|bottom)\s+{_COUNT_OF_ROWS}(?!\w)|\b{_COUNT_OF_ROWS}\s+(?:\w+\s+)?"
     r"(?:most|least|largest|smallest|highest|lowest|oldest|youngest|longest|shortest|biggest|fewest|best|worst|cheapest)\b",
     re.IGNORECASE,
 )
@@ -126,7 +114,7 @@ _STAR: Final = re.compile(
     r"|everything)\b",
     re.IGNORECASE,
 )
-_AMOUNT: Final = r"(\d+(?:,\d{3})*(?:\.\d+)?|" + "|".join(_NUMBER_WORDS) + r")\b"
+_AMOUNT: Final = rf"(\d+(?:,\d{{3}})*(?:\.\d+)?|{CARDINAL})\b"
 _BOUNDS: Final = tuple(
     (operator, re.compile(rf"\b(?:{words})\s+{_AMOUNT}", re.IGNORECASE))
     for operator, words in (
@@ -149,7 +137,7 @@ class Question:
     def __init__(self, text: str) -> None:
         self.text = text
         self.words = [word.casefold() for word in _WORD.findall(text)]
-        self.stems = [stem(word) for word in self.words]
+        self.stems = [singular(word) for word in self.words]
         self.stem_set = set(self.stems)
 
     def says(self, pattern: re.Pattern[str]) -> bool:
@@ -174,7 +162,7 @@ class Question:
     @cached_property
     def number_words(self) -> set[float]:
         """Numbers in words."""
-        return {float(_NUMBER_WORDS[word]) for word in self.words if word in _NUMBER_WORDS}
+        return {float(each.value) for each in number_words(self.text) if not each.ordinal}
 
     @cached_property
     def top_n(self) -> int | None:
@@ -182,8 +170,7 @@ class Question:
         found = _TOP_N.search(self.unquoted)
         if found is None:
             return None
-        text = (found[1] or found[2]).casefold()
-        return int(text) if text.isdigit() else _NUMBER_WORDS[text]
+        return int(_amount(found[1] or found[2]))
 
     @property
     def superlative(self) -> bool:
@@ -193,12 +180,9 @@ class Question:
     @cached_property
     def bounds(self) -> list[tuple[str, float]]:
         """Comparisons with numbers, as in "at least 3": an operator and the number."""
-        found = []
-        for operator, pattern in _BOUNDS:
-            for match in pattern.finditer(self.unquoted):
-                text = match[1].casefold().replace(",", "")
-                found.append((operator, float(_NUMBER_WORDS.get(text, 0) or text)))
-        return found
+        return [
+            (operator, _amount(match[1])) for operator, pattern in _BOUNDS for match in pattern.finditer(self.unquoted)
+        ]
 
     @property
     def counts(self) -> bool:
@@ -312,20 +296,10 @@ def _last_order(text: str) -> str:
 _COMMON: Final = frozenset({"id", "name", "code", "of", "the", "number", "num", "is", "type", "in"})
 
 
-def stem(word: str) -> str:
-    """A word without what the plural adds."""
-    word = word.casefold()
-    if word.endswith("'s"):
-        word = word[:-2]
-    if len(word) > 4 and word.endswith("ies"):
-        return word[:-3] + "y"
-    if len(word) > 4 and word.endswith(("ches", "shes", "xes", "sses")):
-        return word[:-2]
-    if len(word) > 2 and word.endswith("s") and not word.endswith(("ss", "us", "is", "as")):
-        return word[:-1]
-    return word
+def _amount(text: str) -> float:
+    return float(text.replace(",", "")) if text[0].isdigit() else float(cardinal(text))
 
 
 def name_stems(name: str) -> list[str]:
     """The words of a name such as `Song_release_year` or `SurfaceArea`."""
-    return [stem(part) for part in _CAMEL.findall(name)]
+    return [singular(part) for part in _CAMEL.findall(name)]

@@ -1,11 +1,164 @@
-"""A database as the checks ask it: its dialect, its schema, and queries that only read, bounded in time and rows."""
+"""Databases as the checks ask them: dialect, schema, bounded queries; and how a schema is read by asking."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+import dataclasses
+import enum
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
-from groundbox.check.sql.schema import Schema
+_NUMBER: Final = re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC|MONEY|SERIAL|NUMBER|\bYEAR\b|BIT\b|HUGE", re.IGNORECASE)
+_TEXT: Final = re.compile(r"CHAR|CLOB|TEXT|STRING|ENUM|UUID|\bNAME\b", re.IGNORECASE)
+_TIME: Final = re.compile(r"DATE|TIME|INTERVAL", re.IGNORECASE)
+_FLAG: Final = re.compile(r"BOOL", re.IGNORECASE)
+
+
+class Kind(enum.Enum):
+    """What a column's declared type says about its values."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    TIME = "time"
+    FLAG = "boolean"
+    OTHER = "other"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column; `type` in the words of the engine."""
+
+    name: str
+    type: str = ""
+    nullable: bool = True
+
+    @property
+    def kind(self) -> Kind:
+        """The family of its type."""
+        for pattern, kind in ((_FLAG, Kind.FLAG), (_TIME, Kind.TIME), (_TEXT, Kind.TEXT), (_NUMBER, Kind.NUMBER)):
+            if pattern.search(self.type):
+                return kind
+        return Kind.OTHER
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForeignKey:
+    """Columns that name a row of another table; `other_columns` in the same order."""
+
+    columns: tuple[str, ...]
+    table: str
+    other_columns: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """One table or view.
+
+    Attributes:
+        primary: Its primary key; empty without one.
+        unique: Every set of columns that no two rows share, the primary key among them.
+        declares: Whether somebody said what its keys are. Where nobody did, `unique` has what was found in the data.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    primary: tuple[str, ...] = ()
+    unique: Sequence[frozenset[str]] = ()
+    foreign: Sequence[ForeignKey] = ()
+    is_view: bool = False
+    declares: bool = True
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name."""
+        folded = name.casefold()
+        return next((column for column in self.columns if column.name.casefold() == folded), None)
+
+    def is_key(self, columns: set[str]) -> bool:
+        """Whether these columns, folded, hold a key: no two rows are alike in them."""
+        keys = [frozenset(self.primary)] if self.primary else []
+        return any({name.casefold() for name in key} <= columns for key in [*keys, *self.unique])
+
+
+class Schema:
+    """The tables of a database.
+
+    Attributes:
+        complete: Whether all of them are here.
+    """
+
+    def __init__(self, tables: Sequence[Table] = (), *, complete: bool = True) -> None:
+        self._tables = {table.name.casefold(): table for table in tables}
+        self.complete = complete
+
+    def __iter__(self) -> Iterator[Table]:
+        return iter(self._tables.values())
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def table(self, name: str) -> Table | None:
+        """The table of that name."""
+        return self._tables.get(name.casefold())
+
+    def has_foreign_keys(self) -> bool:
+        """Whether any relation is declared at all."""
+        return any(table.foreign for table in self)
+
+    def as_mapping(self) -> Mapping[str, Mapping[str, str]]:
+        """Table to column to type, as sqlglot takes it."""
+        return {table.name: {c.name: c.type or "TEXT" for c in table.columns} for table in self}
+
+
+def related(schema: Schema, one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether a foreign key is declared between two (table, column)s, in either direction."""
+    return _refers(schema, one, other) or _refers(schema, other, one)
+
+
+def _refers(schema: Schema, child: tuple[str, str], parent: tuple[str, str]) -> bool:
+    table = schema.table(child[0])
+    for key in table.foreign if table else ():
+        if key.table.casefold() != parent[0].casefold():
+            continue
+        pairs = zip(key.columns, key.other_columns, strict=False)
+        if any(_same(a, child[1]) and _same(b, parent[1]) for a, b in pairs):
+            return True
+    return False
+
+
+def parents(schema: Schema, table: str, column: str) -> set[tuple[str, str]]:
+    """What a column refers to, over any number of tables, folded; itself when it is a key of its table."""
+    result: set[tuple[str, str]] = set()
+    waiting = [(table.casefold(), column.casefold())]
+    while waiting:
+        place = waiting.pop()
+        found = schema.table(place[0])
+        for key in found.foreign if found else ():
+            for own, other in zip(key.columns, key.other_columns, strict=False):
+                target = (key.table.casefold(), other.casefold())
+                if _same(own, place[1]) and target not in result:
+                    result.add(target)
+                    waiting.append(target)
+    found = schema.table(table)
+    if found is not None and found.is_key({column.casefold()}):
+        result.add((table.casefold(), column.casefold()))
+    return result
+
+
+def direct_keys(schema: Schema, one: str, other: str) -> list[tuple[str, str]]:
+    """The pairs of columns, of `one` and of `other`, by which two tables are declared to belong together."""
+    found = []
+    for child, parent, turned in ((one, other, False), (other, one, True)):
+        table = schema.table(child)
+        for key in table.foreign if table else ():
+            if _same(key.table, parent):
+                pairs = zip(key.columns, key.other_columns, strict=False)
+                found += [(b, a) if turned else (a, b) for a, b in pairs]
+    return found
+
+
+def _same(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()
 
 
 class Rows(NamedTuple):
@@ -53,3 +206,192 @@ class Sourced(Protocol):
 
     def schema_for(self, sql: str) -> Schema:
         """Its tables and what else the query names. Asked once for each check, in place of `schema`."""
+
+
+_MOST_ROWS: Final = 20_000
+_TIMEOUT_S: Final = 5.0
+_SQLITE_NAMES: Final = (
+    "(SELECT name, type FROM {schema}.sqlite_master WHERE type IN ({kinds}) AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\')"
+)
+_SQLITE_COLUMNS: Final = f"""
+SELECT m.name, m.type, p.name, p.type, p."notnull", p.pk FROM {_SQLITE_NAMES} m
+JOIN pragma_table_info(m.name, {{text}}) p ORDER BY m.name, p.cid
+"""
+_SQLITE_FOREIGN: Final = f"""
+SELECT m.name, f.id, f."table", f."from", f."to" FROM {_SQLITE_NAMES} m
+JOIN pragma_foreign_key_list(m.name, {{text}}) f ORDER BY m.name, f.id, f.seq
+"""
+_SQLITE_UNIQUE: Final = f"""
+SELECT m.name, l.name, i.name FROM {_SQLITE_NAMES} m JOIN pragma_index_list(m.name, {{text}}) l
+JOIN pragma_index_info(l.name, {{text}}) i WHERE l."unique" AND NOT l.partial
+"""
+_SQLITE_SCHEMAS: Final = "SELECT name FROM pragma_database_list ORDER BY seq"
+_MOST_SCHEMAS: Final = 10
+_COLUMNS: Final = """
+SELECT t.table_name, CASE WHEN t.table_type = 'VIEW' THEN 'view' ELSE 'table' END, c.column_name, c.data_type,
+       CASE WHEN c.is_nullable = 'NO' THEN 1 ELSE 0 END, 0
+FROM information_schema.tables t JOIN information_schema.columns c
+  ON c.table_schema = t.table_schema AND c.table_name = t.table_name
+WHERE t.table_schema = {here} ORDER BY t.table_name, c.ordinal_position
+"""
+_KEYS: Final = """
+SELECT k.table_name, t.constraint_name, t.constraint_type, k.column_name
+FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k
+  ON k.constraint_schema = t.constraint_schema AND k.constraint_name = t.constraint_name AND k.table_name = t.table_name
+WHERE t.table_schema = {here} AND t.constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY 1, 2, k.ordinal_position
+"""
+_KEYS_MYSQL: Final = """
+SELECT table_name, index_name, CASE WHEN index_name = 'PRIMARY' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, column_name
+FROM information_schema.statistics WHERE table_schema = {here} AND non_unique = 0 ORDER BY 1, 2, seq_in_index
+"""
+"""MariaDB's table_constraints, like PostgreSQL's, is empty for those who may only read."""
+_FOREIGN_MYSQL: Final = """
+SELECT table_name, constraint_name, referenced_table_name, column_name, referenced_column_name
+FROM information_schema.key_column_usage WHERE table_schema = {here} AND referenced_table_name IS NOT NULL
+ORDER BY 1, 2, ordinal_position
+"""
+_FOREIGN: Final = """
+SELECT k.table_name, r.constraint_name, o.table_name, k.column_name, o.column_name
+FROM information_schema.referential_constraints r
+JOIN information_schema.key_column_usage k
+  ON k.constraint_schema = r.constraint_schema AND k.constraint_name = r.constraint_name
+JOIN information_schema.key_column_usage o
+  ON o.constraint_schema = r.unique_constraint_schema AND o.constraint_name = r.unique_constraint_name
+ AND o.ordinal_position = k.position_in_unique_constraint
+WHERE k.table_schema = {here} ORDER BY 1, 2, k.ordinal_position
+"""
+_KEYS_POSTGRES: Final = """
+SELECT c.relname, k.conname, CASE k.contype WHEN 'p' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, a.attname
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS u (number, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.number
+WHERE n.nspname = {here} AND k.contype IN ('p', 'u') ORDER BY 1, 2, u.place
+"""
+"""information_schema tells constraints only to those who may do more than read."""
+_FOREIGN_POSTGRES: Final = """
+SELECT c.relname, k.conname, p.relname, a.attname, b.attname
+FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid
+JOIN pg_catalog.pg_class p ON p.oid = k.confrelid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS u (own, other, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
+JOIN pg_catalog.pg_attribute b ON b.attrelid = p.oid AND b.attnum = u.other
+WHERE n.nspname = {here} AND k.contype = 'f' ORDER BY 1, 2, u.place
+"""
+_KEYS_OF: Final = {"postgres": _KEYS_POSTGRES, "mysql": _KEYS_MYSQL}
+_FOREIGN_OF: Final = {"postgres": _FOREIGN_POSTGRES, "mysql": _FOREIGN_MYSQL}
+_HERE: Final = {"mysql": "database()"}
+
+Ask = Callable[[str, int], "Sequence[Sequence[Any]]"]
+"""Gives the rows of a query that have so many values; a database may answer with anything."""
+
+
+def schema_of(database: Database) -> Schema:
+    """The schema as the dialect tells it; empty where it cannot be asked."""
+    complete = True
+
+    def ask(sql: str, width: int) -> Sequence[Sequence[Any]]:
+        nonlocal complete
+        try:
+            answer = database.query(sql, max_rows=_MOST_ROWS, timeout_s=_TIMEOUT_S)
+        except QueryFailed:
+            complete = False
+            return []
+        kept = [row for row in answer.rows[:_MOST_ROWS] if len(row) == width]
+        complete = complete and answer.complete and len(kept) == len(answer.rows)
+        return kept
+
+    tables = _sqlite(ask) if database.dialect == "sqlite" else _standard(ask, database.dialect)
+    return Schema(tables, complete=complete)
+
+
+def _sqlite(ask: Ask) -> list[Table]:
+    """The tables of the file and of those attached; a name is the first one's, as in a query."""
+    names = [str(row[0]) for row in ask(_SQLITE_SCHEMAS, 1)] or ["main"]
+    found: dict[str, Table] = {}
+    for name in names[:_MOST_SCHEMAS]:
+        for table in _sqlite_schema(ask, name):
+            found.setdefault(table.name.casefold(), table)
+    return list(found.values())
+
+
+def _sqlite_schema(ask: Ask, name: str) -> list[Table]:
+    def asked(sql: str, width: int, kinds: str = "'table'") -> Sequence[Sequence[Any]]:
+        doubled = name.replace('"', '""').replace("'", "''")
+        return ask(sql.format(schema=f'"{doubled}"', text=f"'{doubled}'", kinds=kinds), width)
+
+    columns = asked(_SQLITE_COLUMNS, 6, "'table', 'view'")
+    if not columns:  # a view that does not hold up fails the query
+        columns = asked(_SQLITE_COLUMNS, 6)
+    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for table, index, column in asked(_SQLITE_UNIQUE, 3):
+        unique[str(table), str(index)].append(str(column))
+    primary: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for table, _, column, _, _, place in columns:
+        if isinstance(place, int) and place > 0:
+            primary[str(table)].append((place, str(column)))
+    keys = {table: tuple(name for _, name in sorted(places)) for table, places in primary.items()}
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    for table, number, other, own, theirs in asked(_SQLITE_FOREIGN, 5):
+        position = len(foreign[str(table), str(number)])
+        parent = keys.get(str(other), ())
+        implied = parent[position] if position < len(parent) else str(own)
+        foreign[str(table), str(number)].append((str(other), str(own), str(theirs) if theirs else implied))
+    return _tables(columns, keys, unique, foreign)
+
+
+def _standard(ask: Ask, dialect: str) -> list[Table]:
+    here = _HERE.get(dialect, "current_schema()")
+    columns = ask(_COLUMNS.format(here=here), 6)
+    primary: dict[str, list[str]] = defaultdict(list)
+    unique: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for table, name, kind, column in ask(_KEYS_OF.get(dialect, _KEYS).format(here=here), 4):
+        unique[str(table), str(name)].append(str(column))
+        if kind == "PRIMARY KEY":
+            primary[str(table)].append(str(column))
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]] = defaultdict(list)
+    for table, name, other, own, theirs in ask(_FOREIGN_OF.get(dialect, _FOREIGN).format(here=here), 5):
+        foreign[str(table), str(name)].append((str(other), str(own), str(theirs)))
+    return _tables(columns, {table: tuple(names) for table, names in primary.items()}, unique, foreign)
+
+
+def _tables(
+    columns: Sequence[Sequence[Any]],
+    primary: dict[str, tuple[str, ...]],
+    unique: dict[tuple[str, str], list[str]],
+    foreign: dict[tuple[str, str], list[tuple[str, str, str]]],
+) -> list[Table]:
+    own: dict[str, list[Column]] = defaultdict(list)
+    views = set()
+    for table, kind, name, declared, not_null, _ in columns:
+        key = str(table)
+        nullable = not not_null and primary.get(key) != (str(name),)
+        own[key].append(Column(name=str(name), type=str(declared or ""), nullable=nullable))
+        if kind == "view":
+            views.add(key)
+    keys: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for (owner, _), names in unique.items():
+        keys[owner].append(frozenset(names))
+    relations: dict[str, list[ForeignKey]] = defaultdict(list)
+    for (owner, _), parts in foreign.items():
+        relations[owner].append(_foreign(parts))
+    return [
+        Table(
+            name=table,
+            columns=told,
+            primary=primary.get(table, ()),
+            unique=keys[table],
+            foreign=relations[table],
+            is_view=table in views,
+        )
+        for table, told in own.items()
+    ]
+
+
+def _foreign(parts: list[tuple[str, str, str]]) -> ForeignKey:
+    return ForeignKey(
+        columns=tuple(own for _, own, _ in parts),
+        table=parts[0][0],
+        other_columns=tuple(other for _, _, other in parts),
+    )

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Problem
+from groundbox.dataset.problem import Drop, Problem
 from groundbox.dataset.problems.place import Place, text_of
 
 NAME: Final = "codeio"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.dataset import literals
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import ABSENT, Case, Problem
+from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import Place, text_of
 from groundbox.values.parsing import expression_of

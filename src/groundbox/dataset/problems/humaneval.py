@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Case, Problem
+from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import BadRow, Place, text_of
 from groundbox.values.parsing import module_of

@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Provenance
+from groundbox.dataset.problem import Drop, Provenance
 
 STAGE: Final = "parse"
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from groundbox.dataset import literals
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Case, Problem, case_from_json
+from groundbox.dataset.problem import Case, Drop, Problem, case_from_json
 from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
 
 NAME: Final = "plain"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import ABSENT, Case, Problem
+from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
 
 NAME: Final = "pyedu"

@@ -1,18 +1,192 @@
-"""Reads a file of problems, whichever format it has. Every line becomes a problem or a drop; none is passed over."""
+"""Reads files and folders of problems, whichever format they have. Every line becomes a problem or a drop."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
+import doctest
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping
+import tokenize
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import Problem
-from groundbox.dataset.problems import codeio, cruxeval, folder, humaneval, mbpp, plain, pyedu
+from groundbox.dataset import literals
+from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
+from groundbox.dataset.problems import asserts, codeio, cruxeval, humaneval, mbpp, plain, pyedu
 from groundbox.dataset.problems.place import BadRow, Place
 from groundbox.errors import InvalidArgument
+from groundbox.values.parsing import expression_of, module_of
+
+FOLDER: Final = "folder"
+_PARSER: Final = doctest.DocTestParser()
+
+
+def read_folder(folder: Path, *, licence: str) -> Iterator[Problem | Drop]:
+    """The problems of all `.py` files below a folder, in the order of their paths."""
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        place = Place(file=f"{folder.name}/{name}", line=1, format=FOLDER, licence=licence)
+        try:
+            with tokenize.open(path) as file:
+                source = file.read()
+            tree = module_of(source)
+        except (SyntaxError, ValueError, RecursionError, OSError) as error:
+            yield place.bad("does-not-parse", str(error))
+            continue
+        yield from _of_file(source, tree, place)
+
+
+def _of_file(source: str, tree: ast.Module, place: Place) -> Iterator[Problem | Drop]:
+    found = False
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and ">>>" in (ast.get_docstring(node) or ""):
+            found = True
+            yield from _of_function(source, node, place)
+    if any(map(_is_main, tree.body)):
+        found = True
+        yield Problem(
+            id=place.file,
+            source=source,
+            statement=_before_examples(ast.get_docstring(tree) or ""),
+            entry=None,
+            cases=(Case(number=0, stdin=""),),
+            provenance=place.provenance(),
+        )
+    if not found:
+        yield place.bad("no-examples", "no function has doctests, and nothing runs as a script")
+
+
+def _of_function(source: str, node: ast.FunctionDef, place: Place) -> Iterator[Problem | Drop]:
+    docstring = ast.get_docstring(node) or ""
+    at = Place(file=place.file, line=node.lineno, format=FOLDER, licence=place.licence)
+    name = f"{place.file}:{node.name}"
+    cases: list[Case] = []
+    for number, example in enumerate(_examples(docstring, at, name)):
+        if isinstance(example, Drop):
+            yield example
+            continue
+        case = _case(number, example, node.name)
+        if isinstance(case, Case):
+            cases.append(case)
+        else:
+            yield at.bad_case(name, number, "input-not-a-literal", case)
+    yield Problem(
+        id=name,
+        source=source,
+        statement=_before_examples(docstring),
+        entry=node.name,
+        cases=tuple(cases),
+        provenance=at.provenance(),
+    )
+
+
+def _examples(docstring: str, place: Place, name: str) -> list[Any]:
+    try:
+        return list(_PARSER.get_examples(docstring))
+    except ValueError as error:
+        return [place.bad_case(name, 0, "bad-case", f"the doctests cannot be read: {error}")]
+
+
+def _case(number: int, example: doctest.Example, function: str) -> Case | str:
+    """The case of an example, or why it is none."""
+    try:
+        call = expression_of(example.source.strip())
+    except (SyntaxError, ValueError, RecursionError):
+        return f"{example.source.strip()!r} is not an expression"
+    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == function):
+        return f"{example.source.strip()!r} is not a call of {function}"
+    try:
+        args, kwargs = asserts.arguments(call)
+    except literals.NotALiteral as error:
+        return str(error)
+    return Case(number=number, args=args, kwargs=kwargs, expected=_expected(example))
+
+
+def _expected(example: doctest.Example) -> Any:
+    if example.exc_msg is not None or not example.want or example.options.get(doctest.ELLIPSIS):
+        return ABSENT
+    try:
+        return literals.parse(example.want)
+    except literals.NotALiteral:
+        return ABSENT
+
+
+def _before_examples(docstring: str) -> str:
+    return docstring.split(">>>", 1)[0].strip()
+
+
+def _is_main(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("__name__ == '__main__'", "'__main__' == __name__")
+
+
+PARSE = "parse"
+
+
+def parse(found: Iterable[Problem | Drop], *, most_cases: int | None = None) -> Iterator[Problem | Drop]:
+    """The problems with names of their own and each input once, and a drop for all else.
+
+    Args:
+        most_cases: Cases beyond so many of one problem are dropped; None for no limit.
+    """
+    names: set[str] = set()
+    for each in found:
+        if isinstance(each, Drop):
+            yield each
+            continue
+        problem = _named(each, names)
+        fault = _unwritable(problem)
+        if fault:
+            yield from _all_dropped(problem, "bad-line", fault)
+            continue
+        kept, drops = _distinct(problem, most_cases)
+        yield from drops
+        if kept or not problem.cases:
+            yield dataclasses.replace(problem, cases=tuple(kept))
+
+
+def _named(problem: Problem, names: set[str]) -> Problem:
+    name, count = problem.id, 1
+    while name in names:
+        count += 1
+        name = f"{problem.id}#{count}"
+    names.add(name)
+    return problem if name == problem.id else dataclasses.replace(problem, id=name)
+
+
+def _unwritable(problem: Problem) -> str:
+    """Why the problem's texts cannot be written as UTF-8, or ""."""
+    try:
+        (problem.source + problem.statement + (problem.entry or "")).encode()
+    except UnicodeEncodeError as error:
+        return f"a text is not Unicode: {error}"
+    return ""
+
+
+def _all_dropped(problem: Problem, reason: str, detail: str) -> Iterator[Drop]:
+    for item in [f"{problem.id}/{case.number}" for case in problem.cases] or [problem.id]:
+        yield Drop(item=item, problem=problem.id, stage=PARSE, reason=reason, detail=detail)
+
+
+def _distinct(problem: Problem, most_cases: int | None) -> tuple[list[Case], list[Drop]]:
+    first: dict[str, Case] = {}
+    kept: list[Case] = []
+    drops: list[Drop] = []
+    for case in problem.cases:
+        earlier = first.setdefault(case.key(), case)
+        if earlier is not case:
+            drops.append(_dropped(problem, case, "duplicate-input", f"the same as case {earlier.number}"))
+        elif most_cases is not None and len(kept) >= most_cases:
+            drops.append(_dropped(problem, case, "over-the-case-limit", f"{most_cases} cases were taken"))
+        else:
+            kept.append(case)
+    return kept, drops
+
+
+def _dropped(problem: Problem, case: Case, reason: str, detail: str) -> Drop:
+    return Drop(item=f"{problem.id}/{case.number}", problem=problem.id, stage=PARSE, reason=reason, detail=detail)
+
 
 Parse: TypeAlias = Callable[[Mapping[str, Any], Place], Iterator[Problem | Drop]]
 
@@ -25,7 +199,7 @@ class _Format(NamedTuple):
 # The first whose keys a row has is its format, so the ones with more keys come first.
 _MODULES: Final = (pyedu, codeio, humaneval, cruxeval, mbpp, plain)
 _FORMATS: Final = {each.NAME: _Format(each.KEYS, each.parse) for each in _MODULES}
-FORMATS: Final = (*_FORMATS, folder.NAME)
+FORMATS: Final = (*_FORMATS, FOLDER)
 
 
 def read(path: Path, *, format: str | None = None, licence: str = "not stated") -> Iterator[Problem | Drop]:
@@ -38,7 +212,7 @@ def read(path: Path, *, format: str | None = None, licence: str = "not stated") 
         InvalidArgument: There is nothing to be read at `path`.
     """
     if path.is_dir():
-        return folder.read(path, licence=licence)
+        return read_folder(path, licence=licence)
     if not path.is_file():
         raise InvalidArgument("problems", f"{path} is neither a file nor a folder")
     return _read_lines(path, format, licence)

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import pkgutil
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Final
 
-from groundbox.dataset.tasks import branch, coverage, exception, input, loops, next_line, output, repair, state
-from groundbox.dataset.tasks.draft import Draft, View
+from groundbox.dataset import tasks
+from groundbox.dataset.tasks.draft import MAKERS, Draft, Task, View
 
-_MAKERS: Final[dict[str, Callable[[View], Iterator[Draft]]]] = {
-    each.NAME: each.make for each in (output, input, state, next_line, branch, coverage, loops, exception, repair)
-}
-TASKS: Final = tuple(_MAKERS)
-_ALWAYS: Final = ("output", "exception")
+# Importing a module declares its tasks, so that a new one is a file here and an entry nowhere.
+for _module in pkgutil.iter_modules(tasks.__path__):
+    if _module.name != "all":
+        import_module(f"{tasks.__name__}.{_module.name}")
+
+TASKS: Final = tuple(sorted(MAKERS, key=lambda name: (MAKERS[name].place, name)))
+
+
+def task_of(name: str) -> Task:
+    """The task of that name."""
+    return MAKERS[name]
 
 
 def make(task: str, view: View) -> Iterator[Draft]:
     """The questions of one kind."""
-    return _MAKERS[task](view)
+    return MAKERS[task].make(view)
 
 
 def order(rng: random.Random, tasks: Sequence[str]) -> list[str]:
-    """In which order an item's questions are tried: output and exception first."""
-    first = [name for name in _ALWAYS if name in tasks]
-    others = [name for name in TASKS if name in tasks and name not in _ALWAYS]
+    """In which order an item's questions are tried: those of tasks that are always asked first."""
+    wanted = [name for name in TASKS if name in tasks]
+    first = [name for name in wanted if MAKERS[name].always]
+    others = [name for name in wanted if not MAKERS[name].always]
     return [*first, *rng.sample(others, len(others))]
 
 

@@ -8,20 +8,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset import literals
-from groundbox.dataset.tasks.draft import Draft, View
+from groundbox.dataset.tasks.draft import Draft, View, task
 
-NAME: Final = "repair"
 _MOST_STEPS: Final = 60
 _FEWEST_STEPS: Final = 3
 _TRIES: Final = 6
 
 
-def make(view: View) -> Iterator[Draft]:
+@task("repair", about="find and mend the one wrong step of a telling", place=90)
+def repair(view: View) -> Iterator[Draft]:
     """One question: a value of one sentence was replaced, and the prover agrees that it is wrong now."""
     sentences = [each.text for each in view.told.sentences]
     if not _FEWEST_STEPS <= len(sentences) <= _MOST_STEPS:
         return
-    rng = view.rng(NAME)
+    rng = view.rng("repair")
     places = [(number, value) for number, each in enumerate(view.told.sentences) for value in each.values]
     for number, value in rng.sample(places, min(_TRIES, len(places))):
         wrong = _corrupted(sentences[number], value, rng.randint(1, 3))
@@ -30,7 +30,7 @@ def make(view: View) -> Iterator[Draft]:
         steps = [wrong if at == number else each for at, each in enumerate(sentences)]
         told = f"step {number + 1}: {' '.join(sentences[number].split())}"
         yield Draft(
-            task=NAME,
+            task="repair",
             question="One of the steps told above is wrong. Work through the program, and find it. "
             "Answer with its number and what it should say, such as `step 3: ...`.",
             answer=told,

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import card, extra, files, store
+from groundbox.dataset import card, extra, files, sample_files, store
 from groundbox.dataset.build import CARD, PAGE, REPORT, Tools, is_whole, read_report
 from groundbox.dataset.clock import Clock
-from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Shard, carry_out
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages import write
+from groundbox.dataset.problem import Drop
+from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.store import Store
 from groundbox.dataset.tally import Tally
 from groundbox.dataset.translation import item, page
@@ -54,7 +53,7 @@ async def translate_dataset(
     """
     extra.parquet()
     source = _source(folder, out)
-    identity = {**options.arguments(), _SAMPLES_DIGEST: source["files"][write.SAMPLES]}
+    identity = {**options.arguments(), _SAMPLES_DIGEST: source["files"][sample_files.SAMPLES]}
     with store.opened(out, identity) as opened:
         work = _Translation(folder, out, options, tools, opened, source)
         if not work.is_done():
@@ -110,14 +109,14 @@ class _Translation:
             self.clock.tick()
 
     def _shards(self) -> Iterator[Shard]:
-        items = write.read_items(self.folder / write.SAMPLES)
+        items = sample_files.read_items(self.folder / sample_files.SAMPLES)
         for number, rows in enumerate(itertools.islice(items, self.options.limit)):
             self.count = number + 1
             yield Shard(stage=item.STAGE, number=number, payload=list(map(_plain, rows)))
 
     def _write(self) -> None:
         tally, counts, drops = Tally(), Counts(), list[Drop]()
-        with write.writing(self.out) as writer:
+        with sample_files.writing(self.out) as writer:
             for number in range(self.count):
                 found = item.read(self.store.path(item.STAGE, number, "jsonl").read_bytes())
                 tally.lesson(found.lesson)
@@ -143,8 +142,12 @@ class _Translation:
         files.publish(self.out / CARD, card.card(facts, told_by=told_by).encode())
         shown = page.page(facts, tally, counts, drops, options.model)
         files.publish(self.out / PAGE, shown.encode())
-        digests = {name: files.digest(self.out / name) for name in (*write.FILES, CARD, PAGE)}
-        given = {**options.arguments(), "limit": options.limit, _SAMPLES_DIGEST: self.source["files"][write.SAMPLES]}
+        digests = {name: files.digest(self.out / name) for name in (*sample_files.FILES, CARD, PAGE)}
+        given = {
+            **options.arguments(),
+            "limit": options.limit,
+            _SAMPLES_DIGEST: self.source["files"][sample_files.SAMPLES],
+        }
         arguments = {**self.source["arguments"], "translation": given}
         report = {**facts, "seconds": self.clock.seconds(), "files": digests, "arguments": arguments}
         files.publish(self.out / REPORT, json.dumps(report, indent=1, ensure_ascii=False).encode() + b"\n")
@@ -159,7 +162,7 @@ def _source(folder: Path, out: Path) -> dict[str, Any]:
     report = read_report(folder)
     if out.resolve() == folder.resolve():
         raise InvalidArgument("out", f"{out} is the dataset itself; name another folder")
-    samples = folder / write.SAMPLES
-    if not samples.is_file() or files.digest(samples) != report.get("files", {}).get(write.SAMPLES):
+    samples = folder / sample_files.SAMPLES
+    if not samples.is_file() or files.digest(samples) != report.get("files", {}).get(sample_files.SAMPLES):
         raise InvalidArgument("DIR", f"{samples} is not as it was written; build the dataset again")
     return report

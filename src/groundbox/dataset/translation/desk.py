@@ -8,10 +8,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.foreign import Expected, ForeignProver, Telling, mended
 from groundbox.dataset.narrating import Proved
-from groundbox.dataset.patience import Impatient, at_most
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
 

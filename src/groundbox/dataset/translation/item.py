@@ -13,20 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import lessons
-from groundbox.dataset.drop import Drop
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.foreign import Expected, ForeignProver, Telling, expected_of, without_last
 from groundbox.dataset.item import Answer
 from groundbox.dataset.lessons import Lesson
 from groundbox.dataset.narrating import Proved
-from groundbox.dataset.problem import Problem
+from groundbox.dataset.problem import Drop, Problem
 from groundbox.dataset.reproof import problem_of, run_differences
 from groundbox.dataset.running import Runner
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages.run import Patience, Runs, Seeds
-from groundbox.dataset.tasks import exception, output
+from groundbox.dataset.runs import Patience, Runs, Seeds, compressed
+from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.tasks.checking import MARK, answer_of, right
-from groundbox.dataset.tracing import compressed
 from groundbox.dataset.translation.cache import Reply
 from groundbox.dataset.translation.desk import Desk, Proving, Showing, Unfit, proved_from_json
 from groundbox.dataset.translation.endpoint import Model
@@ -36,7 +33,7 @@ from groundbox.dataset.translation.translator import UNPROVEN, Translation, tran
 from groundbox.errors import SandboxLost
 
 STAGE: Final = "translate"
-RETOLD: Final = (output.NAME, exception.NAME)
+RETOLD: Final = ("output", "exception")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

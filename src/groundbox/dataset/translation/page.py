@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.page import document, example, section, shortened, thousands
-from groundbox.dataset.plots import Bar, bars, histogram
+from groundbox.dataset.page import Bar, bars, document, example, histogram, section, shortened, thousands
+from groundbox.dataset.problem import Drop
 from groundbox.dataset.tally import Tally
 from groundbox.dataset.translation.counts import Counts
 

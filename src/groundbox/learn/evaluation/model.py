@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from groundbox.dataset.executor import Executor, Shard
 from groundbox.dataset.progress import Progress, Quiet
-from groundbox.dataset.tracing import compressed
+from groundbox.dataset.runs import compressed
 from groundbox.dataset.translation.cache import Reply
 from groundbox.endpoint.chat import EndpointFailed, RequestRefused
 from groundbox.errors import GroundboxError

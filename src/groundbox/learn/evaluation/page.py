@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from groundbox.dataset.page import document, section, shortened
-from groundbox.dataset.plots import Bar, Range, bars, histogram, ranges
+from groundbox.dataset.page import Bar, Range, bars, document, histogram, ranges, section, shortened
 from groundbox.learn.evaluation.compare import Comparison, Pair, cautions
 from groundbox.learn.evaluation.measures import wilson
 from groundbox.learn.evaluation.results import Result

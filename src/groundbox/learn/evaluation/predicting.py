@@ -14,19 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra, files, literals
+from groundbox.dataset import extra, files, literals, sample_files
 from groundbox.dataset.build import read_report
-from groundbox.dataset.drop import Drop
-from groundbox.dataset.problem import ABSENT, Problem
+from groundbox.dataset.problem import ABSENT, Drop, Problem
 from groundbox.dataset.problems import cruxeval
 from groundbox.dataset.problems.reading import read
 from groundbox.dataset.prompts import ask
 from groundbox.dataset.reproof import problem_of
 from groundbox.dataset.running import Request
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages import write
-from groundbox.dataset.stages.run import Seeds
-from groundbox.dataset.stages.split import SPLITS
+from groundbox.dataset.runs import Seeds
+from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.dataset.tasks.draft import Draft
@@ -96,7 +94,7 @@ def open_dataset(wanted: Wanted) -> Predicting:
     cpu_s = float(report["arguments"]["patience"]["traced_cpu_s"])
     questions = [
         _of_sample(row, cpu_s)
-        for row in write.read_samples(folder / write.SAMPLES)
+        for row in sample_files.read_samples(folder / sample_files.SAMPLES)
         if row.split == wanted.split and (not wanted.tasks or row.task in wanted.tasks)
     ]
     if not questions:
@@ -127,10 +125,10 @@ def _unchanged(folder: Path, report: Mapping[str, Any]) -> str:
     Raises:
         InvalidArgument: The file is not the one that was written.
     """
-    path = folder / write.SAMPLES
+    path = folder / sample_files.SAMPLES
     if not path.is_file():
         raise InvalidArgument("--suite", f"{path} is missing")
-    digest, told = files.digest(path), report.get("files", {}).get(write.SAMPLES)
+    digest, told = files.digest(path), report.get("files", {}).get(sample_files.SAMPLES)
     if digest != told:
         raise InvalidArgument(
             "--suite",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset.drop import Drop
+from groundbox.dataset.problem import Drop
 from groundbox.dataset.problems import mbpp
 from groundbox.dataset.problems.reading import read, rows
 from groundbox.errors import InvalidArgument

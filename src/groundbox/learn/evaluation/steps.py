@@ -12,9 +12,9 @@ import zlib
 from typing import Any, Final
 
 from groundbox.dataset import literals
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.literals import NotALiteral
-from groundbox.dataset.patience import Impatient, at_most
 from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.claims.operands import about_the_run
 from groundbox.trace.record.reading import Trace

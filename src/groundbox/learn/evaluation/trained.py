@@ -15,9 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra, files, tokens
-from groundbox.dataset.stages import contamination, write
-from groundbox.dataset.stages.split import TRAIN
+from groundbox.dataset import copies, extra, files, sample_files
+from groundbox.dataset.selection import TRAIN
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.suites import Question, Questionnaire
 
@@ -42,8 +41,8 @@ class Training:
         """Ids of the questions whose program is one of its training split, and of those that are near to one."""
         if not self.programs:
             return [], []
-        asked = {each.program: tokens.digest(tokens.normalised(each.program)) for each in questions if each.program}
-        known = {tokens.digest(tokens.normalised(source)) for source in self.programs}
+        asked = {each.program: copies.digest(copies.normalised(each.program)) for each in questions if each.program}
+        known = {copies.digest(copies.normalised(source)) for source in self.programs}
         same = {program for program, digest in asked.items() if digest in known}
         near = self._near(asked.keys() - same)
         return [each.id for each in questions if each.program in same], [
@@ -51,11 +50,9 @@ class Training:
         ]
 
     def _near(self, asked: Collection[str]) -> set[str]:
-        looked_up = contamination.Benchmarks(
-            [contamination.Document(name=program, code=program, text="") for program in asked], ()
-        )
+        looked_up = copies.Benchmarks([copies.Document(name=program, code=program, text="") for program in asked], ())
         found = (looked_up.look_up(source, "") for source in (self.programs or ()))
-        return {each.document for each in found if each is not None and each.containment >= contamination.THRESHOLD}
+        return {each.document for each in found if each is not None and each.containment >= copies.CONTAINMENT}
 
 
 def training_of(place: Path) -> Training:
@@ -64,7 +61,7 @@ def training_of(place: Path) -> Training:
     Raises:
         InvalidArgument: It is none of these, or the card names no dataset.
     """
-    if (place / write.SAMPLES).is_file():
+    if (place / sample_files.SAMPLES).is_file():
         return _of_dataset(place, place.resolve().name)
     card = place / CARD if place.is_dir() else place
     try:
@@ -76,7 +73,7 @@ def training_of(place: Path) -> Training:
         ) from None
     named = Path(str(told.get("folder") or name))
     for folder in (named, card.parent / named, card.parent / named.name, card.parent.parent / named.name):
-        if (folder / write.SAMPLES).is_file() and files.digest(folder / write.SAMPLES) == digest:
+        if (folder / sample_files.SAMPLES).is_file() and files.digest(folder / sample_files.SAMPLES) == digest:
             return _of_dataset(folder, name)
     return Training(name=name, digest=digest)
 
@@ -119,9 +116,9 @@ def words(told: Mapping[str, Any], asked: int) -> str:
 
 def _of_dataset(folder: Path, name: str) -> Training:
     extra.parquet()
-    sources = {row.source for row in write.read_samples(folder / write.SAMPLES) if row.split == TRAIN}
+    sources = {row.source for row in sample_files.read_samples(folder / sample_files.SAMPLES) if row.split == TRAIN}
     return Training(
         name=name,
-        digest=files.digest(folder / write.SAMPLES),
+        digest=files.digest(folder / sample_files.SAMPLES),
         programs=frozenset(sources),
     )

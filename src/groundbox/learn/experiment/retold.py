@@ -23,9 +23,8 @@ from groundbox.dataset import files
 from groundbox.dataset.build import CARD, REPORT
 from groundbox.dataset.reproof import problem_of
 from groundbox.dataset.running import Runner, SandboxRunner
-from groundbox.dataset.sample import Sample
-from groundbox.dataset.stages.run import Patience, Runs, Seeds
-from groundbox.dataset.stages.write import FILES, SAMPLES, read_samples, writing
+from groundbox.dataset.runs import Patience, Runs, Seeds
+from groundbox.dataset.sample_files import FILES, SAMPLES, Sample, read_samples, writing
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms, carry_out
 from groundbox.learn.training import chats

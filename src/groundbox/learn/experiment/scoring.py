@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groundbox.dataset.patience import Impatient, at_most
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.learn.evaluation.measures import repeated
 from groundbox.learn.evaluation.steps import steps_of
 from groundbox.learn.experiment.arms import ANSWER, WORDLESS, claims_without_words

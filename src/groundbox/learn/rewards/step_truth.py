@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.dataset.patience import Impatient, at_most
+from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.tasks import checking
 from groundbox.endpoint.answer import without_thinking
 from groundbox.trace.claims import Status, Verdict, prove

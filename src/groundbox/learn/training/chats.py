@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from groundbox.dataset import files
 from groundbox.dataset.build import REPORT
-from groundbox.dataset.stages.split import TRAIN
-from groundbox.dataset.stages.write import SAMPLES, chat_file
+from groundbox.dataset.sample_files import SAMPLES, chat_file
+from groundbox.dataset.selection import TRAIN
 from groundbox.errors import InvalidArgument
 
 VALIDATION: Final = "validation"

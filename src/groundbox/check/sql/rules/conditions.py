@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import repeaters
-from groundbox.check.sql.parts import Predicate, Select, own, resolve, sqlglot_module
-from groundbox.check.sql.schema import Column, Kind
+from groundbox.check.sql.parts import Predicate, Select, own, repeaters, resolve, sqlglot_module
+from groundbox.check.sql.source import Column, Kind
 
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
 _OTHER_THAN: Final = re.compile(r"\bother than\b|\b(?:that|which|who) (?:are|is) not\b", re.IGNORECASE)

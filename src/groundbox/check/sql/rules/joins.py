@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import components
-from groundbox.check.sql.parts import Edge, Ref, Select, own, resolve, sqlglot_module
-from groundbox.check.sql.schema import Kind, direct_keys, parents, related
+from groundbox.check.sql.parts import Edge, Ref, Select, components, own, resolve, sqlglot_module
+from groundbox.check.sql.source import Kind, direct_keys, parents, related
 
 _SAID_OF_ALL = frozenset({"id", "name", "code", "key", "number"})
 

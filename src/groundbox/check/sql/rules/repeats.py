@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from groundbox.check.sql.finding import Context, Finding, Rule
-from groundbox.check.sql.grain import components, repeaters
-from groundbox.check.sql.parts import Ref, Select, constant, own, resolve, sqlglot_module
+from groundbox.check.sql.parts import Ref, Select, components, constant, own, repeaters, resolve, sqlglot_module
 
 _EXTREME: Final = re.compile(r"=\s*\(\s*select\s+(?:max|min)\s*\(", re.IGNORECASE)
 

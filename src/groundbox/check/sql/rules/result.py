@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Edge, constant, resolve, sqlglot_module
 from groundbox.check.sql.question import name_stems
-from groundbox.check.sql.schema import Kind
+from groundbox.check.sql.source import Kind
 
 _SUPERLATIVES = frozenset(
     {

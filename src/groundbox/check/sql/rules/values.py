@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from groundbox.check.english import singular
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
-from groundbox.check.sql.question import name_stems, stem
-from groundbox.check.sql.schema import Kind
+from groundbox.check.sql.question import name_stems
+from groundbox.check.sql.source import Kind
 
 _MOST_CHARS: Final = 200
 _NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
@@ -158,7 +159,7 @@ def _is_said(c: Context, each: Predicate, value: Any, numbers: set[float]) -> bo
     assert c.question is not None
     if not isinstance(value, str):
         return value in (0, 1) or _says_number(c.question.text, float(value), numbers)
-    words = [stem(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
+    words = [singular(word) for word in "".join(ch if ch.isalnum() else " " for ch in value).split()]
     code = len(value) in (2, 3) and value.isupper()
     flag = value.casefold() in _FLAGS and name_stems(each.ref.column)[:1] in (["is"], ["has"], ["if"])
     return not flag and (not words or code or any(_begins(c, word) for word in words))

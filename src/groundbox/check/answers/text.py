@@ -1,0 +1,97 @@
+"""Text as a reader sees it, without invisible and steering characters, and its words in one form each."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final, NamedTuple
+
+from groundbox.check.english import singular
+
+# Every branch ends at the next escape, so that many openings without an end cost no more than their length.
+_ESCAPES: Final = re.compile(
+    "\x1b\\[[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[ -/]?[0-~]?"
+    "|\x9b[0-?]{0,64}[ -/]{0,8}[@-~]"
+)
+_BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_KEPT: Final = frozenset("\n\t")
+
+
+class Visible(NamedTuple):
+    """What a reader sees of a text.
+
+    Attributes:
+        places: For each character its position in the text as it was, and one more for the end; None if all are kept.
+        hidden: How many characters were left out.
+        bidi: Whether some of them turn the direction of the text.
+    """
+
+    text: str
+    places: list[int] | None
+    hidden: int
+    bidi: bool
+
+    def place(self, position: int) -> int:
+        """Where the character at `position` stood."""
+        return position if self.places is None else self.places[position]
+
+
+def visible(text: str) -> Visible:
+    """The visible text. Line breaks and tabs stay, a carriage return becomes a blank."""
+    if text.isascii() and text.isprintable():
+        return Visible(text, None, 0, False)
+    hidden = {c for c in set(text) - _KEPT - {"\r"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+    if not hidden:
+        return Visible(text.replace("\r", " "), None, 0, False)
+    kept: list[str] = []
+    places: list[int] = []
+    at = 0
+    for start, end in (*((m.start(), m.end()) for m in _ESCAPES.finditer(text)), (len(text), len(text))):
+        for position in range(at, start):
+            if text[position] not in hidden:
+                kept.append(text[position])
+                places.append(position)
+        at = end
+    places.append(len(text))
+    return Visible("".join(kept).replace("\r", " "), places, len(text) - len(kept), not hidden.isdisjoint(_BIDI))
+
+
+_SILENT: Final = """
+a an and are as at be been but by for from had has have in into is it its of on or out per so than that the
+their there these they this to was we were which while with you your i all each here did do does dtype int
+float object name nan none true false
+"""
+_SHORT_MONTHS: Final = """
+jan feb mar apr may jun jul aug sep oct nov dec
+"""
+_LONG_MONTHS: Final = """
+jan january feb february mar march apr april may jun june jul july aug august sep sept september oct october
+nov november dec december
+"""
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_STOP: Final = frozenset(_SILENT.split())
+_MONTHS: Final = frozenset(_SHORT_MONTHS.split())
+_MOST: Final = 400
+
+
+def words(text: str) -> frozenset[str]:
+    """The telling words of the text, in one form each."""
+    found = _WORD.findall(text if len(text) <= 40 * _MOST else text[: 40 * _MOST])
+    return frozenset(stem(word) for word in found[:_MOST] if word.casefold() not in _STOP)
+
+
+def stem(word: str) -> str:
+    """One form for singular and plural, and for a month and its abbreviation."""
+    folded = word.casefold()
+    return folded[:3] if folded[:3] in _MONTHS and folded in _FULL else singular(folded)
+
+
+_FULL: Final = frozenset(_LONG_MONTHS.split())
+
+
+def plain(text: str) -> str:
+    """A text for comparison: without case, with single blanks and plain quotes."""
+    return " ".join(text.translate(_QUOTES).casefold().split())
+
+
+_QUOTES: Final = str.maketrans("‘’“”„«»−–\u00a0\u202f", '\'\'"""""--  ')

@@ -1,0 +1,363 @@
+"""Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows.
+
+A run that is too long to be told whole, and one that ended at a limit, has smaller inputs looked for
+(`groundbox.dataset.smaller_inputs`): the items of a problem one after the other, so that no two get the same input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+import zlib
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from groundbox.dataset import argument_search, inputs, item, literals, selection, signature
+from groundbox.dataset.clock import Meter
+from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.executor import Executor, Part, Shard
+from groundbox.dataset.item import Item, Ran, Sought, Tried
+from groundbox.dataset.narrating import Untold, is_long, seed_of, style_of
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
+from groundbox.dataset.running import MeteredRunner, Runner, same
+from groundbox.dataset.running import Ran as RanOnce
+from groundbox.dataset.runs import (
+    DRAWS,
+    READS_CLOCK,
+    Runs,
+    Seeds,
+    check_machine,
+    compare,
+    compressed,
+    joined,
+    packed,
+    run,
+)
+from groundbox.dataset.smaller_inputs import Measure, Search
+from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import draft
+from groundbox.dataset.tasks.draft import guess_name
+from groundbox.errors import SandboxLost
+from groundbox.trace.record.reading import Trace
+
+STAGE: Final = "run"
+SMALLER: Final = "smaller"
+_TOO_MUCH: Final = frozenset(
+    ["timeout", "memory", "too-much-output", "traced-timeout", "traced-memory", "incomplete-trace", "recursion-limit"]
+)
+"""Reasons of the stage `run` that a smaller input may not have."""
+_TOO_LONG: Final = frozenset(["long-trace", "long-output"])
+"""The same of the stage `quality`."""
+_UNSETTLED: Final = {
+    **dict.fromkeys(("nondeterministic-output", "nondeterministic-trace"), "gave another run the second time"),
+    DRAWS: "drew on chance",
+    READS_CLOCK: "read the clock",
+}
+"""Reasons of the stage `run` for which no input of a program may be of use, and what the runs then did."""
+_SETTLING: Final = 4
+"""Inputs of a problem after which, where each gave another run the second time, the others are not run."""
+_MOST_IN_VAIN: Final = 2
+_FEW_RUNS: Final = 6
+"""Runs for an item of a problem of which so many items before it were looked for in vain; none for twice as many."""
+_SPARE_TASKS: Final = 2
+"""Tasks of an item that may have no question, so that later ones come in."""
+_MOST_CHOSEN: Final = 3
+"""Smaller inputs of one item that are run as every item is, until one can be used."""
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _First:
+    """An item after the runs on its own input.
+
+    Attributes:
+        trace: Compressed; None where it is not to be used.
+        why: Why the run cannot be told whole, or "".
+    """
+
+    item: Item
+    trace: bytes | None
+    measure: Measure
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lab:
+    """Work for `Executor.run`: problems and drops in, items and their traces out.
+
+    The payload of its shards is what `item.problems_payload` gives.
+
+    Attributes:
+        meter: Of the problem that is at work.
+    """
+
+    runner: Runner
+    options: BuildOptions
+    executor: Executor
+    untold: Untold
+    meter: Meter = dataclasses.field(default_factory=Meter)
+
+    def shared(self, hosts: int) -> Lab:
+        """See Running.shared."""
+        return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
+
+    async def __call__(self, shard: Shard) -> Part:
+        """See Executor.run."""
+        traces: dict[str, bytes] = {}
+        found = await _all(self._one(each, traces) for each in item.problems_of_payload(shard.payload))
+        return {"traces": packed(traces), "jsonl": item.dump_part(found)}
+
+    def pieces(self, shard: Shard) -> list[Shard]:
+        """See Divisible.pieces: a problem each."""
+        return [dataclasses.replace(shard, payload=[each]) for each in shard.payload]
+
+    def joined(self, found: Sequence[Part]) -> Part:
+        """See Divisible.joined."""
+        return {
+            "traces": joined(part["traces"] for part in found),
+            "jsonl": b"".join(part["jsonl"] for part in found),
+        }
+
+    def given_up(self, piece: Shard, reason: str) -> Part:
+        """See Divisible.given_up."""
+        found = [_given_up(each, reason) for each in item.problems_of_payload(piece.payload)]
+        return {"traces": packed({}), "jsonl": item.dump_part(found)}
+
+    async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
+        if isinstance(each, Drop):
+            return each
+        meter = Meter()
+        ran = await dataclasses.replace(self, runner=MeteredRunner(self.runner, meter), meter=meter)._ran(each, traces)
+        return dataclasses.replace(ran, cpu_s=meter.cpu_s)
+
+    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> Ran:
+        drops: list[Drop] = []
+        if not problem.cases:
+            options = self.options
+            try:
+                made, drops = await inputs.make(
+                    problem,
+                    self.runner,
+                    most=options.made_inputs,
+                    seed=options.seed,
+                    cpu_s=options.patience.cpu_s,
+                    most_steps=options.taste.most_steps,
+                    longer=options.smaller_runs > 0,
+                    stable=options.patience.stable_only,
+                )
+            except SandboxLost as error:
+                await check_machine(self.runner, options.patience)
+                lost = Drop(
+                    item=problem.id, problem=problem.id, stage=inputs.STAGE, reason="sandbox-lost", detail=str(error)
+                )
+                return Ran(problem=problem, items=(), drops=(lost,))
+            problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
+            first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
+        else:
+            first = await self._firsts(problem, [(case, None, None) for case in problem.cases])
+        items = [each async for each in self._settled(problem, first, traces)]
+        return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
+
+    async def _firsts(
+        self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None, RanOnce | None]]
+    ) -> list[_First]:
+        """All items after the runs on their own inputs; what never gives the same twice is not run with each.
+
+        Args:
+            given: Inputs, with the traced and the plain run of each that were made before, as `run` takes them.
+        """
+        found = await _all(self._first(problem, *each) for each in given[:_SETTLING])
+        reasons = {"" if each.item.drop is None else each.item.drop.reason for each in found}
+        if reasons <= _UNSETTLED.keys() and len(found) == _SETTLING:
+            return found + [_unsettled(problem, case, max(reasons)) for case, *_ in given[_SETTLING:]]
+        return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
+
+    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None, plain: RanOnce | None) -> _First:
+        item, trace = await run(problem, case, self.runner, self.options.patience, traced=traced, plain=plain)
+        item = compare(item)
+        why = await self._why(problem, item, trace)
+        data = await asyncio.to_thread(compressed, trace) if trace is not None and item.drop is None else None
+        return _First(item=item, trace=data, measure=Measure.of(item.answer, trace), why=why)
+
+    async def _why(self, problem: Problem, item: Item, trace: Trace | None) -> str:
+        """Why a smaller input is wanted, or ""."""
+        if not self.options.smaller_runs or selection.outside(problem.source):
+            return ""
+        if item.drop is not None:
+            return item.drop.reason if item.drop.reason in _TOO_MUCH else ""
+        (judged,) = selection.judge(problem, [item], self.options.taste)
+        if judged.drop is not None:
+            return judged.drop.reason if judged.drop.reason in _TOO_LONG else ""
+        return "" if trace is None else await self._untold(item, trace)
+
+    async def _untold(self, item: Item, trace: Trace, name: str = "") -> str:
+        """Why a run cannot be told whole in the words of its item, or, with a name, in those of a guess."""
+        options = self.options
+        if is_long(trace, options.max_chars):
+            return "folded" if trace.folded else "long"
+        work = Tellable(untold=self.untold, max_chars=options.max_chars, cpu_s=options.lesson_cpu_s)
+        telling = {
+            "style": style_of(item, options.styles, options.seed),
+            "seed": seed_of(name or item.id, options.seed),
+        }
+        shard = Shard(stage=SMALLER, number=0, payload={**telling, "trace": zlib.compress(trace.dumps(), 1)})
+        found = await self.executor.compute(work, shard)
+        self.meter.cpu_s += float(found["cpu_s"])
+        return found["why"].decode()
+
+    async def _settled(self, problem: Problem, first: list[_First], traces: dict[str, bytes]) -> AsyncIterator[Item]:
+        """The items, with smaller inputs where those are wanted and found."""
+        taken = {case.key() for case in problem.cases}
+        in_vain = 0
+        # A search goes by single runs: where some of the program's differ each time, so may what it finds.
+        reasons = {each.item.drop.reason for each in first if each.item.drop is not None}
+        unsettled = self.options.patience.stable_only and not reasons.isdisjoint(_UNSETTLED)
+        for each in first:
+            item, data = each.item, each.trace
+            if each.why:
+                most = 0 if unsettled else self.options.smaller_runs
+                if in_vain >= _MOST_IN_VAIN:
+                    most = min(most, _FEW_RUNS) if in_vain < 2 * _MOST_IN_VAIN else 0
+                item, data = await self._smaller(problem, each, taken, most)
+                in_vain = in_vain + 1 if item.case is each.item.case else 0
+                taken.add(item.case.key())
+            if data is not None and item.drop is None:
+                traces[item.id] = data
+                if self._asks_for_input(problem, item):
+                    item = await self._search(problem, item, traces)
+            yield item
+
+    def _asks_for_input(self, problem: Problem, item: Item) -> bool:
+        """Whether the item may become a search for arguments: where that task comes early enough for it."""
+        options = self.options
+        if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
+            return False
+        rng = draft.rng_of(item.id, options.seed, "tasks")
+        return "input" in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
+
+    async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
+        """The item with guesses at arguments for its result, if one of them led there; all of them were traced."""
+        assert item.answer is not None
+        wanted = literals.parse(item.answer.text)
+        tried: list[Tried] = []
+        kept: list[bytes] = []
+        found = False
+        while not found and (guess := argument_search.seek(problem, wanted, tried)):
+            ran = await self._guessed(problem, guess.case)
+            trace = None if ran is None else ran.trace
+            name = guess_name(item.id, len(tried))
+            if ran is None or trace is None or not trace.complete or await self._untold(item, trace, name):
+                break
+            tried.append(Tried(case=guess.case, why=guess.why, answer=ran.answer, sha256=trace.header.sha256))
+            kept.append(await asyncio.to_thread(compressed, trace))
+            found = ran.answer.fault is None and ran.answer.text == item.answer.text
+        item = dataclasses.replace(item, guesses=len(tried))
+        if not found:
+            return item
+        traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
+        return dataclasses.replace(item, tried=tuple(tried))
+
+    async def _guessed(self, problem: Problem, case: Case) -> RanOnce | None:
+        """A traced run; None where it fails, and where a plain one under another hash seed gives something else."""
+        runs = Runs(problem, case, self.runner, self.options.patience.brief())
+        if signature.misfit(problem, case):
+            return None
+        try:
+            ran = await runs(Seeds().traced, traced=True)
+            if ran.outcome not in ("ok", "error"):
+                return None
+            plain = await runs(Seeds().plain, traced=False)
+        except SandboxLost:
+            return None
+        return ran if same(plain.answer, ran.answer) and not plain.drawn else None
+
+    async def _smaller(
+        self, problem: Problem, first: _First, taken: set[str], most_runs: int
+    ) -> tuple[Item, bytes | None]:
+        options, item = self.options, first.item
+
+        async def once(case: Case) -> RanOnce | None:
+            runs = Runs(problem, case, self.runner, options.patience.brief())
+            try:
+                return await runs(Seeds().traced, traced=True)
+            except SandboxLost:
+                return None
+
+        search = Search(
+            problem=problem,
+            case=item.case,
+            measure=first.measure,
+            others=[case for case in problem.cases if case is not item.case],
+            taken=taken,
+            run=once,
+            untold=lambda trace: self._untold(item, trace),
+            most_runs=most_runs,
+            seed=options.seed,
+        )
+        for case in (await search.found())[:_MOST_CHOSEN]:
+            smaller, trace = await run(problem, case, self.runner, options.patience)
+            (judged,) = selection.judge(problem, [smaller], options.taste)
+            if trace is not None and judged.drop is None and not await self._untold(item, trace):
+                sought = Sought(why=first.why, runs=search.runs, found=True)
+                smaller = dataclasses.replace(smaller, sought=sought)
+                return smaller, await asyncio.to_thread(compressed, trace)
+        sought = Sought(why=first.why, runs=search.runs, found=False)
+        item = dataclasses.replace(item, sought=sought)
+        if item.drop is None and first.why not in _TOO_LONG:
+            reason = "duplicate-input" if search.collided else "not-told-whole"
+            item = item.dropped(SMALLER, reason, f"{first.why}; {search.runs} smaller inputs were tried")
+        return item, first.trace
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tellable:
+    """Work for `Executor.compute`: a trace in, why it cannot be told whole out, and what it took to see."""
+
+    untold: Untold
+    max_chars: int
+    cpu_s: float
+
+    def __call__(self, shard: Shard) -> Part:
+        """See Executor.compute."""
+        given, begun = shard.payload, time.process_time()
+        trace = Trace.loads(zlib.decompress(given["trace"]), own=True)
+        try:
+            with at_most(self.cpu_s):
+                why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)
+        except Impatient:
+            why = "slow"
+        except Exception:
+            # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
+            why = ""
+        return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
+
+
+def _given_up(each: Problem | Drop, reason: str) -> Ran | Drop:
+    if isinstance(each, Drop):
+        return each
+    items = [Item(id=f"{each.id}/{case.number}", problem=each.id, case=case) for case in each.cases]
+    lost = Drop(item=each.id, problem=each.id, stage=STAGE, reason=WORKER_DIED, detail=reason)
+    return Ran(
+        problem=each,
+        items=tuple(item.dropped(STAGE, WORKER_DIED, reason) for item in items),
+        drops=() if items else (lost,),
+    )
+
+
+def _unsettled(problem: Problem, case: Case, reason: str) -> _First:
+    item = Item(id=f"{problem.id}/{case.number}", problem=problem.id, case=case)
+    dropped = item.dropped(STAGE, reason, f"not run: the {_SETTLING} inputs before {_UNSETTLED[reason]}")
+    return _First(item=dropped, trace=None, measure=Measure.of(None, None), why="")
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results in order; when one fails, the others are stopped before the error goes on."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return [await task for task in tasks]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
