@@ -118,7 +118,7 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 # One after the other: Ray gives its processes 15 s to start, whatever else the machine does.
 IN_RAY   := PYTHONPATH=src .venv-ray/bin/python -m pytest -n 0
 OF_RAY   := tests/dataset/test_objects.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
-IN_SHORT := objects or same_bytes_as_on_one_machine or without_power or named_and_not_used or head_that_does_not_answer
+IN_SHORT := bucket or same_bytes_as_on_one_machine or without_power or head_that_does_not_answer
 
 ray: setup .venv-ray/stamp
 	$(IN_RAY) $(OF_RAY) $(if $(ALL)$(ARGS),$(ARGS),-k '$(IN_SHORT)')
