@@ -29,7 +29,6 @@ from typing import Any, Final, NamedTuple
 
 import groundbox
 from groundbox.dataset import literals
-from groundbox.guest.python import data, plain
 from groundbox.sandbox import arguments
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.derivable import derivable
@@ -41,6 +40,7 @@ from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
 from groundbox.trace.show.page import html
 from groundbox.trace.show.short import short
+from groundbox.values import codec
 
 ROOT: Final = Path(__file__).parent.parent
 MOST_CHARS: Final = 12_000
@@ -218,9 +218,9 @@ def write_values(path: Path) -> None:
             lambda value: literals.text(literals.decode(json.loads(json.dumps(literals.encode(value))))),
             literals.digest,
             lambda value: json.dumps(arguments.encode("x", value)),
-            lambda value: json.dumps(plain.encode(value)),
-            lambda value: literals.text(plain.decode(plain.encode(value))),
-            lambda value: json.dumps(data.canonical(value)),
+            lambda value: json.dumps(codec.encode(value, exact=False)),
+            lambda value: literals.text(codec.decode(codec.encode(value, exact=False))),
+            lambda value: json.dumps(codec.result_of(value)),
             shown,
             lambda value: repr(frozen(value)),
         )

@@ -129,3 +129,11 @@ def test_the_digest_tells_types_and_orders_apart():
     digests = {literals.digest(value) for value in (1, 1.0, True, "1", [1], (1,), {"a": 1, "b": 2}, {"b": 2, "a": 1})}
 
     assert len(digests) == 8
+
+
+@pytest.mark.parametrize(
+    "told", [{"set": [{"list": []}]}, {"dict": [[{"list": []}, 1]]}, {"int": 3}, {"range": [0, 1, 1]}]
+)
+def test_a_result_that_is_no_literal_has_no_text(told):
+    assert literals.text_of(told) == ""
+    assert literals.text_of({"list": [1, {"tuple": [{"int": str(2**70)}]}]}) == "[1, (1180591620717411303424,)]"
