@@ -20,12 +20,12 @@ import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import literals, signature
+from groundbox.dataset import signature
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
-from groundbox.values import codec
+from groundbox.values import codec, literals
 from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"

@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
-from groundbox.dataset.literals import text_of
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
@@ -19,6 +18,7 @@ from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
 from groundbox.values.codec import RESULT_MIME
+from groundbox.values.literals import text_of
 
 MEMORY_BYTES: Final = 512 * MiB
 TRACED_MEMORY_BYTES: Final = 1024 * MiB

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.check.english import ordinal
-from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, Visit, task
 from groundbox.trace.record import schema
 from groundbox.trace.record.errors import Unknown
 from groundbox.trace.run.structure import Iteration, Loop, Node
+from groundbox.values import literals
 
 _MOST_VALUE_CHARS: Final = 200
 _TRIES: Final = 12
