@@ -25,6 +25,7 @@ from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.evaluate import evaluate
 from groundbox.values.equal import as_told, equal, frozen
 from groundbox.values.literals import shown
+from groundbox.values.numbers import GROUPED
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""
@@ -33,7 +34,7 @@ MOST_CHANGES: Final = 5_000
 _MOST_LATER: Final = 5
 _MOST_AROUND: Final = 80
 """Characters in which a circumstance names what it is about."""
-_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
+_NUMBER: Final = re.compile(rf"(?<![\w.])-?{GROUPED}(?![\w])")
 _CODE: Final = re.compile(r"`[^`]{1,2000}`")
 _LINE: Final = re.compile(r"[^\n]+")
 _IN_ORDER: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.CHANGE, Kind.ADD, Kind.REMOVE, Kind.STEP})
