@@ -31,12 +31,12 @@ from groundbox.limits import Limits
 from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.structure import Step
 from groundbox.values import literals
 from groundbox.values.equal import equal_as_json, identical
 from groundbox.values.literals import NotALiteral
+from groundbox.values.unknown import Unknown
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.told import parsed_call, told
 from groundbox.trace.claims.walk import Walk, closed, is_of
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.value import ref_of
 from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
+from groundbox.values.unknown import Unknown
 
 WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from groundbox.trace.claims.data import MOST_CODE
 from groundbox.trace.claims.told import told
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import V
 from groundbox.trace.run.objects import Obj
 from groundbox.trace.run.state import State
 from groundbox.values.equal import as_told
 from groundbox.values.parsing import module_of
+from groundbox.values.unknown import Unknown
 
 
 class SaidChange(NamedTuple):

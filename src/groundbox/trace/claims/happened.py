@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.program import Outer
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import Record, V
 from groundbox.trace.record.value import kind_of, labels_in, ref_of
 from groundbox.trace.run.python_values import python_value
 from groundbox.trace.run.state import State
 from groundbox.values.equal import equal
+from groundbox.values.unknown import Unknown
 
 MOST_MOMENTS: Final = 20_000
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.run.pure import FUNCTIONS
 from groundbox.values.numbers import GROUPED
 from groundbox.values.parsing import expression_of, module_of
+from groundbox.values.pure import FUNCTIONS
 
 MOST_CODE: Final = 2000
 """Characters of one item; a longer one is prose."""

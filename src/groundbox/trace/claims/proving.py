@@ -20,12 +20,12 @@ from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Ver
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.claims.verifying import verify
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.run.evaluate import evaluate
 from groundbox.values.equal import as_told, equal, frozen
+from groundbox.values.evaluate import evaluate
 from groundbox.values.literals import shown
 from groundbox.values.numbers import GROUPED
+from groundbox.values.unknown import Unknown
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""

@@ -21,11 +21,11 @@ from groundbox.trace.claims.program import (
     tree_of,
 )
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import assigned_in, walked
-from groundbox.trace.run.evaluate import Meter, evaluate
 from groundbox.values.equal import as_told, equal, frozen
+from groundbox.values.evaluate import Meter, evaluate
+from groundbox.values.unknown import Unknown
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""

@@ -30,12 +30,12 @@ from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
 from groundbox.values.equal import as_told
 from groundbox.values.literals import shown
 from groundbox.values.parsing import module_of
+from groundbox.values.unknown import Unknown
 
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 

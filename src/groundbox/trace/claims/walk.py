@@ -17,16 +17,16 @@ from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import copied, walked
 from groundbox.trace.record.value import kind_of, ref_of
-from groundbox.trace.run.evaluate import Lookup, Meter, evaluate, recorded
 from groundbox.trace.run.objects import Obj
-from groundbox.trace.run.python_values import handled_value
+from groundbox.trace.run.python_values import handled_value, recorded
 from groundbox.trace.run.state import State
 from groundbox.values.equal import as_told
+from groundbox.values.evaluate import Lookup, Meter, evaluate
 from groundbox.values.parsing import expression_of
+from groundbox.values.unknown import Unknown
 
 MOST_WORK: Final = 2_000_000
 """Records and values looked at, and operations of expressions, for all claims of a document, besides one walk."""
