@@ -5,9 +5,10 @@
 #   make demo             examples/demo.py, results in demo-output/
 #   make serve            `groundbox serve`, on http://127.0.0.1:8000/ with a key that it prints; ARGS='--port 0' are its options
 #   make quick            the tests that take less than 0.2 s each
-#   make test             all tests but the soak and five sixths of those marked slow or that take 1 s (but for those of the
-#                         wall), a process for each processor;
-#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/6 another sixth
+#   make quick-wheel      the same against a wheel of the checkout, installed into .venv-wheel
+#   make test             all tests but the soak and eleven twelfths of those marked slow or that take 0.5 s (but for
+#                         those of the wall), a process for each processor;
+#                         ARGS='-k name -x' goes to pytest, WORKERS=0 is one process, PART=2/12 another twelfth
 #   make test-all         the same with all that are slow
 #   make durations        run all tests one after another, and store which of them are slow in tests/durations.json
 #   make heartbeat        the longest gaps of the host's event loop beside attacks on it
@@ -18,6 +19,8 @@
 #   make adapters         .venv-adapters with agent frameworks, and the tests of groundbox inside them; ARGS as above
 #   make clients          .venv-clients with other people's clients of the server's protocols, and the tests that drive
 #                         them against it, and the kernel of notebooks; ARGS as above
+#   make ray              .venv-ray with Ray and a server that stands for S3, and the tests of builds on clusters, and of parts in
+#                         object stores (five minutes); ALL=1: with all that machines go through (twelve); ARGS as above
 #   make training         .venv-train with torch and trainers, and a model of 20,000 weights trained in it; ARGS as above
 #   make experiment       small models that learn from direct answers, raw traces and proven narrations, compared
 #                         (25 minutes; QUICK=1: two, LONG=1: all arms, three seeds); results in experiment-output/
@@ -34,7 +37,7 @@
 PYTHON ?=
 BIN    := .venv/bin
 
-.PHONY: help setup demo fleet-demo serve quick test test-all durations heartbeat adapters clients lint format bench training experiment local-model another-kernel wheels lock clean another-python
+.PHONY: help setup demo fleet-demo serve quick quick-wheel test test-all durations heartbeat adapters clients ray lint format bench training experiment local-model another-kernel wheels lock clean another-python
 
 help:
 	@sed -n '4,/^$$/s/^# \{1,3\}//p' Makefile
@@ -63,13 +66,20 @@ serve: setup
 	@exec $(BIN)/groundbox serve $(ARGS)
 
 WORKERS ?= auto
-PART    ?= 1/6
+PART    ?= 1/12
 PYTEST  := $(BIN)/python -m pytest -m 'not soak'
 # Whoever has ended with their share of the tests takes from the others'. Tests marked `alone` take turns (tests/tiers.py).
 SPREAD  := -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 quick: setup
 	$(PYTEST) $(SPREAD) --quick $(ARGS)
+
+quick-wheel: setup
+	rm -rf build/wheel && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/wheel .
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-wheel
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-wheel/bin/python requirements/dev.txt
+	$(BIN)/uv pip install --quiet --no-deps --python .venv-wheel/bin/python build/wheel/*.whl
+	.venv-wheel/bin/python -m pytest -m 'not soak' $(SPREAD) --quick $(ARGS)
 
 test: setup
 	$(PYTEST) $(SPREAD) --part $(PART) $(ARGS)
@@ -111,6 +121,19 @@ clients: setup .venv-clients/stamp .venv-adapters/stamp
 	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-clients/bin/python requirements/clients.txt
 	@if command -v npm >/dev/null; then npm ci --silent --no-audit --no-fund --prefix tests/server/wires/js; \
 		else echo "clients: no npm here, so that the SDKs in JavaScript are not driven" >&2; fi
+	@touch $@
+
+# One after the other: Ray gives its processes 15 s to start, whatever else the machine does.
+IN_RAY   := PYTHONPATH=src .venv-ray/bin/python -m pytest -n 0
+OF_RAY   := tests/dataset/test_objects.py tests/dataset/test_ray_executor.py tests/dataset/test_ray_machines.py tests/fleet/test_on_ray.py
+IN_SHORT := bucket or same_bytes_as_on_one_machine or without_power or head_that_does_not_answer
+
+ray: setup .venv-ray/stamp
+	$(IN_RAY) $(OF_RAY) $(if $(ALL)$(ARGS),$(ARGS),-k '$(IN_SHORT)')
+
+.venv-ray/stamp: requirements/ray.txt .venv/stamp
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-ray
+	$(BIN)/uv pip sync --quiet --require-hashes --python .venv-ray/bin/python requirements/ray.txt
 	@touch $@
 
 # torch is taken as pip is set up to find it. Python 3.11 is asked first: some mirrors have a build for processors for that.
@@ -164,9 +187,10 @@ lock: .venv/stamp
 	$(BIN)/$(RESOLVE) pyproject.toml --extra dev --no-emit-package groundbox -o requirements/dev.txt
 	$(BIN)/$(RESOLVE) requirements/adapters.in -o requirements/adapters.txt
 	$(BIN)/$(RESOLVE) requirements/clients.in -o requirements/clients.txt
+	$(BIN)/$(RESOLVE) requirements/ray.in -o requirements/ray.txt
 	echo "torch ; python_version < '3'" | $(BIN)/$(RESOLVE) requirements/train.in --override - -o requirements/train.txt
 	$(BIN)/$(RESOLVE) --no-deps requirements/local-model.in -o requirements/local-model.txt
 	$(BIN)/$(RESOLVE) $(LOCKS)/default.in -o $(LOCKS)/default.txt
 
 clean:
-	rm -rf .venv .venv-adapters .venv-clients .venv-train .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build .venv .venv-adapters .venv-clients .venv-ray .venv-train .venv-wheel .local-model demo-output .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -16,9 +16,9 @@ from pathlib import Path
 from measure import machine, percentile
 
 from groundbox.trace.claims import prove
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
 
 CORPUS = Path(__file__).parent.parent / "tests" / "trace" / "claims" / "traces"
 WAYS = ("with its claims", "with its claims, word by word", "read as a text")

@@ -41,9 +41,9 @@ from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.problems.reading import read
 from groundbox.dataset.running import Request, SandboxRunner
 from groundbox.dataset.runs import compare
-from groundbox.trace.options import TraceOptions
-from groundbox.trace.reading import Trace
-from groundbox.trace.schema import Call
+from groundbox.trace.record.options import TraceOptions
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.schema import Call
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BLOCK = 20

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.mutation import mutations
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
 
 TESTS = Path(__file__).parent.parent / "tests" / "trace" / "claims"
 FALSIFIED = TESTS / "falsified"

@@ -20,7 +20,7 @@ from typing import Any
 
 import groundbox as gb
 from groundbox.trace.claims import Proof, Status, prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 _SAMPLE = 1000
 

@@ -28,7 +28,7 @@ from groundbox.dataset.running import Request, SandboxRunner
 from groundbox.dataset.runs import summary
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.draft import View
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 TASKS = ("output", "state", "branch", "loop", "coverage", "next_line")
 STYLES = ("prose", "steps", "backward")

@@ -28,9 +28,9 @@ from groundbox.dataset.problems import reading
 from groundbox.dataset.running import Request, SandboxRunner
 from groundbox.trace.claims import Proof, Status, prove
 from groundbox.trace.claims.mutation import mutations
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import Detail, Style, narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import Detail, Style, narrate
+from groundbox.trace.record.reading import Trace
 
 STORED = Path(__file__).parent.parent / "tests" / "trace" / "claims" / "traces"
 STYLES: Final[tuple[Style, ...]] = ("prose", "steps")

@@ -19,7 +19,7 @@ from measure_claims import recorded
 from groundbox.dataset import foreign
 from groundbox.dataset.foreign import Expected, Telling
 from groundbox.trace.claims import prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 COLUMNS = ("texts", "claims", "translate", "translate, half")
 

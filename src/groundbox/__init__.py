@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from groundbox.sandbox.branching import Checkpoint
     from groundbox.sandbox.portal import Sandbox, run, run_async
     from groundbox.sandbox.sandbox import AsyncSandbox
-    from groundbox.trace.options import TraceOptions
+    from groundbox.trace.record.options import TraceOptions
 
 _HOME = {
     "GroundboxError": "errors",
@@ -52,7 +52,7 @@ _HOME = {
     "run": "sandbox.portal",
     "run_async": "sandbox.portal",
     "AsyncSandbox": "sandbox.sandbox",
-    "TraceOptions": "trace.options",
+    "TraceOptions": "trace.record.options",
     "load_ipython_extension": "notebook",
     "unload_ipython_extension": "notebook",
 }

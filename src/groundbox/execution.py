@@ -389,7 +389,7 @@ class Execution(_Shown):
             runs left in it; `ended` when it is gone and there was no earlier run, as after `groundbox.run`.
         trust: Who told how it ended: `kernel` for the kernel or the host itself, `guest` for a process that guest code
             has run in, now or earlier in the sandbox: cells, and all that follows them (docs/threat-model.md).
-        trace: What the program did step by step (`groundbox.trace.reading.Trace`), when that was asked for.
+        trace: What the program did step by step (`groundbox.trace.record.reading.Trace`), when that was asked for.
         tool_calls: What it called on the host, when tools were granted.
     """
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 SOURCE = "def double(n):\n    m = n * 2\n    return m\n\nprint('hi')\n"
 

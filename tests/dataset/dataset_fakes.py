@@ -26,9 +26,9 @@ from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
 from groundbox.dataset.running import Ran
 from groundbox.errors import SandboxUnavailable
-from groundbox.trace import schema
-from groundbox.trace.reading import assemble
-from groundbox.trace.schema import Entry
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import assemble
+from groundbox.trace.record.schema import Entry
 
 LIMITS = {"soft_events": 20_000, "max_events": 200_000, "max_bytes": 1 << 25}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ pytest.importorskip("obstore", reason="obstore is not installed (extra `s3`)")
 HERE = Path(__file__).parent
 KILLED = HERE / "killed_build.py"
 FINAL = (*sample_files.FILES, CARD, PAGE)
+NOTHING = hashlib.sha256().hexdigest()
 
 
 class Inline(LocalExecutor):
@@ -102,7 +104,7 @@ def test_the_first_writer_of_a_part_wins_and_the_second_takes_its_part(place):
         first = opened.put("run", 3, {"traces": b"t", "jsonl": b"first"})
         second = opened.put("run", 3, {"traces": b"t", "jsonl": b"second"})
 
-        assert first == second == opened.get("run", 3) == {"traces": b"t", "jsonl": b"first"}
+        assert first == second == opened.get("run", 3, ["traces", "jsonl"]) == {"traces": b"t", "jsonl": b"first"}
         assert list(opened.parts()) == [("run", 3)]
 
 
@@ -141,14 +143,67 @@ def test_a_part_with_a_wrong_digest_is_refused_by_name_and_nothing_is_overwritte
     [
         (b"", "it does not begin as a part does"),
         (b"[]\n", "it does not begin as a part does"),
-        (b'{"files": []}\nmore', "it has 4 bytes of files, and was written with 0"),
+        (b'{"files": []}\n', "it does not begin as a part does"),
+        (b'{"part": ["run", 0], "files": []}\n', "its files are not jsonl"),
+        (b'{"part": ["run", 1], "files": []}\n', "it was written under another name"),
+        (b'{"part": ["run", 0], "files": [["/../../out", 0, ""]]}\n', "its files are not jsonl"),
+        (f'{{"part": ["run", 0], "files": [["jsonl", -9, "{NOTHING}"]]}}\nmore'.encode(), "it has 4 bytes of files"),
     ],
 )
-def test_what_is_no_part_is_refused(tmp_path, data, why):
+def test_what_is_no_part_or_another_one_is_refused(tmp_path, data, why):
     (tmp_path / "run-000000.part").write_bytes(data)
 
     with pytest.raises(PartDamaged, match=why):
-        Objects(str(tmp_path)).get("run", 0)
+        Objects(str(tmp_path)).get("run", 0, ["jsonl"])
+
+
+def test_a_part_that_was_copied_to_another_name_ends_the_build_that_finds_it(tmp_path):
+    path, place = problems(tmp_path, 24), tmp_path / "parts"
+    killed_at(3, path, tmp_path / "lost", str(place))
+    first, second = sorted(place.glob("run-*.part"))[:2]
+    second.write_bytes(first.read_bytes())
+
+    with pytest.raises(PartDamaged, match=rf"{second.name} .*it was written under another name"):
+        built(tmp_path / "other", path, str(place))
+
+
+@pytest.mark.parametrize("name", ["mine.part", "run-one.part", "run-1.part"])
+def test_an_object_that_is_called_as_a_part_and_is_none_is_named(tmp_path, name):
+    (tmp_path / name).write_bytes(b"")
+
+    with pytest.raises(PartDamaged, match=f"{name} is not what was written there .no part has this name"):
+        list(Objects(str(tmp_path)).parts())
+
+
+def test_a_driver_that_was_taken_over_from_removes_no_parts_of_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "_BEAT_S", 0.05)
+    place = str(tmp_path)
+    with objects.opened(place, {"seed": 0}) as first:
+        first.put("run", 0, {"jsonl": b""})
+        later = first._lease.told().replace(b'"beats"', b'"more"')
+        (tmp_path / "driver-000002").write_bytes(later)
+        while not first._lease.later:
+            time.sleep(0.01)
+
+        first.clear()
+
+        assert list(first.parts()) == [("run", 0)]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}"])
+def test_a_note_of_a_driver_that_is_none_is_named_and_the_driver_at_work_goes_on(tmp_path, monkeypatch, data):
+    monkeypatch.setattr(objects, "_BEAT_S", 0.05)
+    with objects.opened(str(tmp_path), {"seed": 0}) as opened:
+        (tmp_path / "driver-000002").write_bytes(data)
+        before = opened._lease._beats
+        while opened._lease._beats < before + 3:
+            time.sleep(0.01)
+
+        with (
+            pytest.raises(PartDamaged, match="driver-000002 is not what was written there .it tells of no driver"),
+            objects.opened(str(tmp_path), {"seed": 0}),
+        ):
+            pass
 
 
 def test_two_drivers_in_one_place_are_refused_and_the_first_one_is_named(place, tmp_path):

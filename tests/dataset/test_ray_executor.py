@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -210,6 +211,40 @@ def test_where_nothing_is_done_any_more_the_build_ends_and_says_what_is_where(cl
         carried_out(executor(cluster, stall_s=2.0), Hosted("hold"), [str(tmp_path)])
 
 
+def test_a_build_ends_for_a_head_that_does_not_answer_in_place_of_waiting_for_it(cluster, tmp_path, monkeypatch):
+    from groundbox.dataset import ray_executor
+
+    monkeypatch.setattr(ray_executor, "_SILENT_S", 3.0)
+    (head,) = cluster.head_node.all_processes["gcs_server"]
+
+    async def without():
+        ray = executor(cluster)
+        await ray.run(Hosted("which"), Shard(stage="run", number=0, payload=0))  # Ray asks its head before the first
+        try:
+            os.kill(head.process.pid, signal.SIGSTOP)
+            await ray.run(Hosted("hold"), Shard(stage="run", number=1, payload=str(tmp_path)))
+        finally:
+            os.kill(head.process.pid, signal.SIGCONT)
+            (tmp_path / "go").touch()
+            await ray.close()
+
+    with pytest.raises(ray_executor.FleetFailed, match=r"Ray's head has not answered for \d+ s\. Start Ray again"):
+        asyncio.run(without())
+
+
+def test_a_build_ends_where_its_machines_cannot_be_looked_after(cluster, tmp_path, monkeypatch):
+    from groundbox.dataset.ray_executor import FleetFailed, RayExecutor
+
+    def fails(self, machine):
+        raise LookupError("of our own")
+
+    monkeypatch.setattr(RayExecutor, "_look_at", fails)
+
+    with pytest.raises(FleetFailed, match="the machines cannot be looked after: LookupError: of our own"):
+        carried_out(executor(cluster), Hosted("hold"), [str(tmp_path)])
+    (tmp_path / "go").touch()
+
+
 def test_the_shards_of_a_machine_that_dies_are_done_by_the_others(cluster, third, tmp_path):
     told = []
     ray = executor(cluster, told)
@@ -237,7 +272,8 @@ def test_the_shards_of_a_machine_that_dies_are_done_by_the_others(cluster, third
 
     assert begun() == [1, 1, 2]
     assert len(found) == 3
-    assert any("is not used any more" in words for words in told)
+    (words,) = [words for words in told if "is not used any more" in words]
+    assert re.search(r"; run shard \d: done again elsewhere$", words)
 
 
 # Machines that would write something else

@@ -4,7 +4,7 @@ import pytest
 
 import groundbox as gb
 from groundbox.errors import TracerMissing
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 SUM = "def total(items):\n    s = 0\n    for x in items:\n        s += x\n    return s\n"
 

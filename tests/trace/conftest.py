@@ -13,10 +13,10 @@ import groundbox
 from groundbox.guest.trace import tracer
 from groundbox.guest.trace.native.build import NotBuilt
 from groundbox.trace.claims import Status, prove
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narration import Narration
-from groundbox.trace.reading import Trace, assemble
-from groundbox.trace.schema import Entry
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narration import Narration
+from groundbox.trace.record.reading import Trace, assemble
+from groundbox.trace.record.schema import Entry
 from tests.tracers import built
 
 MEMORY_BYTES = 8 * 1024 * 1024

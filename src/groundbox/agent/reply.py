@@ -19,7 +19,7 @@ from groundbox.agent.messages import KEEP, READ, RUN, TRY, Call, Reply
 from groundbox.check.contracts import Contract
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox.languages import named as named_here
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 MOST_CALLS: Final = 16
 MOST_BRANCHES: Final = 8

@@ -177,7 +177,7 @@ class _ModelRun:
         from groundbox.learn.evaluation.model import Tools, evaluate
         from groundbox.learn.evaluation.results import opened
         from groundbox.learn.evaluation.suites import Means
-        from groundbox.trace.options import TraceOptions
+        from groundbox.trace.record.options import TraceOptions
 
         limits, options = _options_of(self.asked)
         progress: Progress = Line(sys.stderr) if sys.stderr.isatty() else Quiet()

@@ -40,7 +40,7 @@ _NEEDED: Final = (
     "groundbox.cli.run",
     "groundbox.cli.warm",
     "groundbox.sandbox.arguments",
-    "groundbox.trace.reading",
+    "groundbox.trace.record.reading",
     "h11",
     "urllib.parse",
 )

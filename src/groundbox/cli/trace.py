@@ -21,12 +21,12 @@ from groundbox.cli.wording import worded
 from groundbox.errors import GroundboxError
 from groundbox.execution import Execution
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.trace.errors import InvalidTrace
-from groundbox.trace.html import html
-from groundbox.trace.options import MOST_BYTES, MOST_EVENTS, TraceOptions
-from groundbox.trace.reading import Trace
-from groundbox.trace.render.forms import FORMS
-from groundbox.trace.render.terminal import terminal
+from groundbox.trace.record.errors import InvalidTrace
+from groundbox.trace.record.options import MOST_BYTES, MOST_EVENTS, TraceOptions
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.show.forms import FORMS
+from groundbox.trace.show.page import html
+from groundbox.trace.show.terminal import terminal
 
 GUEST_FAILED: Final = 1
 MADE_BEFORE: Final = ".jsonl"

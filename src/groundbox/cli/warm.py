@@ -170,7 +170,7 @@ class _Fetching:
 
 
 def _with_trace(link: engines.Link, execution: Execution) -> Execution:
-    from groundbox.trace.reading import Trace
+    from groundbox.trace.record.reading import Trace
 
     status, body = link.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
     if status >= 400:

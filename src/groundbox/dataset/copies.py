@@ -34,7 +34,7 @@ from groundbox.dataset.problems.place import BadRow
 from groundbox.dataset.problems.reading import read, rows
 from groundbox.dataset.signature import tree_of
 from groundbox.errors import ExtraMissing
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.record.syntax import lines_of
 
 SHINGLE: Final = 8
 """Tokens in one shingle."""

@@ -33,7 +33,7 @@ from groundbox.trace.claims import (
 from groundbox.trace.claims import prove as hold
 from groundbox.trace.claims.locating import located
 from groundbox.trace.claims.model import Number
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 MOST_CHARS: Final = 1_000_000
 """Of an answer that is read as claims."""

@@ -26,7 +26,7 @@ from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"
 _TRIES_EACH: Final = 6

@@ -30,7 +30,7 @@ class Answer:
     """What a run gave: a value, an exception, and text in any case.
 
     Attributes:
-        value: The result as nested JSON (`groundbox.trace.values`); None for a script.
+        value: The result as nested JSON (`groundbox.trace.record.value`); None for a script.
         text: The result as Python writes it, or "" when it cannot be written so.
     """
 

@@ -23,7 +23,7 @@ from groundbox.dataset.sample_files import Sample, plain_json
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
 from groundbox.dataset.tasks.draft import Draft, View, guess_name
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE = "lessons"
 

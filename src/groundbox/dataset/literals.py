@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 Literal: TypeAlias = Any
 """None, bool, int, float, complex, str, bytes, and lists, tuples, sets, frozensets and dicts of these."""

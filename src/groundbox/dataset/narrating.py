@@ -1,4 +1,4 @@
-"""Narration and proof: runs told by `groundbox.trace.narration`, held to their claims, mended where little fails."""
+"""Narration and proof: runs told by `groundbox.trace.narrate`, held to their claims, mended where little fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from groundbox.dataset.item import Item
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STYLES: Final = ("prose", "steps")
 CLAIMS: Final = "groundbox.claims/1"
@@ -196,10 +196,10 @@ class Prover(Protocol):
 
 
 def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "normal") -> Told:
-    """The narrator of `groundbox.trace.narration`, and which of its values follow from what it told before."""
+    """The narrator of `groundbox.trace.narrate`, and which of its values follow from what it told before."""
     from groundbox.trace.claims.derivable import derivable
-    from groundbox.trace.narration.document import document
-    from groundbox.trace.narration.narrator import Detail, Style, narrate
+    from groundbox.trace.narrate.document import document
+    from groundbox.trace.narrate.narrator import Detail, Style, narrate
 
     narration = narrate(trace, style=cast(Style, style), detail=cast(Detail, detail), seed=seed, max_chars=max_chars)
     said = document(narration, trace)["sentences"]
@@ -230,7 +230,7 @@ def tell(trace: Trace, *, style: str, seed: int, max_chars: int, detail: str = "
 
 def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
     """See Untold: a run is told whole by `tell` if all of it was recorded and the telling is short enough."""
-    from groundbox.trace.narration.narrator import Style, is_told_whole
+    from groundbox.trace.narrate.narrator import Style, is_told_whole
 
     if not trace.complete:
         return "incomplete"
@@ -241,7 +241,7 @@ def untold(trace: Trace, *, style: str, seed: int, max_chars: int) -> str:
 
 def is_long(trace: Trace, max_chars: int) -> bool:
     """Whether a run has so many lines that its whole telling is too long, seen without telling it."""
-    from groundbox.trace.narration.narrator import LEAST_CHARS_OF_A_LINE
+    from groundbox.trace.narrate.narrator import LEAST_CHARS_OF_A_LINE
 
     return trace.counts.get("line", 0) * LEAST_CHARS_OF_A_LINE > max_chars
 

@@ -1,8 +1,9 @@
 """Parts of a build in an object store: a bucket, or a folder that several machines share.
 
 What is covered: a driver's machine may be lost with its disk. Another one with the same arguments finds the parts here
-and goes on. A part is one object with the digests of its files; it is written only where nothing is, so that the first
-writer wins and the others take what it wrote. What is read is held against its digests, and refused where it differs.
+and goes on. A part is one object that tells its stage, its number and the digests of its files; it is written only
+where nothing is, so that the first writer wins and the others take what it wrote. What is read is held against these,
+and refused where it differs. Nothing is unpickled, and no name of a file is taken from there.
 
 One driver is at work in a place at a time. It holds the object `driver-N` and rewrites it every few seconds; another
 one takes over by writing `driver-N+1`, which only one can, once the holder has said that it ended, has ended on the
@@ -21,11 +22,12 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,11 +89,17 @@ class Objects:
             return sorted(each["path"] for page in self._obstore.list(self._store) for each in page)
 
     def parts(self) -> Iterator[tuple[str, int]]:
-        """Stages and numbers of the parts that are there."""
+        """Stages and numbers of the parts that are there.
+
+        Raises:
+            PartDamaged: Something is called as a part, and is none of a build.
+        """
         for name in self.names():
             if name.endswith(_PART):
-                stage, _, number = name.removesuffix(_PART).rpartition("-")
-                yield stage, int(number)
+                told = re.fullmatch(r"([a-z][a-z_-]*)-([0-9]{6,})", name.removesuffix(_PART))
+                if told is None:
+                    raise PartDamaged(self.url, name, "no part has this name")
+                yield told[1], int(told[2])
 
     def put(self, stage: str, number: int, part: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Keep a part, unless there is one already; the one that is kept.
@@ -102,22 +110,29 @@ class Objects:
         """
         if self._lease is not None and self._lease.later:
             raise InvalidArgument("--parts", f"another build has taken over {self.url}: {self._lease.later}")
-        return part if self._create(f"{stage}-{number:06d}{_PART}", _packed(part)) else self.get(stage, number)
+        if self._create(f"{stage}-{number:06d}{_PART}", _packed(stage, number, part)):
+            return part
+        return self.get(stage, number, part)
 
-    def get(self, stage: str, number: int) -> Mapping[str, bytes]:
+    def get(self, stage: str, number: int, suffixes: Iterable[str]) -> Mapping[str, bytes]:
         """A part that is there.
+
+        Args:
+            suffixes: Of its files, in their order: no others are taken.
 
         Raises:
             PartDamaged: It is not what was written.
         """
         name = f"{stage}-{number:06d}{_PART}"
         try:
-            return _unpacked(self._read(name))
+            return _unpacked(self._read(name), stage, number, tuple(suffixes))
         except ValueError as error:
             raise PartDamaged(self.url, name, str(error)) from None
 
     def clear(self) -> None:
-        """Remove all parts."""
+        """Remove all parts, unless they are another driver's now."""
+        if self._lease is not None and self._lease.later:
+            return
         names = [name for name in self.names() if name.endswith(_PART)]
         with self._telling("parts cannot be removed"):
             for name in names:
@@ -187,7 +202,13 @@ class Objects:
         names = [name for name in self.names() if name.startswith(_DRIVER)]
         if not names:
             return "", None
-        return names[-1], json.loads(self._read(names[-1]))
+        try:
+            holder: dict[str, Any] = json.loads(self._read(names[-1]))
+            if not holder.keys() >= {"host", "pid", "born", "machine", "ended"}:
+                raise ValueError("keys are missing")
+        except (ValueError, AttributeError) as error:
+            raise PartDamaged(self.url, names[-1], f"it tells of no driver: {error}") from None
+        return names[-1], holder
 
     def _busy(self, holder: Mapping[str, Any]) -> InvalidArgument:
         where = f"process {holder.get('pid')} of {holder.get('host')}"
@@ -225,13 +246,14 @@ class _Lease:
 
     def _beat(self) -> None:
         while not self._ends.wait(_BEAT_S):
-            with contextlib.suppress(ObjectsFailed):  # tried again; a part that cannot be written says so
+            # Tried again, and what is damaged is no reason to be still; a part that cannot be written says so.
+            with contextlib.suppress(ObjectsFailed, PartDamaged):
+                self._beats += 1
+                self._objects._overwrite(self.name, self.told())
                 name, holder = self._objects._holder()
                 if name > self.name and holder is not None:
                     self.later = f"process {holder['pid']} of {holder['host']}"
                     return
-                self._beats += 1
-                self._objects._overwrite(self.name, self.told())
 
 
 @contextlib.contextmanager
@@ -256,27 +278,32 @@ def opened(url: str, arguments: Mapping[str, Any]) -> Iterator[Objects]:
         objects._lease.end()
 
 
-def _packed(part: Mapping[str, bytes]) -> bytes:
-    """A part as one object: a line that tells its files, then these."""
+def _packed(stage: str, number: int, part: Mapping[str, bytes]) -> bytes:
+    """A part as one object: a line that tells which it is and its files, then these."""
     told = [[suffix, len(data), hashlib.sha256(data).hexdigest()] for suffix, data in part.items()]
-    return json.dumps({"files": told}).encode() + b"\n" + b"".join(part.values())
+    return json.dumps({"part": [stage, number], "files": told}).encode() + b"\n" + b"".join(part.values())
 
 
-def _unpacked(data: bytes) -> dict[str, bytes]:
+def _unpacked(data: bytes, stage: str, number: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
     """The files of a part.
 
     Raises:
-        ValueError: A digest differs, or it is none of ours.
+        ValueError: A digest differs, or it is none of ours, or another one.
     """
     head, _, rest = data.partition(b"\n")
     try:
-        told = [(str(suffix), int(size), str(digest)) for suffix, size, digest in json.loads(head)["files"]]
+        told = json.loads(head)
+        which, files = told["part"], [(str(suffix), int(size), str(digest)) for suffix, size, digest in told["files"]]
     except (ValueError, TypeError, KeyError, UnicodeDecodeError):
         raise ValueError("it does not begin as a part does") from None
+    if which != [stage, number]:
+        raise ValueError("it was written under another name")
+    if tuple(suffix for suffix, _, _ in files) != suffixes:
+        raise ValueError(f"its files are not {', '.join(suffixes)}")
     part, at = {}, 0
-    for suffix, size, digest in told:
-        part[suffix] = rest[at : at + size]
-        at += size
+    for suffix, size, digest in files:
+        part[suffix] = rest[at : at + max(0, size)]
+        at += len(part[suffix])
         found = hashlib.sha256(part[suffix]).hexdigest()
         if found != digest:
             raise ValueError(f"its {suffix} has the digest {found[:16]}…, and was written with {digest[:16]}…")

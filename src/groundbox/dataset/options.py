@@ -14,7 +14,7 @@ from groundbox.dataset.runs import Patience
 from groundbox.dataset.selection import Shares, Taste
 from groundbox.dataset.tasks.all import TASKS
 from groundbox.errors import InvalidArgument
-from groundbox.trace.options import TraceOptions
+from groundbox.trace.record.options import TraceOptions
 
 VERSION: Final = 3
 """Of what a build writes; parts of another version are not mixed in."""

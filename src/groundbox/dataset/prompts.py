@@ -10,7 +10,7 @@ from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.tasks.all import task_of
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.dataset.tasks.draft import Draft
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.record.syntax import lines_of
 
 _OPENINGS: Final = (
     "Here is a Python program:",

@@ -16,6 +16,10 @@ network may leave these at work, which is harmless: a shard gives the same part,
 that takes longer than `deadline_s` is given to a second machine for the same reason. Where nothing is done for
 `stall_s`, or no machine can be used for `_ALONE_S`, the build ends and says what was where; it can be resumed.
 
+Ray's head is asked for its list of machines every `_LOOK_S`. Machines go on for a while without it, and then end; so a
+build that is not done when the head has not answered for `_SILENT_S` ends and says so. Ray's own calls wait for a head
+that is gone, and would end this process: they are made in threads that nobody has to wait for (`_beside`).
+
 What is not covered: the death of the machine that the driver or Ray's head runs on. The build is then started again.
 """
 
@@ -24,6 +28,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib
 import os
@@ -32,8 +37,9 @@ import platform
 import secrets
 import socket
 import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -71,6 +77,8 @@ _SILENT_S: Final = 30.0
 _ALONE_S: Final = 60.0
 _GREETING_S: Final = 120.0
 _CONNECT_S: Final = 10.0
+_FAREWELL_S: Final = 15.0
+"""For Ray to leave the cluster, which waits for its head."""
 _OBJECT_STORE_BYTES: Final = 200 << 20
 _SETTINGS: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -79,6 +87,8 @@ _SETTINGS: Final = {
     # Otherwise tasks on a machine that vanished are noticed after minutes.
     "RAY_grpc_client_keepalive_time_ms": "5000",
     "RAY_grpc_client_keepalive_timeout_ms": "5000",
+    # A process that has not heard from the head for 60 s is ended by Ray, with 1 and a line of Ray's log.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
 }
 _SETTINGS_OF_OUR_OWN: Final = {
     "RAY_AUTH_MODE": "token",
@@ -222,7 +232,7 @@ class RayExecutor:
         self._watching: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None
         self._broken: GroundboxError | None = None
-        self._done_at = self._usable_at = time.monotonic()
+        self._done_at = self._usable_at = self._listed_at = time.monotonic()
         self._pickled: tuple[object, bytes] | None = None
         self._spent_s = self._told_s = 0.0
         try:
@@ -265,13 +275,14 @@ class RayExecutor:
             if task is not None:
                 task.cancel()
         await asyncio.gather(*(task for task in tasks if task is not None), return_exceptions=True)
-        await asyncio.to_thread(self._ray.shutdown)
+        with contextlib.suppress(TimeoutError):  # its head is gone, and the cluster with it
+            await _within(_FAREWELL_S, _beside(self._ray.shutdown))
 
     # Machines
 
     def _begin(self) -> None:
         """Greet what is there, before anything is begun."""
-        self._list()
+        self._note(self._ray.nodes())
         greetings = {each: self._asked(each) for each in self._machines.values()}
         self._ray.wait(list(greetings.values()), num_returns=len(greetings), timeout=_GREETING_S)
         for machine, ref in greetings.items():
@@ -282,18 +293,18 @@ class RayExecutor:
         if not any(each.used for each in self._machines.values()):
             raise FleetFailed(f"no machine of the cluster can be used: {self._why_not()}")
 
-    def _list(self) -> set[str]:
-        """Take note of machines that are new; the ids of all that live."""
-        alive = set()
-        for node in self._ray.nodes():
-            processors = int(node["Resources"].get("CPU", 0)) if node["Alive"] else 0
-            if not node["Alive"]:
-                continue
-            alive.add(node["NodeID"])
-            if node["NodeID"] not in self._machines and processors:
-                name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {node['NodeID'][:8]})"
-                self._machines[node["NodeID"]] = _Machine(id=node["NodeID"], name=name, processors=processors)
-        return alive
+    def _note(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Take note of machines that are new, and of those that Ray has given up."""
+        self._listed_at = time.monotonic()
+        alive = {node["NodeID"]: node for node in nodes if node["Alive"]}
+        for id, node in alive.items():
+            processors = int(node["Resources"].get("CPU", 0))
+            if id not in self._machines and processors:
+                name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}, {id[:8]})"
+                self._machines[id] = _Machine(id=id, name=name, processors=processors)
+        for machine in [each for each in self._machines.values() if each.id not in alive]:
+            self._leave(machine, "Ray says that it is dead")
+            del self._machines[machine.id]
 
     def _asked(self, machine: _Machine) -> Any:
         """A greeting, which takes no processor of the machine's shards."""
@@ -328,7 +339,9 @@ class RayExecutor:
         """Use a machine no more until it answers, and give its shards to others."""
         if not machine.away:
             machine.away = why
-            self._tell(f"{machine.name} is not used any more: {why}; {len(machine.under_way)} shards go elsewhere")
+            names = sorted(f"{each.shard.stage} shard {each.shard.number}" for each in machine.under_way)
+            again = f"{', '.join(names)}: done again elsewhere" if names else "it was at no shard"
+            self._tell(f"{machine.name} is not used any more: {why}; {again}")
         for attempt in machine.under_way:
             if not attempt.lost.done():
                 attempt.lost.set_result(None)
@@ -340,21 +353,27 @@ class RayExecutor:
         return "; ".join(told) or "it has none with a processor"
 
     async def _watch(self) -> None:
-        """Look after machines and the time, as long as there are shards."""
-        while self._broken is None:
-            await asyncio.sleep(_LOOK_S)
-            with contextlib.suppress(Exception):  # whatever Ray raises of a head that is busy: the pings tell more
-                alive = await asyncio.to_thread(self._list)
-                for machine in [each for each in self._machines.values() if each.id not in alive]:
-                    self._leave(machine, "Ray says that it is dead")
-                    del self._machines[machine.id]
-            for machine in list(self._machines.values()):
-                self._look_at(machine)
-            self._broken = self._stuck()
+        """Look after machines and the time until the build is over or cannot go on; nobody then waits for a shard."""
+        try:
+            await self._look_after()
+        except Exception as error:  # of any kind: without it, nothing would end what hangs
+            self._broken = FleetFailed(f"the machines cannot be looked after: {_first_line(error)}")
         for attempt in self._under_way():
             if not attempt.lost.done():
                 attempt.lost.set_result(None)
         self._wake()
+
+    async def _look_after(self) -> None:
+        listing = _beside(self._ray.nodes)
+        while self._broken is None:
+            await asyncio.sleep(_LOOK_S)
+            if listing.done():
+                if listing.exception() is None:  # whatever Ray raises of a head that is busy: it is asked again
+                    self._note(listing.result())
+                listing = _beside(self._ray.nodes)
+            for machine in list(self._machines.values()):
+                self._look_at(machine)
+            self._broken = self._stuck()
 
     def _look_at(self, machine: _Machine) -> None:
         silent_s = time.monotonic() - machine.heard
@@ -379,6 +398,11 @@ class RayExecutor:
     def _stuck(self) -> GroundboxError | None:
         """Why the build cannot go on, or None."""
         now = time.monotonic()
+        if now - self._listed_at > _SILENT_S:
+            return FleetFailed(
+                f"Ray's head has not answered for {now - self._listed_at:.0f} s. "
+                "Start Ray again on all machines; the same command then goes on"
+            )
         if any(each.used for each in self._machines.values()):
             self._usable_at = now
         if now - self._usable_at > _ALONE_S:
@@ -399,7 +423,7 @@ class RayExecutor:
 
     async def _carried_out(self, work: Any, shard: Shard, *, programs: bool) -> Part:
         if self._watching is None:
-            self._done_at = self._usable_at = time.monotonic()
+            self._done_at = self._usable_at = self._listed_at = time.monotonic()
             self._room = asyncio.Event()
             self._watching = asyncio.create_task(self._watch())
         data = self._bytes_of(work, programs=programs)
@@ -522,8 +546,7 @@ class RayExecutor:
             machine.under_way.discard(attempt)
             self._wake()
             if not answer.done():
-                with contextlib.suppress(Exception):  # of any kind: nobody waits for it any more
-                    await asyncio.to_thread(self._ray.cancel, attempt.ref, force=False)
+                _beside(functools.partial(self._ray.cancel, attempt.ref, force=False))
 
     async def _lives(self, machine: _Machine, error: Exception) -> None:
         """See that a machine answers, on which a task failed. Ray itself takes its time to say that one is dead.
@@ -614,6 +637,28 @@ def _first_line(error: BaseException) -> str:
     line = lines[-1].strip() if "Traceback" in str(error) else lines[0].strip()
     first, full, _ = line.partition(". ")
     return f"{type(error).__name__}: {first}{full.strip()}"
+
+
+def _beside(call: Callable[[], _T]) -> asyncio.Future[_T]:
+    """What a call gives, made in a thread that the interpreter's end does not wait for."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[_T] = loop.create_future()
+    answer.add_done_callback(lambda it: it.cancelled() or it.exception())  # also where nobody waits any more
+
+    def told(give: Callable[[Any], None], what: Any) -> None:
+        if not answer.done():
+            give(what)
+
+    def called() -> None:
+        try:
+            given: tuple[Callable[[Any], None], Any] = answer.set_result, call()
+        except BaseException as error:
+            given = answer.set_exception, error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(told, *given)
+
+    threading.Thread(target=called, name="groundbox-ray", daemon=True).start()
+    return answer
 
 
 async def _within(seconds: float, work: Awaitable[_T]) -> _T:

@@ -31,7 +31,7 @@ from groundbox.dataset.sample_files import Sample, plain_json
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, parts
 from groundbox.dataset.tasks.draft import View
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from groundbox.guest.python import chance
 from groundbox.limits import KiB, Limits, MiB
 from groundbox.sandbox.portal import run_async
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.trace.options import TraceOptions
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.options import TraceOptions
+from groundbox.trace.record.reading import Trace
 
 CANONICAL: Final = "application/vnd.groundbox.value+json"
 MEMORY_BYTES: Final = 512 * MiB

@@ -27,8 +27,8 @@ from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
-from groundbox.trace import schema
-from groundbox.trace.reading import Trace
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
 
 Arcs: TypeAlias = frozenset[tuple[int, int]]
 """Steps from line to line within a frame; 0 stands for where a frame begins."""

@@ -40,7 +40,7 @@ from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks import draft
 from groundbox.dataset.tasks.draft import guess_name
 from groundbox.errors import SandboxLost
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 STAGE: Final = "run"
 SMALLER: Final = "smaller"

@@ -8,7 +8,7 @@ import inspect
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 

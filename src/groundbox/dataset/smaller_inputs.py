@@ -28,7 +28,7 @@ from groundbox.dataset.literals import text
 from groundbox.dataset.problem import Case, Problem, Shrunk
 from groundbox.dataset.running import Ran
 from groundbox.dataset.runs import Arcs, arcs_of, length_of
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 ORIGIN: Final = "shrunk"
 _EACH_ROUND: Final = 8

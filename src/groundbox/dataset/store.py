@@ -80,7 +80,7 @@ class Store:
         there = set(self._objects.parts())
         for stage, number in sorted(there):
             if stage in suffixes and not self.has(stage, number, suffixes[stage][-1]):
-                self.publish(stage, number, self._objects.get(stage, number))
+                self.publish(stage, number, self._objects.get(stage, number, suffixes[stage]))
         for stage, names in suffixes.items():
             for number in sorted(self.done(stage, names[-1])):
                 if (stage, number) not in there:

@@ -27,8 +27,8 @@ from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
 from groundbox.dataset.tasks.checking import answer_of, right_by_running
 from groundbox.dataset.tasks.draft import guess_name
-from groundbox.trace.options import TraceOptions
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.options import TraceOptions
+from groundbox.trace.record.reading import Trace
 
 _AT_ONCE: Final = 32
 

@@ -189,7 +189,7 @@ class Connection:
         execution = execution_of(told, self._fetch)
         if not traced or told.get("trace") is None:
             return execution
-        from groundbox.trace.reading import Trace
+        from groundbox.trace.record.reading import Trace
 
         reply = await self.ask("GET", f"/v1/executions/{execution.execution_id}/trace")
         trace = await asyncio.to_thread(Trace.loads, reply.body, told["trace"].get("core"))

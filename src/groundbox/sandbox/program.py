@@ -9,7 +9,7 @@ from typing import Any
 from groundbox.errors import InvalidArgument
 from groundbox.sandbox import languages
 from groundbox.sandbox.languages import MOST_SOURCE_BYTES
-from groundbox.trace.options import TraceOptions
+from groundbox.trace.record.options import TraceOptions
 
 
 def checked(

@@ -49,14 +49,14 @@ from groundbox.sandbox.telemetry import watched
 from groundbox.sandbox.workdir import Collected, Workdir
 from groundbox.sandbox.worker import Worker
 from groundbox.suggestions import refuse_unknown
-from groundbox.trace.options import TraceOptions
+from groundbox.trace.record.options import TraceOptions
 
 if TYPE_CHECKING:
     from groundbox.sandbox.bridge.bridge import Bridge
     from groundbox.sandbox.bridge.session import Session
     from groundbox.sandbox.bridge.tools import Grant
     from groundbox.sandbox.traces import TraceMemory
-    from groundbox.trace.reading import Trace
+    from groundbox.trace.record.reading import Trace
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from groundbox.execution import Outcome
 from groundbox.sandbox import arguments
 from groundbox.sandbox.languages import Program
-from groundbox.trace.options import TraceOptions
-from groundbox.trace.reading import Trace, assemble
-from groundbox.trace.schema import Entry
+from groundbox.trace.record.options import TraceOptions
+from groundbox.trace.record.reading import Trace, assemble
+from groundbox.trace.record.schema import Entry
 
 _COUNT: Final = struct.Struct("<Q")
 _TAGS: Final = [[tag] for tag in ("int", "float", "complex", "bytes", "tuple", "set", "frozenset", "dict")]

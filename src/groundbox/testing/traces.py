@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from groundbox.trace.reading import Trace, assemble
+from groundbox.trace.record.reading import Trace, assemble
 
 CALL: Final = {"k": "call", "f": 1, "p": 0, "name": "<module>", "n": 1}
 END: Final[list[dict[str, Any]]] = [{"k": "return", "f": 1, "n": 1, "v": None}, {"k": "end"}]
@@ -21,7 +21,7 @@ def read(data: bytes, *, source: str = "x = 1\n" * 20, outcome: str = "ok", **fa
     """What the host makes of such lines.
 
     Args:
-        facts: Further arguments of `groundbox.trace.reading.assemble`.
+        facts: Further arguments of `groundbox.trace.record.reading.assemble`.
     """
     told: dict[str, Any] = {
         "filename": "main.py",

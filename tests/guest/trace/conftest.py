@@ -94,6 +94,7 @@ class Tracer:
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.kill()  # a child of another test may still hold the other end of its pipe
         self._process.wait()
 
 

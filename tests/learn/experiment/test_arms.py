@@ -12,8 +12,8 @@ from groundbox.learn.experiment.arms import Example, claims_of_log, mutants, rep
 from groundbox.learn.experiment.data import Run
 from groundbox.learn.experiment.scoring import score
 from groundbox.trace.claims import prove
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
 
 SOURCE = """def step(x):
     return x - 2

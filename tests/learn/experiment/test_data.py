@@ -13,7 +13,7 @@ from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms, data
 from groundbox.learn.experiment.arms import Example
 from groundbox.learn.experiment.plan import LONG, QUICK, USUAL
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 
 def test_a_folder_is_held_to_its_plan_and_to_its_real_programs(tmp_path: Path) -> None:

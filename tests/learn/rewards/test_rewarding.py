@@ -161,6 +161,18 @@ def test_steps_told_again_or_one_safe_step_gain_nothing():
     assert -1 <= long < 0
 
 
+def test_arithmetic_that_holds_in_any_run_is_no_step():
+    farmed = "Since 7 > 3 is true, we go on. 8 > 3 holds. 9 - 4 = 5. 6 * 7 = 42."
+    told = "First `x` is 1, and `x > 1` is false (1 > 1)."
+
+    alone, beside, operands, other = steps_of(
+        farmed, f"`t` becomes 9. {farmed}", told, told.replace("(1 > 1)", "(9 > 10)"), least=1
+    )
+
+    assert (alone, beside) == (-1.0, -1.0)
+    assert other < operands == 1.0
+
+
 def test_a_run_without_a_whole_record_has_no_steps_to_pay():
     hangs = "def f(xs):\n    while True:\n        pass\n"
     rewards = Rewards(limits=gb.Limits(wall_s=0.5))

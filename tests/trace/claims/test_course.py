@@ -2,9 +2,9 @@
 
 import pytest
 
-from groundbox.trace import schema
 from groundbox.trace.claims import prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
 
 LOOPS = """\
 def main(xs):

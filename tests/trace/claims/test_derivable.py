@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from groundbox.trace.claims.derivable import derivable
-from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.narrate.narrator import narrate
 
 SUM = """\
 def total(n):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from groundbox.trace.claims import prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 HERE = Path(__file__).parent / "falsified"
 PROGRAMS = sorted(path.stem for path in HERE.glob("*.json"))

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from groundbox.trace import schema
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.derivable import derivable
-from groundbox.trace.narration import changes, statements
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
-from groundbox.trace.structure import Loop
+from groundbox.trace.narrate import changes, statements
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.structure import Loop
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import pytest
 
 from groundbox.trace.claims import decode, prove
 from groundbox.trace.claims.mutation import mutations
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*.jsonl"))
 KINDS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from groundbox.trace.claims import Status, decode, prove
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
 
 STRANGE = {
     "enum": """\

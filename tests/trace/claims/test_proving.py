@@ -5,7 +5,7 @@ import pytest
 from groundbox.trace.claims import Status, happened, prove
 from groundbox.trace.claims.program import Outer, outer_names
 from groundbox.trace.claims.run import Run
-from groundbox.trace.plain import python_value
+from groundbox.trace.run.python_values import python_value
 
 TELLS = (
     "total is called with [3, 90, 4] and 50. `s` = 0 at first. Since 90 is not less than 50, it is skipped. "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import groundbox
-from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.narrate.narrator import narrate
 
 ROWS = {row["name"]: row for row in map(json.loads, (Path(__file__).parent / "told.jsonl").read_text().splitlines())}
 MANNERS = (("prose", "brief"), ("prose", "full"), ("steps", "normal"))

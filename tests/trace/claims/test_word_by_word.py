@@ -8,8 +8,8 @@ import pytest
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.page import page
 from groundbox.trace.claims.vocabulary import Work, loose
-from groundbox.trace.narration.document import document
-from groundbox.trace.narration.narrator import narrate
+from groundbox.trace.narrate.document import document
+from groundbox.trace.narrate.narrator import narrate
 
 LOOP = """\
 def main(items):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 MOST_CHARS: Final = 20_000
 MOST_NODES: Final = 4_000

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from groundbox.check.python.flow import Flow, Steps, flow_of
 from groundbox.execution import Execution
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 _NAMES: Final = frozenset(
     [

@@ -10,7 +10,7 @@ from groundbox.dataset import literals
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import Place, text_of
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 NAME: Final = "cruxeval"
 KEYS: Final = frozenset({"code", "input", "output"})

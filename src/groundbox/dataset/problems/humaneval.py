@@ -9,7 +9,7 @@ from typing import Any, Final
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.problems.place import BadRow, Place, text_of
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 NAME: Final = "humaneval"
 KEYS: Final = frozenset({"prompt", "canonical_solution", "entry_point"})

@@ -17,7 +17,7 @@ from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts, codeio, cruxeval, humaneval, mbpp, plain, pyedu
 from groundbox.dataset.problems.place import BadRow, Place
 from groundbox.errors import InvalidArgument
-from groundbox.trace.parsing import expression_of, module_of
+from groundbox.values.parsing import expression_of, module_of
 
 FOLDER: Final = "folder"
 _PARSER: Final = doctest.DocTestParser()

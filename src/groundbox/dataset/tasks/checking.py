@@ -14,7 +14,7 @@ from groundbox.dataset import literals, signature
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Request, Runner
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 MARK: Final = "Answer:"
 

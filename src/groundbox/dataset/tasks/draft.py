@@ -18,10 +18,10 @@ from groundbox.dataset import signature
 from groundbox.dataset.item import Item
 from groundbox.dataset.narrating import Narrator, Prover, Told, mended, seed_of
 from groundbox.dataset.problem import Case, Problem
-from groundbox.trace import schema
-from groundbox.trace.reading import Trace
-from groundbox.trace.structure import Step
-from groundbox.trace.syntax import lines_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import lines_of
+from groundbox.trace.run.structure import Step
 
 MAKERS: Final[dict[str, Task]] = {}
 """Every task that was declared, by name."""

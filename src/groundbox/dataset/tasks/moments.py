@@ -10,9 +10,9 @@ from typing import Any, Final
 from groundbox.check.english import ordinal
 from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, Visit, task
-from groundbox.trace import schema
-from groundbox.trace.errors import Unknown
-from groundbox.trace.structure import Iteration, Loop, Node
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.run.structure import Iteration, Loop, Node
 
 _MOST_VALUE_CHARS: Final = 200
 _TRIES: Final = 12

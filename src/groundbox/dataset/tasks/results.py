@@ -13,7 +13,7 @@ from typing import Final
 from groundbox.dataset import argument_search, literals
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.tasks.draft import Draft, View, task
-from groundbox.trace import schema
+from groundbox.trace.record import schema
 
 _LEADS: Final = (
     ("First comes {call}.", "We begin with {call}.", "The first try is {call}."),

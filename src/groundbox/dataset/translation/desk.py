@@ -12,8 +12,8 @@ from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Executor, Part, Shard
 from groundbox.dataset.foreign import Expected, ForeignProver, Telling, mended
 from groundbox.dataset.narrating import Proved
-from groundbox.trace.reading import Trace
-from groundbox.trace.render.forms import FORMS
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.show.forms import FORMS
 
 FORM: Final[Mapping[str, str]] = {"grounded": "annotated", "paper": "scratchpad"}
 """How each prompt shows a trace; the paper's is the rawest."""

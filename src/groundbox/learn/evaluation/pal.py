@@ -18,7 +18,7 @@ from groundbox.learn.evaluation.canonical import NoPlainData, value_of
 from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, tried
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import run_async
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 ENTRY: Final = "solution"
 TOLERANCE: Final = 1e-3

@@ -40,7 +40,7 @@ from groundbox.learn.evaluation.suites import (
     no_question,
     source_of,
 )
-from groundbox.trace.options import TraceOptions
+from groundbox.trace.record.options import TraceOptions
 
 _OF_OTHER_RUNS: Final = frozenset({"input", "repair"})
 """Tasks whose reasoning tells other runs than the item's, or what did not happen."""

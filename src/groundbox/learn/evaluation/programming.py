@@ -28,7 +28,7 @@ from groundbox.learn.evaluation.suites import (
     no_question,
     source_of,
 )
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 _COMPLETE: Final = """Complete this Python function:
 

@@ -14,7 +14,7 @@ from typing import Final
 from groundbox.dataset.tasks import checking
 from groundbox.dataset.translation.cache import Reply
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 MOST_ANSWER_CHARS: Final = 100_000
 CUT: Final = "length"

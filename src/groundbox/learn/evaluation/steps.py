@@ -17,7 +17,7 @@ from groundbox.dataset.executor import Part, Shard
 from groundbox.dataset.literals import NotALiteral
 from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.claims.operands import about_the_run
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 MOST_CHARS: Final = 200_000
 STAGE: Final = "steps"

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from groundbox.trace.folding import ALL, Begin, Done, Enter, Leave
-from groundbox.trace.parsing import module_of
-from groundbox.trace.reading import Trace
-from groundbox.trace.render.telling import Telling, shown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.folding import ALL, Begin, Done, Enter, Leave
+from groundbox.trace.show.telling import Telling, shown
+from groundbox.values.parsing import module_of
 
 ARMS: Final = ("direct", "raw", "concise", "bare", "proven", "jumps", "false8", "false25", "mutated", "unrelated")
 LOGS: Final = frozenset({"raw", "concise"})

@@ -26,9 +26,9 @@ from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms
 from groundbox.learn.experiment.arms import Example
 from groundbox.learn.experiment.plan import SPLITS, USUAL, Plan
-from groundbox.trace.narration.narrator import narrate
-from groundbox.trace.parsing import module_of
-from groundbox.trace.reading import Trace
+from groundbox.trace.narrate.narrator import narrate
+from groundbox.trace.record.reading import Trace
+from groundbox.values.parsing import module_of
 
 TRAINING: Final = "training"
 SAME: Final = "same"

@@ -28,7 +28,7 @@ from groundbox.dataset.sample_files import FILES, SAMPLES, Sample, read_samples,
 from groundbox.errors import InvalidArgument
 from groundbox.learn.experiment import arms, carry_out
 from groundbox.learn.training import chats
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 PROVEN: Final = "proven"
 ARMS: Final = ("direct", *sorted(arms.LOGS), PROVEN)

@@ -32,10 +32,10 @@ from groundbox.learn.rewards.step_truth import StepTruth
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
-from groundbox.trace import schema
-from groundbox.trace.errors import Unknown
-from groundbox.trace.reading import Trace
-from groundbox.trace.structure import Step
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.structure import Step
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 What would be gained without learning anything is taken away. A fact told again, in whatever words and of whatever
 iteration, counts once, so that true sentences repeated do not thin out a false one. A share is of at least `least`
 claims, so that a single safe one is not worth as much as a telling. Saying nothing is worth `silent`, by default no
-more than saying what is false. Not taken away: claims that are true of any run, or beside the point, are as true as
+more than saying what is false. Arithmetic and comparisons of constants are claims only where the run worked them out
+(`groundbox.trace.claims.operands`), as in `eval model`. Not taken away: claims that are beside the point are as true as
 others; what says whether they led anywhere is the reward of the answer, which belongs beside this one.
 """
 
@@ -18,7 +19,8 @@ from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.tasks import checking
 from groundbox.endpoint.answer import without_thinking
 from groundbox.trace.claims import Status, Verdict, prove
-from groundbox.trace.reading import Trace
+from groundbox.trace.claims.operands import about_the_run
+from groundbox.trace.record.reading import Trace
 
 MOST_STEP_CHARS: Final = 20_000
 """Of a reasoning; of a longer one the beginning is read."""
@@ -47,13 +49,13 @@ class StepTruth:
         reasoning = "" if told is None else checking.parts(told).reasoning[:MOST_STEP_CHARS]
         try:
             with at_most(CPU_S):
-                proof = prove(reasoning, trace)
+                verdicts = about_the_run(prove(reasoning, trace), trace)
         except Impatient:
             return self._silence
         except Exception:
             # A text that the prover fails on is nothing that was borne out, and must not end the training.
             return self._silence
-        return self.of_verdicts(proof.verdicts)
+        return self.of_verdicts(verdicts)
 
     def of_verdicts(self, verdicts: Sequence[Verdict]) -> float:
         """The reward of claims about a run, from -`refuted` to 1."""

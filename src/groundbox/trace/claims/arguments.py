@@ -6,14 +6,14 @@ import ast
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace import schema
 from groundbox.trace.claims.data import ClaimData
 from groundbox.trace.claims.equal import same, shown
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.told import parsed_call, told
 from groundbox.trace.claims.walk import Walk, closed, is_of
-from groundbox.trace.errors import Unknown
-from groundbox.trace.values import ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.value import ref_of
 
 WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""

@@ -6,15 +6,15 @@ import ast
 import functools
 from typing import NamedTuple
 
-from groundbox.trace import schema
 from groundbox.trace.claims.data import MOST_CODE
 from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.told import told
-from groundbox.trace.errors import Unknown
-from groundbox.trace.objects import Obj
-from groundbox.trace.parsing import module_of
-from groundbox.trace.schema import V
-from groundbox.trace.state import State
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.schema import V
+from groundbox.trace.run.objects import Obj
+from groundbox.trace.run.state import State
+from groundbox.values.parsing import module_of
 
 
 class SaidChange(NamedTuple):

@@ -13,8 +13,8 @@ import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from groundbox.trace import schema
-from groundbox.trace.syntax import walked
+from groundbox.trace.record import schema
+from groundbox.trace.record.syntax import walked
 
 LoopNode: TypeAlias = ast.For | ast.AsyncFor | ast.While
 Range: TypeAlias = tuple[int, int, int, int]

@@ -33,10 +33,10 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from groundbox.trace import schema
 from groundbox.trace.claims.steps import MOST_PASSED_ON, Course, Fact, Key, Read, Step
-from groundbox.trace.reading import Trace
-from groundbox.trace.values import ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.value import ref_of
 
 MOST_OPERATIONS: Final = 20
 """Operations of one step."""

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.claims import items, markup
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind
-from groundbox.trace.parsing import expression_of
+from groundbox.values.parsing import expression_of
 
 MOST_SENTENCES: Final = 10_000
 

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly
 from groundbox.trace.claims.program import Outer
-from groundbox.trace.errors import Unknown
-from groundbox.trace.plain import python_value
-from groundbox.trace.schema import Record, V
-from groundbox.trace.state import State
-from groundbox.trace.values import kind_of, labels_in, ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.schema import Record, V
+from groundbox.trace.record.value import kind_of, labels_in, ref_of
+from groundbox.trace.run.python_values import python_value
+from groundbox.trace.run.state import State
 
 MOST_MOMENTS: Final = 20_000
 

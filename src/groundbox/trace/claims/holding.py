@@ -19,8 +19,8 @@ from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import PUBLISHED, Claim, Kind, Number, Verdict
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
-from groundbox.trace.reading import Trace
-from groundbox.trace.syntax import walked
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import walked
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.parsing import expression_of, module_of
-from groundbox.trace.pure import FUNCTIONS
+from groundbox.trace.run.pure import FUNCTIONS
+from groundbox.values.parsing import expression_of, module_of
 
 MOST_CODE: Final = 2000
 """Characters of one item; a longer one is prose."""

@@ -18,7 +18,7 @@ from groundbox.trace.claims.data import ClaimData, ClaimsData
 from groundbox.trace.claims.model import PUBLISHED, Kind, Status
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.verifying import verify
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 MOST_TRIED: Final = 40_000
 """Records at which claims of a text are tried, of all claims together."""

@@ -31,11 +31,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace import schema
-from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import evaluate
-from groundbox.trace.parsing import expression_of
-from groundbox.trace.reading import Trace
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.evaluate import evaluate
+from groundbox.values.parsing import expression_of
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _LINE: Final = re.compile(r"line (\d+)")

@@ -19,7 +19,7 @@ from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.model import Claim, Kind, Proof, Status, Verdict
 from groundbox.trace.claims.proving import CONTRARY, MOST_TEXT
 from groundbox.trace.claims.run import Run
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 
 _MIRRORED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE, ast.Eq: ast.Eq, ast.NotEq: ast.NotEq,

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from groundbox.trace.claims.model import Proof, Status, Verdict
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.reading import Trace
 from groundbox.unseen import visible
 
 _MOST_RECORD: Final = 2000

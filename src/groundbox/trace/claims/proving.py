@@ -21,9 +21,9 @@ from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Ver
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.claims.verifying import verify
-from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import evaluate
-from groundbox.trace.reading import Trace
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.run.evaluate import evaluate
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""

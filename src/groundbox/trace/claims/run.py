@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace import schema
 from groundbox.trace.claims.equal import exactly, frozen, same
 from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
 from groundbox.trace.claims.program import (
@@ -22,10 +21,11 @@ from groundbox.trace.claims.program import (
     renamed,
     tree_of,
 )
-from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import Meter, evaluate
-from groundbox.trace.reading import Trace
-from groundbox.trace.syntax import assigned_in, walked
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import assigned_in, walked
+from groundbox.trace.run.evaluate import Meter, evaluate
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""

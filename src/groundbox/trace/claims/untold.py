@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Final, NamedTuple, TypeGuard
 
-from groundbox.trace import schema
 from groundbox.trace.claims.data import ClaimData
 from groundbox.trace.claims.model import Claim, Kind
-from groundbox.trace.errors import Unknown
-from groundbox.trace.reading import Trace
-from groundbox.trace.values import ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.value import ref_of
 
 _PASSES_OVER: Final = re.compile(
     r"\b(?:left out|iterations \d+ to \d+|ran without|not told|runs \d+ times?|goes round|down to|after which|"

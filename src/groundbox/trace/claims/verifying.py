@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.trace import schema
 from groundbox.trace.claims.arguments import WIDTHS, CallWalk, Judged, compared, cut, not_found, refuted
 from groundbox.trace.claims.changes import RecordedChange, said_change
 from groundbox.trace.claims.course import (
@@ -31,10 +30,11 @@ from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE
-from groundbox.trace.errors import Unknown
-from groundbox.trace.parsing import module_of
-from groundbox.trace.reading import Trace
-from groundbox.trace.values import ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.value import ref_of
+from groundbox.values.parsing import module_of
 
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 

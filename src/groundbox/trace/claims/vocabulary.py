@@ -20,7 +20,7 @@ from groundbox.trace.claims.items import is_shallow
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
-from groundbox.trace.parsing import module_of
+from groundbox.values.parsing import module_of
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")

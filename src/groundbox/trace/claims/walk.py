@@ -12,21 +12,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.trace import schema
 from groundbox.trace.claims.course import Course, Lines, asked_by, header_of, truth_of
 from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
-from groundbox.trace.errors import Unknown
-from groundbox.trace.evaluate import Lookup, Meter, evaluate, recorded
-from groundbox.trace.objects import Obj
-from groundbox.trace.parsing import expression_of
-from groundbox.trace.plain import handled_value
-from groundbox.trace.reading import Trace
-from groundbox.trace.state import State
-from groundbox.trace.syntax import copied, walked
-from groundbox.trace.values import kind_of, ref_of
+from groundbox.trace.record import schema
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import copied, walked
+from groundbox.trace.record.value import kind_of, ref_of
+from groundbox.trace.run.evaluate import Lookup, Meter, evaluate, recorded
+from groundbox.trace.run.objects import Obj
+from groundbox.trace.run.python_values import handled_value
+from groundbox.trace.run.state import State
+from groundbox.values.parsing import expression_of
 
 MOST_WORK: Final = 2_000_000
 """Records and values looked at, and operations of expressions, for all claims of a document, besides one walk."""

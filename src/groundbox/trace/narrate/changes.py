@@ -1,0 +1,238 @@
+"""What a change of an object was, in words: an item appended, a key that is new, an attribute that points elsewhere.
+
+A change is noted before it is applied, while the old items can still be seen, and worded after the whole line,
+since between two changes of one line there is no state that the program ever saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from groundbox.trace.narrate.phrases import Voice
+from groundbox.trace.narrate.reasons import Why
+from groundbox.trace.record.schema import Mutate, V
+from groundbox.trace.run.state import Obj, State, key_text
+
+MAX_WHOLE: Final = 60
+"""Characters of a container that is shown whole after a change of it."""
+MAX_ITEM: Final = 60
+"""Characters of one item."""
+MAX_PLACES: Final = 4
+"""Changed places that are told one by one."""
+
+
+class Place(NamedTuple):
+    """One item, pair or attribute.
+
+    Attributes:
+        old: Its text before the change; None if there was none, or it is not known.
+        key: Index, key or name.
+        text: Of `new` once the change is made (`made`). What later records of the line make of it is told with them.
+    """
+
+    key: V
+    key_text: str
+    old: str | None
+    new: V
+    known_to_be_new: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A change, with what has to be seen before it is applied.
+
+    Attributes:
+        texts: Of `items` once the change is made (`made`), as far as they may be told one by one.
+    """
+
+    ref: int
+    label: int
+    type: str
+    op: str
+    places: tuple[Place, ...] = ()
+    items: tuple[V, ...] = ()
+    texts: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    start: int = 0
+    old_length: int = 0
+
+
+class Worded(NamedTuple):
+    """A clause about a change, with what it says of what."""
+
+    text: str
+    subject: str
+    value: str
+
+
+def note(state: State, ref: int, record: Mutate) -> Note:
+    """Look at an object that record number `ref` is about to change."""
+    held = state.heap[record.id]
+    places: tuple[Place, ...] = ()
+    gone: tuple[str, ...] = ()
+    if record.op == "set":
+        places = tuple(_place(state, held, key, new) for key, new in record.at or ())
+    elif record.op == "remove":
+        gone = tuple(state.text(key, MAX_ITEM) if held.type == "dict" else str(key) for key in record.at or ())
+    elif record.op == "discard":
+        gone = tuple(state.text(item, MAX_ITEM) for item in record.items or ())
+    elif record.op == "splice":
+        gone = _removed(state, held, record)
+    return Note(
+        ref=ref,
+        label=record.id,
+        type=held.type,
+        op=record.op,
+        places=places,
+        items=tuple(record.items or ()),
+        gone=gone,
+        start=record.start or 0,
+        old_length=0 if held.items is None else len(held.items),
+    )
+
+
+def made(state: State, change: Note) -> Note:
+    """The same, with the texts of what is new; `state` has this change, and none after it."""
+    places = tuple(place._replace(text=state.text(place.new, MAX_ITEM)) for place in change.places)
+    texts = tuple(state.text(item, MAX_ITEM) for item in change.items[:MAX_PLACES])
+    return replace(change, places=places, texts=texts)
+
+
+def _place(state: State, held: Obj, key: V, new: V) -> Place:
+    if held.type == "dict":
+        assert held.pairs is not None
+        pair = held.pairs.get(key_text(key))
+        old = None if pair is None else state.text(pair[1], MAX_ITEM)
+        return Place(key, state.text(key, MAX_ITEM), old, new, pair is None and not held.unknown_pairs)
+    if held.items is not None:
+        item = held.items.get(key)
+        return Place(key, str(key), None if item is None else state.text(item[0], MAX_ITEM), new, False)
+    has = key in held.attrs
+    old = state.text(held.attrs[key], MAX_ITEM) if has else None
+    return Place(key, str(key), old, new, not has and not held.unknown_attrs)
+
+
+def _removed(state: State, held: Obj, record: Mutate) -> tuple[str, ...]:
+    assert held.items is not None
+    start, count = record.start or 0, record.removed or 0
+    found = [held.items.get(start + offset) for offset in range(min(count, MAX_PLACES))]
+    if count > MAX_PLACES or any(item is None for item in found):
+        return ("",) * count
+    return tuple(state.text(item[0], MAX_ITEM) for item in found if item is not None)
+
+
+def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, Why]) -> list[Worded]:
+    """Clauses about a change that `state` already has.
+
+    Args:
+        path: Code that leads to the object, without backticks.
+        why: How the values of the line's targets came about, by the targets' code.
+    """
+    if change.op == "set" and not _is_better_whole(state, change) and not _are_alike(state, change):
+        return [_placed(voice, state, change, place, path, why) for place in change.places]
+    if change.op == "splice":
+        return [_spliced(voice, state, change, path, why)]
+    if change.op in ("add", "discard", "remove"):
+        return [_items(voice, state, change, path)]
+    return [_whole(state, change, path)]
+
+
+def _are_alike(state: State, change: Note) -> bool:
+    """Whether a key of a dict is written as another one is, so that its item cannot be named."""
+    cut = [place.key_text for place in change.places if "<" in place.key_text or "…" in place.key_text]
+    if change.type != "dict" or not cut:
+        return False
+    texts = [state.text(key, MAX_ITEM) for key, _ in (state.heap[change.label].pairs or {}).values()]
+    return any(texts.count(text) > 1 for text in cut)
+
+
+def _is_better_whole(state: State, change: Note) -> bool:
+    """Whether items by the row changed, as when a list is reversed or a deque turned."""
+    if change.type in ("object", "class") or (len(change.places) <= 2 and change.type != "deque"):
+        return len(change.places) > 2 * MAX_PLACES
+    return len(change.places) > MAX_PLACES or len(state.text({"ref": change.label}, 10_000)) <= MAX_WHOLE
+
+
+def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, whys: Mapping[str, Why]) -> Worded:
+    subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
+    value = place.text
+    if place.old == value and "…" not in value and "<" not in value:
+        return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
+    why = whys.get(subject)
+    if why is not None and why.by is not None and why.result == value and place.old is not None:
+        kind = "value.grows" if why.sign == "+" else "value.falls"
+        return Worded(voice.say(kind, name=f"`{subject}`", old=place.old, value=value, by=why.by), subject, value)
+    if why is not None and why.chain is not None and why.result == value:
+        return Worded(voice.say("value.workings", name=f"`{subject}`", workings=why.chain, value=value), subject, value)
+    if place.old is None or place.old == value:
+        kind = "item.new" if change.type == "dict" and place.known_to_be_new else "value.new"
+        return Worded(voice.say(kind, name=f"`{subject}`", value=value), subject, value)
+    text = voice.say("value.changes", name=f"`{subject}`", old=place.old, value=value)
+    return Worded(text, subject, value)
+
+
+def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, Why]) -> Worded:
+    new = list(change.texts)
+    at_end = change.start + len(change.gone) == change.old_length
+    now = _now(state, change.label)
+    where = f"`{path}`"
+    if len(change.items) == 1 and not change.gone:
+        kind = "append" if at_end else "prepend" if change.start == 0 else "insert"
+        item = new[0]
+        why = whys.get(f"{path}.append")
+        if kind == "append" and why is not None and why.chain is not None and why.result == item:
+            item = f"{why.chain} = {item}"
+        text = voice.say(f"list.{kind}", item=item, name=where, index=str(change.start), **now)
+        return Worded(text, path, new[0])
+    if len(change.gone) == 1 and change.gone[0] and not change.items:
+        kind = "pop" if at_end else "pop_first" if change.start == 0 else "pop_at"
+        kind = "pop_only" if change.old_length == 1 else kind
+        text = voice.say(f"list.{kind}", item=change.gone[0], name=where, index=str(change.start), **now)
+        return Worded(text, path, change.gone[0])
+    if not change.gone and at_end and 1 < len(change.items) <= MAX_PLACES:
+        items = ", ".join(new)
+        return Worded(voice.say("list.extend", items=_and(new), name=where, **now), path, items)
+    return _whole(state, change, path)
+
+
+def _items(voice: Voice, state: State, change: Note, path: str) -> Worded:
+    now = _now(state, change.label)
+    if len(change.gone or change.items) > MAX_PLACES:
+        return _whole(state, change, path)
+    texts = list(change.gone or change.texts)
+    if change.type == "dict":
+        kind = "dict.remove"
+    elif change.type in ("object", "class"):
+        return Worded(f"the attribute `{path}.{texts[0]}` is deleted", path, ", ".join(texts))
+    else:
+        kind = f"set.{change.op}"
+    kind += ".several" if len(texts) > 1 else ""
+    return Worded(voice.say(kind, item=_and(texts), name=f"`{path}`", **now), path, ", ".join(texts))
+
+
+def _whole(state: State, change: Note, path: str) -> Worded:
+    value = state.text({"ref": change.label}, 2 * MAX_WHOLE)
+    return Worded(f"`{path}` is now {value}", path, value)
+
+
+def _now(state: State, label: int) -> dict[str, str]:
+    """What is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
+    text = _present(state, label)
+    return {"which": f", which {text}", "and_": f" and {text}"}
+
+
+def _present(state: State, label: int) -> str:
+    """What is there now, if that is short; otherwise how much it is."""
+    text = state.text({"ref": label}, 10_000)
+    if len(text) <= MAX_WHOLE:
+        return f"is now {text}"
+    held = state.heap[label]
+    size = len(held.items) if held.items is not None else len(held.pairs or ()) + held.unknown_pairs
+    return f"now has {size} item" + ("" if size == 1 else "s")
+
+
+def _and(texts: list[str]) -> str:
+    return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]

@@ -1,0 +1,845 @@
+"""A narration's claims as data: each sentence with what it says, down to the values in its workings and reasons.
+
+The narrator's own claims say of which records a clause speaks. Here each becomes one or more of the schema that
+docs/proof.md describes, with the words that say it as its quote: a value that was before, the code that a value came
+from, the same with values in place of names, the sides of a comparison, the number of an iteration. Nobody believes
+them: they are there to be held against the record.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from groundbox.trace.narrate.narration import Claim, ClaimKind, Narration, Sentence
+from groundbox.trace.narrate.phrases import Phrase
+from groundbox.trace.record import schema
+from groundbox.trace.record.reading import Trace
+from groundbox.trace.record.syntax import KEPT_PROGRAMS, parse, walked
+from groundbox.values.parsing import expression_of
+
+SCHEMA: Final = "groundbox.claims/1"
+_CODE: Final = re.compile(r"`([^`]+)`")
+_ITERATIONS: Final = re.compile(r"iterations? (\d+)(?: to (\d+))?")
+_SAME: Final = re.compile(r"(?:the same|is the) ([A-Za-z_]\w*)(?:\.\w+)* (?:as|that)\b")
+_TIMES: Final = re.compile(r"\d+ times?$")
+_LINE: Final = re.compile(r"line \d+")
+_RELATION: Final = re.compile(r" (==|!=|<=|>=|<|>|is not in|is in|is not|is|=) ")
+_CHANGES: Final = (schema.Set, schema.Del, schema.Mutate, schema.Object, schema.Out)
+_ENDS: Final = (schema.Return, schema.Unwind, schema.Yield)
+
+
+class Fact(NamedTuple):
+    """A claim of the schema; `start` and `end` are places of its quote in the sentence."""
+
+    kind: str
+    subject: str
+    value: str
+    step: int | None
+    start: int
+    end: int
+
+
+def document(narration: Narration, trace: Trace) -> dict[str, Any]:
+    """The claims of a narration, sentence by sentence, as the schema of claims has them."""
+    facts = _Facts(trace)
+    order = {"order": "forward"} if narration.witness is None else {}  # backward ones go back
+    return order | {"schema": SCHEMA, "sentences": [facts.sentence(sentence) for sentence in narration.sentences]}
+
+
+class _Facts:
+    """What claims say, for one trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._records = trace.records
+        self._frames, self._calls = _whose_turn(trace.records)
+        self._tree = _tree(trace.source)
+
+    def sentence(self, sentence: Sentence) -> dict[str, Any]:
+        """A sentence with its claims."""
+        text, at = sentence.text, 0
+        found: list[Fact] = []
+        clauses: list[tuple[str, int]] = []
+        told: dict[tuple[str, str, str], list[int]] = {}
+        for claim in sentence.claims:
+            said: str = claim.said or text
+            # claims of one clause share its words; another clause may have the same ones
+            place = next((start for each, start in reversed(clauses) if each is said), None)
+            if place is None:
+                place = _find(text, said, at, clauses)
+            before = told.setdefault((claim.kind, claim.subject, said), [])
+            if place in before and (other := _other_place(text, said, before)) >= 0:
+                place = other
+            if place < 0:
+                continue
+            before.append(place)
+            clauses.append((said, place))
+            at = place
+            found += self._moved(claim, said, place)
+        found += self._spoken(sentence, found)
+        kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
+        return {"text": text, "claims": [_as_json(text, fact) for fact in kept]}
+
+    def _moved(self, claim: Claim, said: str, place: int) -> Iterator[Fact]:
+        for fact in _WRITERS[claim.kind](self, claim, said):
+            yield fact._replace(start=fact.start + place, end=fact.end + place)
+
+    # moments
+
+    def _post(self, claim: Claim, ref: int | None = None) -> int:
+        """The first moment from a record on at which the claim's frame goes on."""
+        at = claim.refs[-1] if ref is None else ref
+        turn = self._turns(claim.frame)
+        place = bisect.bisect_left(turn, at)
+        found = turn[place] if place < len(turn) else at
+        return self._settled(found) if isinstance(self._records[found], schema.Fold) else found
+
+    def _next(self, claim: Claim, ref: int) -> int:
+        """The next record of the claim's frame itself: where it has gone to."""
+        own = self._own(claim.frame)
+        place = bisect.bisect_right(own, ref)
+        return own[place] if place < len(own) else ref
+
+    def _pre(self, ref: int) -> int:
+        """The moment before the first change of the line that record `ref` belongs to."""
+        at = ref
+        while at > 0 and isinstance(self._records[at - 1], _CHANGES):
+            at -= 1
+        return max(0, at - 1)
+
+    def _settled(self, ref: int) -> int:
+        """The moment after the last change of the line that record `ref` belongs to."""
+        at, last = ref, len(self._records) - 1
+        while at < last and isinstance(self._records[at + 1], _CHANGES):
+            at += 1
+        return at
+
+    def _settled_object(self, ref: int, path: str) -> int:
+        """The moment after the last change of an object in a line; names that get values then come after it."""
+        at = end = self._settled(ref)
+        root = re.match(r"\w+", path)
+        while at > ref and isinstance(found := self._records[at], schema.Set | schema.Out):
+            if isinstance(found, schema.Set) and root is not None and found.name == root[0]:
+                return end
+            at -= 1
+        return at
+
+    def _decided(self, claim: Claim, ref: int) -> int:
+        """The moment at which a condition was known: after the calls that its line made."""
+        own = self._own(claim.frame)
+        place = bisect.bisect_right(own, ref)
+        end = own[place] if place < len(own) else len(self._records)
+        for at in range(end - 1, ref, -1):
+            if isinstance(self._records[at], _ENDS) and self._frames[at] == claim.frame:
+                return at
+        return ref
+
+    @functools.cache  # noqa: B019  lives as long as one document is made
+    def _turns(self, frame: int) -> list[int]:
+        return [at for at, each in enumerate(self._frames) if each == frame]
+
+    @functools.cache  # noqa: B019
+    def _own(self, frame: int) -> list[int]:
+        kinds = (schema.Line, schema.Return, schema.Unwind, schema.Yield, schema.Raise)
+        return [at for at, r in enumerate(self._records) if isinstance(r, kinds) and r.f == frame]
+
+    def _line(self, frame: int, ref: int) -> int:
+        """The line that a frame is on at a record."""
+        record = self._records[ref]
+        if isinstance(record, schema.Return) and record.f == frame:
+            return record.n
+        for at in range(ref, -1, -1):
+            record = self._records[at]
+            if isinstance(record, schema.Line) and record.f == frame:
+                return record.n
+        return 0
+
+    def _source_of(self, claim: Claim, target: str) -> str | None:
+        """The code that a target got its value from."""
+        line = self._line(claim.frame, claim.refs[-1])
+        for node in _statements(self._tree).get(line, ()):
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    for each in targets:
+                        if (found := _part_of(each, value, target)) is not None:
+                            return ast.unparse(found)
+                case ast.AnnAssign(value=value) if value is not None:
+                    return ast.unparse(value)
+                case ast.AugAssign(target=place, op=op, value=value):
+                    left = expression_of(ast.unparse(place))
+                    return ast.unparse(ast.BinOp(left=left, op=op, right=value))
+                case ast.Return(value=value) if value is not None and not target:
+                    return ast.unparse(value)
+                case ast.Expr(value=ast.Call(args=[argument])) if target.endswith("()"):
+                    return ast.unparse(argument)
+        return None
+
+    # kinds of claims
+
+    def _value(self, claim: Claim, said: str) -> Iterator[Fact]:
+        name, value = claim.subject, claim.value
+        if not claim.refs or not isinstance(said, Phrase) or "value" not in said.slots:
+            yield from self._value_in_words(claim, said)
+            return
+        step = self._post(claim)
+        yield _slot("value", name, value, step, said, "value")
+        yield from self._came_about(claim, said, name)
+
+    def _value_in_words(self, claim: Claim, said: str) -> Iterator[Fact]:
+        """`` `x` is 3``, `` `x` = 3``, `` `x` takes the values 1, 2, 3``, `` `x` is deleted``."""
+        refs, name, value = claim.refs, claim.subject, claim.value
+        if isinstance(said, Phrase) and "call" in said.slots:
+            yield from self._called(claim, *said.slots["call"])
+        if isinstance(said, Phrase) and said.slots.get("thing", ("", 0))[0][:1].isupper():
+            thing, place = said.slots["thing"]
+            yield Fact("value", thing, "", None, place, place + len(thing))
+        if not value and refs and isinstance(self._records[refs[-1]], schema.Del):
+            yield Fact("statement", f"del {name}", "", refs[-1], 0, len(said))
+            return
+        if " takes the values " in said:
+            at = said.index(" takes the values ") + len(" takes the values ")
+            for text, ref in zip(value.split(", ") if len(refs) > 1 else [value], refs, strict=False):
+                start = said.find(text, at)
+                yield Fact("value", name, text, self._post(claim, ref), start, start + len(text))
+                at = start + len(text)
+            return
+        for code in _CODE.finditer(said):
+            rest = said[code.end() :]
+            if name in (code[1], _unparsed(code[1])) and rest.startswith((f" = {value}", f" is {value}")):
+                end = code.end() + len(value) + (3 if rest.startswith(" = ") else 4)
+                if refs:
+                    yield Fact("value", name, value, self._post(claim), code.start(), end)
+                return
+
+    def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
+        """What a clause says of a value besides itself: what was before, and where it came from."""
+        slots, value = said.slots, claim.value
+        before = self._pre(claim.refs[-1])
+        if "old" in slots:
+            yield _slot("value", name, slots["old"][0], before, said, "old")
+        if "workings" in slots:
+            yield from self._chain(claim, *slots["workings"], value, before, name)
+        if "by" in slots:
+            text, at = slots["by"]
+            chain, _, added = text.rpartition(" = ")
+            end = at + len(text)
+            for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
+                if isinstance(statement, ast.AugAssign):
+                    operand = ast.unparse(statement.value)
+                    if chain:
+                        yield from self._chain(claim, chain, at, added, before, name, operand)
+                    if isinstance(statement.value, ast.Constant):
+                        yield Fact("value", self._source_of(claim, name) or "", value, before, end - len(added), end)
+                    else:
+                        yield Fact("value", operand, added, before, end - len(added), end)
+                    break
+        if "call" in slots:
+            yield from self._called(claim, *slots["call"])
+        if "other" in slots:
+            other = slots["other"][0].strip("`")
+            yield Fact("test", f"{name} is {other}", "True", self._post(claim), 0, len(said))
+            yield _slot("value", other, value, self._post(claim), said, "other")
+
+    def _chain(
+        self, claim: Claim, text: str, at: int, value: str, step: int, target: str, source: str | None = None
+    ) -> Iterator[Fact]:
+        """`` `a + b` = 1 + 2``: code that gives a value, and the same with values in place of names."""
+        code = _CODE.match(text)
+        rest = text[code.end() :].removeprefix(" = ") if code else text
+        if code is not None:
+            written = source or self._source_of(claim, target)
+            source = code[1]
+            if written is not None and not self._is_written(code[1]):  # with values in place of names
+                source = written
+                yield Fact("value", source, code[1], step, at, at + code.end())
+            if value.startswith("the same "):
+                yield Fact("value", source, "", None, at, at + code.end())
+            else:
+                yield Fact("value", source, value, step, at, at + code.end())
+        if rest and source is None:
+            source = self._source_of(claim, target)
+        if rest and source is not None:
+            start = at + len(text) - len(rest)
+            yield Fact("value", source, rest, step, start, start + len(rest))
+
+    def _is_written(self, code: str) -> bool:
+        """Whether an expression stands in the program."""
+        return _unparsed(code) in _expressions(self._tree)
+
+    def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
+        """The call that gave a value, of those that the line made before; the last one where several may be meant."""
+        code = text.strip("`")
+        name = _function_of(code)
+        found: list[int] = []
+        for ref in range(claim.refs[-1], -1, -1):
+            record = self._records[ref]
+            if isinstance(record, schema.Line) and record.f == claim.frame and found:
+                break
+            if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
+                found.append(ref)
+        if found:
+            fits = [ref for ref in found if _has_arguments(self._records[ref], code)] or found
+            yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
+
+    def _place_of(self, claim: Claim, code: str, count: int) -> int:
+        """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
+        name = _function_of(code)
+        for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
+            calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+            rows = sorted(((node.end_lineno or 0, node.end_col_offset or 0), ast.unparse(node)) for node in calls)
+            row = [written for _, written in rows if _function_of(written) == name]
+            if len(row) == count and row.count(_unparsed(code)) == 1:
+                return count - 1 - row.index(_unparsed(code))
+        return 0
+
+    def _condition(self, claim: Claim, said: str) -> Iterator[Fact]:
+        subject, value = claim.subject.strip("`"), claim.value
+        if not claim.refs:
+            return
+        if value not in ("True", "False") or said.startswith(f"`{claim.subject}` gives "):
+            yield from self._counted(claim, said)
+            return
+        if subject.startswith("except"):
+            yield Fact("catch", subject, value, claim.refs[0], 0, len(said))
+            return
+        step = self._decided(claim, claim.refs[0])
+        if line := _LINE.search(said):
+            yield Fact("statement", line[0], "", claim.refs[0], *line.span())
+        slots = said.slots if isinstance(said, Phrase) else {}
+        if subject.startswith("case "):
+            yield Fact("test", subject, value, claim.refs[0], 0, len(said))
+        elif "reason" in slots and "number" not in slots:
+            text, at = slots["reason"]
+            first, last = (0, at) if at > len(said) - at - len(text) else (at + len(text), len(said))
+            yield Fact("test", subject, value, step, first, last)
+            yield from self._reasons(claim, text, at, step)
+        elif "number" in slots:
+            text, at = slots["reason"]
+            inner = text.removeprefix(" (").removesuffix(")")
+            if inner.endswith(" is true"):
+                yield Fact("test", subject, value, step, at, at + len(text))
+            elif inner:
+                yield from self._reasons(claim, inner, at + 2, step)
+        elif slots:
+            yield Fact("test", subject, value, step, 0, len(said))
+        else:
+            yield from self._reasons(claim, said, 0, step)
+
+    def _reasons(self, claim: Claim, text: str, at: int, step: int) -> Iterator[Fact]:
+        """`7 % 2 = 1 and 1 != 0`: each part, as the condition's own with values in place of names."""
+        subject = claim.subject.strip("`")
+        for piece, place in _split(text, " and "):
+            start, end = at + place, at + place + len(piece)
+            yield from self._reason(claim, subject, piece, step, start, end)
+
+    def _reason(self, claim: Claim, subject: str, piece: str, step: int, start: int, end: int) -> Iterator[Fact]:
+        code = _CODE.match(piece)
+        rest = piece[code.end() :] if code else ""
+        if code and rest in (" is empty", " is not empty"):
+            yield Fact("test", f"not {_bracketed(code[1])}", str(rest == " is empty"), step, start, end)
+        elif code and rest in (" is not None", " is None"):
+            yield Fact("test", f"{_bracketed(code[1])}{rest}", "True", step, start, end)
+        elif code and rest.endswith(", not 0"):
+            value = rest.removeprefix(" is ").removesuffix(", not 0")
+            yield Fact("value", code[1], value, step, start, end)
+            yield Fact("test", f"{_bracketed(code[1])} != 0", "True", step, start, end)
+        elif code and rest.startswith(" is ") and not rest.startswith((" is in ", " is not ")) and "`" not in rest:
+            yield Fact("value", code[1], rest.removeprefix(" is "), step, start, end)
+        elif len(sides := _split_relation(piece)) == 3:
+            left, sign, right = sides
+            sign = {"is in": "in", "is not in": "not in", "=": "=="}.get(sign, sign)
+            said = f"{left.strip('`')} {sign} {right.strip('`')}"
+            if sign in ("is", "is not"):
+                yield Fact("test", said, "True", step, start, end)
+            else:
+                yield Fact("test", subject, said, step, start, end)
+
+    def _counted(self, claim: Claim, said: str) -> Iterator[Fact]:
+        """How often a condition was true over iterations, or what a comprehension did with its items."""
+        refs, code = claim.refs, claim.subject.strip("`")
+        count, of, total = claim.value.partition(" of ")
+        if not of or not count.isdigit():
+            yield from self._of_items(claim, said)
+            return
+        last = self._next(claim, refs[-1])
+        since = refs[0] - 1
+        if isinstance(said, Phrase) and said.kind == "loop.sometimes":
+            yield _slot("count", f"true tests since {since}: {code}", count, last, said, "count")
+            yield _slot("count", f"tests since {since}: {code}", total, last, said, "all")
+            yield Fact("count", f"true tests since {since}: {code}", count, last, 0, said.slots["count"][1])
+        else:
+            yield Fact("count", f"true tests since {since}: {code}", count, last, 0, len(said))
+            yield Fact("test", code, str(count != "0"), self._decided(claim, refs[0]), 0, len(said))
+
+    def _of_items(self, claim: Claim, said: str) -> Iterator[Fact]:
+        """``the items 2, 4 of [1, 2, 4] pass `x % 2 == 0` ``."""
+        line = self._line(claim.frame, claim.refs[0])
+        kinds = ast.ListComp | ast.SetComp | ast.GeneratorExp
+        parts = (part for node in _statements(self._tree).get(line, ()) for part in ast.walk(node))
+        holders = [part for part in parts if isinstance(part, kinds)]
+        if len(holders) != 1:
+            return
+        holder, step = holders[0], self._decided(claim, claim.refs[0])
+        changed = {
+            record.name for record in self._records[step : self._settled(step) + 1] if isinstance(record, schema.Set)
+        }
+        if not changed & {part.id for part in ast.walk(holder) if isinstance(part, ast.Name)}:
+            step = self._settled(step)  # the change is told before the items
+        source = ast.unparse(holder.generators[0].iter)
+        kept = ast.ListComp(elt=holder.generators[0].target, generators=holder.generators)
+        code = f"`{claim.subject}`"
+        if said.endswith(f" pass {code}"):
+            (row, _), (items, start), *_ = _split(said.removesuffix(f" pass {code}"), " of ")
+            shown = items if items.startswith("[") else f"list({items})"
+            yield Fact("value", source, items, step, start, start + len(items))
+            value = shown if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
+            yield Fact("value", ast.unparse(kept), value, step, 0, start)
+            yield Fact("value", ast.unparse(kept), value, step, len(said) - len(code), len(said))
+        elif said.startswith(f"{code} gives "):
+            row, _, items = said.removeprefix(f"{code} gives ").partition(" for the items ")
+            made = ast.ListComp(elt=holder.elt, generators=holder.generators)
+            start = len(said) - len(items)
+            yield Fact("value", ast.unparse(kept), f"[{items}]", step, start, len(said))
+            yield Fact("value", ast.unparse(made), f"[{row}]", step, 0, start)
+
+    def _call(self, claim: Claim, said: str) -> Iterator[Fact]:
+        name = claim.subject
+        if isinstance(said, Phrase) and said.kind == "call.made":
+            call = self._records[claim.refs[0]]
+            owner = next(iter(call.args), "") if isinstance(call, schema.Call) else ""
+            yield _slot("value", owner, claim.value, max(0, claim.refs[-1] - 1), said, "value")
+            return
+        shown = name.removesuffix(".__init__") if name.endswith(".__init__") else name
+        start = said.find(f"`{shown}`")
+        if start >= 0:
+            end = start + len(shown) + 2
+            given = [f"{code[1]}=..." for code in _CODE.finditer(said, end) if said.startswith(" = ", code.end())]
+            made = self._records[claim.refs[0]]
+            if isinstance(made, schema.Call) and len(given) < len(made.args) - (
+                next(iter(made.args), "") in ("self", "cls")
+            ):
+                given = []  # not all of them are told
+            yield Fact("call", f"{shown}({', '.join(given)})" if given else shown, "", claim.refs[0], start, end)
+
+    def _return(self, claim: Claim, said: str) -> Iterator[Fact]:
+        slots = said.slots if isinstance(said, Phrase) else {}
+        kind = said.kind if isinstance(said, Phrase) else ""
+        ref = claim.refs[-1]
+        if kind == "return.reached":
+            yield Fact("statement", "return", "", ref, 0, len(said))
+            return
+        for slot in ("function", "call"):
+            if slot in slots:
+                text, at = slots[slot]
+                called = self._calls.get(claim.frame)
+                yield Fact("call", text.strip("`"), "", called, at, at + len(text))
+        is_shown = "value" in slots and slots["value"][0] == claim.value
+        if is_shown and claim.value and not claim.value.startswith("the same "):
+            yield _slot("return", claim.subject, claim.value, ref, said, "value")
+        if "value" in slots and slots["value"][0].startswith("the same "):
+            text, at = slots["value"]
+            yield Fact("return", claim.subject, "", ref, at, at + len(text))
+        elif kind == "exhausted":
+            yield Fact("return", claim.subject, "", ref, 0, len(said))
+        if "workings" in slots:
+            yield from self._chain(claim, *slots["workings"], claim.value, max(0, ref - 1), "")
+
+    def _count(self, claim: Claim, said: str) -> Iterator[Fact]:
+        if not claim.refs:
+            return
+        slots = said.slots if isinstance(said, Phrase) else {}
+        kind = said.kind if isinstance(said, Phrase) else ""
+        last = claim.refs[-1]
+        if claim.subject == "calls":
+            yield Fact("count", f"calls since {claim.refs[0] - 1}", claim.value, last, *_number_in(said))
+        elif not claim.subject.isdigit():
+            yield Fact("value", f"len({claim.subject})", claim.value, self._post(claim), 0, len(said))
+        elif kind not in _ENDINGS and (found := _ITERATIONS.search(said)):
+            loop = f"line {claim.subject}"
+            if isinstance(self._records[last], schema.Fold):
+                yield Fact("count", "folded iterations", claim.value, last, *found.span())
+            yield Fact("iteration", loop, found[1], claim.refs[0], *found.span(1))
+            if found[2]:
+                yield Fact("iteration", loop, found[2], last, *found.span(2))
+        else:
+            loop, step = f"line {claim.subject}", self._next(claim, last)
+            if kind == "loop.never.while":
+                start = said.rfind("0 times")
+                yield Fact("count", loop, claim.value, step, start, start + len("0 times"))
+                return
+            where = "times" if "times" in slots else "count"
+            span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
+            if "gap" in slots and (times := _TIMES.search(slots["gap"][0])):
+                span = (slots["gap"][1] + times.start(), slots["gap"][1] + times.end())
+            yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
+            if kind in ("loop.exhausted", "loop.false"):
+                yield Fact("exit", loop, repr(kind.removeprefix("loop.")), step, *span)
+
+    def _order(self, claim: Claim, said: str) -> Iterator[Fact]:
+        if not claim.refs:
+            return
+        slots = said.slots if isinstance(said, Phrase) else {}
+        if claim.subject == "back":
+            if code := _CODE.search(said):
+                yield Fact("call", code[1], "", self._calls.get(claim.frame), *code.span())
+            return
+        if claim.subject in ("break", "continue"):
+            yield Fact("statement", claim.subject, "", claim.refs[0], 0, len(said))
+            if "number" in slots:
+                yield _slot("iteration", "", claim.value, claim.refs[0], said, "number")
+            return
+        start = said.find(claim.value)
+        yield Fact("iteration", f"line {claim.subject}", claim.value, claim.refs[0], start, start + len(claim.value))
+
+    def _mutation(self, claim: Claim, said: str) -> Iterator[Fact]:
+        ref, path, value = claim.refs[-1], claim.subject, claim.value
+        if not isinstance(said, Phrase):
+            if said.startswith("the attribute "):
+                yield Fact("mutation", f"del {path}.{value}", "", ref, 0, len(said))
+            else:
+                yield Fact("value", path, value, self._settled_object(ref, path), 0, len(said))
+            return
+        kind, slots = said.kind, said.slots
+        if kind.startswith(("item.", "value.")):
+            yield _slot("mutation", f"{path} = ...", value, ref, said, "value")
+            yield from self._came_about(claim, said, path)
+            return
+        index = slots["index"][0] if "index" in slots else ""
+        change = _CHANGES_IN_CODE[kind].format(path=path, index=index)
+        several = kind == "list.extend" or kind.endswith(".several")
+        item = "items" if "items" in slots else "item"
+        text, at = slots[item]
+        shown = f"[{value}]" if several else value
+        yield Fact("mutation", change, shown, ref, at + (0 if several else len(text) - len(value)), at + len(text))
+        if " = " in text and not several and text.endswith(f" = {value}") and len(text) > len(value) + 3:
+            yield from self._chain(claim, text[: -len(value) - 3], at, value, self._pre(ref), f"{path}.append()")
+        if "{index}" in _CHANGES_IN_CODE[kind] and f"index {index}" in said:
+            yield _slot("mutation", change, value, ref, said, "index")
+        yield from self._now(claim, said, path, ref)
+
+    def _now(self, claim: Claim, said: Phrase, path: str, ref: int) -> Iterator[Fact]:
+        """`, which is now [1]`, ` and now has 12 items`."""
+        slot = "which" if said.endswith(said.slots["which"][0] if "which" in said.slots else "\0") else "and_"
+        if slot not in said.slots:
+            return
+        text, at = said.slots[slot]
+        step = self._settled(ref)
+        if " is now " in text:
+            value = text.partition(" is now ")[2]
+            end = at + len(text)
+            yield Fact("value", path, value, step, end - len(value), end)
+        elif " now has " in text:
+            number = text.partition(" now has ")[2].split()[0]
+            yield Fact("value", f"len({path})", number, step, at, at + len(text))
+
+    def _output(self, claim: Claim, said: str) -> Iterator[Fact]:
+        if not isinstance(said, Phrase):
+            yield Fact("output", "", claim.value, claim.refs[-1], 0, len(said))
+            return
+        stream = "stderr" if said.kind == "output.error" else ""
+        yield _slot("output", stream, claim.value, claim.refs[-1], said, "value")
+
+    def _exception(self, claim: Claim, said: str) -> Iterator[Fact]:
+        ref = claim.refs[0]
+        called = self._calls.get(claim.frame)
+        if claim.value == "handled":
+            yield Fact("catch", claim.subject.strip("`"), "True", ref, 0, len(said))
+        elif claim.value == "unwound":
+            title = claim.subject
+            yield Fact("leave", title, "", claim.refs[-1], 0, len(said))
+            for code in _CODE.finditer(said):
+                yield Fact("call", code[1], "", called, *code.span())
+        else:
+            start = said.find(claim.value)
+            yield Fact("raise", claim.value, "", ref, start, start + len(claim.value))
+            if call := _CODE.match(said):
+                yield Fact("call", call[1], "", called, *call.span())
+
+    def _answer(self, claim: Claim, said: str) -> Iterator[Fact]:
+        if not claim.refs:
+            return
+        value = claim.value
+        name = claim.subject if claim.subject.isidentifier() else ""
+        if "without printing" in said:
+            yield Fact("answer", "", "''", claim.refs[-1], 0, len(said))
+        elif value and value != "…":
+            start = said.rfind(value)
+            yield Fact("answer", name, value, claim.refs[-1], start, start + len(value))
+            if name and name in said[:start] and name in self._functions:
+                place = said.find(name)
+                yield Fact("answer", name, value, claim.refs[-1], place, place + len(name))
+
+    @functools.cached_property
+    def _classes(self) -> frozenset[str]:
+        return frozenset(node.name for node in walked(self._tree) if isinstance(node, ast.ClassDef))
+
+    @functools.cached_property
+    def _functions(self) -> frozenset[str]:
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef
+        return frozenset(node.name for node in walked(self._tree) if isinstance(node, kinds))
+
+    def _spoken(self, sentence: Sentence, found: Sequence[Fact]) -> Iterator[Fact]:
+        """Code that a sentence only names: a loop's variable, what a loop goes through, the call that goes on."""
+        text = sentence.text
+        for code in _CODE.finditer(text):
+            start, end = code.span()
+            if any(fact.start <= start and end <= fact.end and _names_it(fact, code[1]) for fact in found):
+                continue
+            if about := next((fact for fact in found if code[1] in (fact.subject, _changed(fact))), None):
+                yield about._replace(start=start, end=end)
+            elif not code[1].startswith(("except", "return", "case ")):
+                yield Fact("value", code[1], "", None, start, end)
+        for same in _SAME.finditer(text):
+            if same[1][0].isupper() or same[1] in self._classes:
+                yield Fact("value", same[1], "", None, *same.span(1))
+        for name in re.findall(r"\b\w+\b", _CODE.sub(" ", text)) if not sentence.claims or "record" in text else ():
+            if name in self._functions:
+                yield Fact("value", name, "", None, text.find(name), text.find(name) + len(name))
+
+
+_CHANGE: Final = re.compile(
+    r" = \.\.\.$|\[\.\.\.\]$|\.(append|extend|insert|pop|add|update|discard|difference_update)\([^()]*\)$"
+)
+_ENDINGS: Final = frozenset({"loop.exhausted", "loop.false", "loop.runs", "loop.never.while"})
+_CHANGES_IN_CODE: Final = {
+    "list.append": "{path}.append(...)",
+    "list.extend": "{path}.extend(...)",
+    "list.prepend": "{path}.insert(0, ...)",
+    "list.insert": "{path}.insert({index}, ...)",
+    "list.pop": "{path}.pop()",
+    "list.pop_only": "{path}.pop()",
+    "list.pop_first": "{path}.pop(0)",
+    "list.pop_at": "{path}.pop({index})",
+    "set.add": "{path}.add(...)",
+    "set.add.several": "{path}.update(...)",
+    "set.discard": "{path}.discard(...)",
+    "set.discard.several": "{path}.difference_update(...)",
+    "dict.remove": "del {path}[...]",
+    "dict.remove.several": "del {path}[...]",
+}
+"""Changes as statements; `...` stands for the item."""
+_WRITERS: Final[Mapping[ClaimKind, Callable[[_Facts, Claim, str], Iterator[Fact]]]] = {
+    ClaimKind.VALUE: _Facts._value,
+    ClaimKind.CONDITION: _Facts._condition,
+    ClaimKind.CALL: _Facts._call,
+    ClaimKind.RETURN: _Facts._return,
+    ClaimKind.COUNT: _Facts._count,
+    ClaimKind.MUTATION: _Facts._mutation,
+    ClaimKind.ORDER: _Facts._order,
+    ClaimKind.OUTPUT: _Facts._output,
+    ClaimKind.EXCEPTION: _Facts._exception,
+    ClaimKind.ANSWER: _Facts._answer,
+}
+
+
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
+def _statements(tree: ast.Module) -> Mapping[int, list[ast.stmt]]:
+    """Statements without a body by each line that they stand on."""
+    found: dict[int, list[ast.stmt]] = {}
+    for node in walked(tree):
+        if isinstance(node, ast.stmt) and not hasattr(node, "body") and not isinstance(node, ast.Match):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found.setdefault(line, []).append(node)
+    return found
+
+
+@functools.lru_cache(maxsize=KEPT_PROGRAMS)
+def _expressions(tree: ast.Module) -> frozenset[str]:
+    return frozenset(ast.unparse(node) for node in walked(tree) if isinstance(node, ast.expr))
+
+
+def _as_json(text: str, fact: Fact) -> dict[str, Any]:
+    made: dict[str, Any] = {"kind": fact.kind, "subject": fact.subject, "value": fact.value}
+    if fact.step is not None:
+        made["step"] = fact.step
+    if fact.start or fact.end < len(text):
+        made |= {"quote": text[fact.start : fact.end], "at": fact.start}
+    return made
+
+
+def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) -> Fact:
+    """A fact whose words are those of a slot."""
+    assert isinstance(said, Phrase)
+    text, at = said.slots[slot]
+    return Fact(kind, subject, value, step, at, at + len(text))
+
+
+def _other_place(text: str, said: str, places: Sequence[int]) -> int:
+    """Where a clause stands besides some places; -1 for nowhere."""
+    place = text.find(said)
+    while place in places:
+        place = text.find(said, place + 1)
+    return place
+
+
+def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
+    """Where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
+
+    Args:
+        at: Where to look first.
+        clauses: The clauses before it, whose places it does not share, unless it is a part of one.
+    """
+    said_at = said.rstrip(",:") if text.find(said) < 0 else said
+    around = next((clause for clause in reversed(clauses) if isinstance(clause[0], Phrase)), None)
+    if around is not None and isinstance(around[0], Phrase) and said_at in around[0].slots.get("state", ("", 0))[0]:
+        return text.find(said_at, around[1] + around[0].slots["state"][1])
+    is_first = all(start for each, start in clauses if each != text)
+    if (is_first or said_at not in text) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
+        return 0
+    places = [found.start() for found in re.finditer(f"(?={re.escape(said_at)})", text)]
+    taken = [(start, start + len(each)) for each, start in clauses if each != text]
+    free = [p for p in places if not any(start < p + len(said_at) and p < end for start, end in taken)]
+    for found in (free, places):
+        if found:
+            return next((place for place in found if place >= at), found[0])
+    return -1
+
+
+def _names_it(fact: Fact, code: str) -> bool:
+    """Whether a fact has the names of a piece of code."""
+    names = set(re.findall(r"[A-Za-z_]\w*", code))
+    return names <= set(re.findall(r"[A-Za-z_]\w*", f"{fact.subject} {fact.value}"))
+
+
+def _changed(fact: Fact) -> str:
+    """The place that a change of the form `xs[0] = ...` or `xs.append(...)` changes."""
+    if fact.kind != "mutation":
+        return ""
+    return _CHANGE.sub("", fact.subject).removeprefix("del ")
+
+
+def _split(text: str, by: str) -> Iterator[tuple[str, int]]:
+    """Parts of a text with their places; what is quoted or in brackets is not split."""
+    start = 0
+    for at in _outside(text):
+        if text.startswith(by, at) and at >= start:
+            yield text[start:at], start
+            start = at + len(by)
+    yield text[start:], start
+
+
+def _split_relation(text: str) -> tuple[str, ...]:
+    """The sides of a comparison in words, and the sign between them."""
+    places = set(_outside(text))
+    for found in _RELATION.finditer(text):
+        if found.start() in places:
+            return text[: found.start()], found[1], text[found.end() :]
+    return (text,)
+
+
+def _outside(text: str) -> Iterator[int]:
+    """Places that are neither quoted nor in brackets nor in code."""
+    depth, at = 0, 0
+    while at < len(text):
+        sign = text[at]
+        if sign in "'\"`":
+            end = at + 1
+            while end < len(text) and text[end] != sign:
+                end += 2 if text[end] == "\\" and sign != "`" else 1
+            at = end
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif depth == 0:
+            yield at
+        at += 1
+
+
+def _number_in(said: str) -> tuple[int, int]:
+    found = re.search(r"\d+", said)
+    return found.span() if found else (0, len(said))
+
+
+def _unparsed(code: str) -> str:
+    """Code as it is written by Python."""
+    node = _parsed(code)
+    return code if node is None else ast.unparse(node)
+
+
+def _parsed(code: str) -> ast.expr | None:
+    try:
+        return expression_of(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _bracketed(code: str) -> str:
+    """Code that may stand beside an operator."""
+    try:
+        node = expression_of(code)
+    except SyntaxError:
+        return code
+    return code if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({code})"
+
+
+def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
+    """What a target of a name or place gets, also within `a, b = b, a`."""
+    if isinstance(target, ast.Tuple | ast.List):
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            for one, other in zip(target.elts, value.elts, strict=True):
+                if (found := _part_of(one, other, name)) is not None:
+                    return found
+        return None
+    if isinstance(target, ast.Name):
+        return value if target.id == name else None
+    return None if name.isidentifier() else value
+
+
+def _is_called(call: schema.Call, name: str) -> bool:
+    *owner, last = call.name.split(".")
+    return name == last or (last == "__init__" and bool(owner) and name == owner[-1])
+
+
+def _has_arguments(call: schema.Record, code: str) -> bool:
+    """Whether the literals among a call's arguments are among what it was given."""
+    try:
+        node = expression_of(code)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
+        return False
+    given = list(call.args.values())
+    literals = [each.value for each in node.args if isinstance(each, ast.Constant) and each.value is not ...]
+    return all(any(type(one) is type(other) and one == other for other in given) for one in literals)
+
+
+def _function_of(code: str) -> str:
+    """The last name of what a call calls."""
+    try:
+        node = expression_of(code)
+    except (SyntaxError, ValueError, RecursionError):
+        node = None
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else code.partition("(")[0].rpartition(".")[2]
+
+
+def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, int]]:
+    """The frame that goes on after each record, and the record of each frame's call."""
+    frames: list[int] = []
+    calls: dict[int, int] = {}
+    parents: dict[int, int] = {}
+    current = 0
+    for at, record in enumerate(records):
+        if isinstance(record, schema.Call | schema.Resume):
+            parents[record.f] = record.p
+            if isinstance(record, schema.Call):
+                calls[record.f] = at
+            current = record.f
+        elif isinstance(record, _ENDS):
+            current = parents.get(record.f, 0) or record.f
+        else:
+            current = getattr(record, "f", 0) or current
+        frames.append(current)
+    return frames, calls
+
+
+def _tree(source: str) -> ast.Module:
+    return parse(source) or ast.Module([], [])

@@ -1,0 +1,201 @@
+"""A text in the making: clauses are joined to sentences, sentences to paragraphs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from groundbox.trace.narrate.narration import Claim, ClaimKind, Sentence
+from groundbox.trace.narrate.phrases import Voice
+
+MAX_SENTENCE: Final = 150
+"""Characters after which a sentence takes no further clause."""
+MAX_CLAUSES: Final = 3
+_WORD: Final = re.compile(r"[a-z]+[ ,:]")
+
+
+class TooLong(Exception):
+    """The sentences of a draft have more characters than the whole text may have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clause:
+    """A main clause without its full stop.
+
+    Attributes:
+        because: Whether it holds a `since` or `so` of its own, and is therefore joined by a semicolon.
+    """
+
+    text: str
+    claims: tuple[Claim, ...] = ()
+    because: bool = False
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """Takes clauses in the order of the run.
+
+    A condition waits for what it led to; the two make one clause (`since 3 < 5, x becomes 1`).
+
+    Attributes:
+        said: How many clauses and conditions there were.
+        ledger: All of them, each with whether it was a condition.
+        chars: Of all sentences that have ended; the text has blanks between them, too.
+        most_chars: How many these may be before `TooLong` is raised; None for any number.
+    """
+
+    voice: Voice
+    paragraphs: list[list[Sentence]] = field(default_factory=lambda: [[]])
+    _clauses: list[Clause] = field(default_factory=list)
+    _conditions: list[Clause] = field(default_factory=list)
+    _lead: Clause | None = None
+    _back: Clause | None = None
+    said: int = 0
+    ledger: list[tuple[Clause, bool]] = field(default_factory=list)
+    _joins_all: bool = False
+    chars: int = 0
+    most_chars: int | None = None
+
+    def say(self, text: str, *claims: Claim, alone: bool = False, because: bool = False) -> None:
+        """A statement; `alone` makes it a sentence of its own, `because` says that it holds a reason."""
+        self.said += 1
+        clause = Clause(text=text, claims=_said(claims, text), because=because)
+        self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
+        if self._conditions:
+            clause = self._with_conditions(clause)
+        if (alone and self._clauses) or self._is_full(clause):
+            self.stop()
+        self._clauses.append(clause)
+        if alone:
+            self.stop()
+
+    def condition(self, text: str, *claims: Claim, because: bool = False) -> None:
+        """A condition that led to what is said next; `because` as for `say`."""
+        self.said += 1
+        self._conditions.append(Clause(text=text, claims=_said(claims, text), because=because))
+        self.ledger.append((self._conditions[-1], True))
+
+    def lead(self, text: str, *claims: Claim, joins_all: bool = False) -> None:
+        """Begin the next sentence with this; `joins_all` puts everything up to the next `stop` into it."""
+        self.stop()
+        self._back = None
+        self._lead = Clause(text=text, claims=_said(claims, text))
+        self._joins_all = joins_all
+
+    def back(self, text: str, *claims: Claim) -> None:
+        """Begin the next sentence with this, if there is one before the next `back`."""
+        self.stop()
+        self._back = Clause(text=text, claims=_said(claims, text))
+
+    def forget_back(self) -> None:
+        """Begin the next sentence without it, if that is not under way."""
+        if not self._clauses and not self._conditions:
+            self._back = None
+
+    def stop(self) -> None:
+        """End the sentence."""
+        if self._conditions:
+            self.end_conditions()
+        lead, self._lead, self._joins_all = self._lead, None, False
+        clauses, self._clauses = self._clauses, []
+        if not clauses and lead is None:
+            return
+        claims = [claim for clause in ([lead] if lead else []) + clauses for claim in clause.claims]
+        text = _joined(clauses)
+        if clauses and lead is None and self._back is not None:
+            text, claims, self._back = f"{self._back.text} {text}", [*self._back.claims, *claims], None
+        if lead is not None:
+            text = f"{lead.text} {text}".strip() if text else lead.text.rstrip(",:")
+        if not text:
+            return
+        self.paragraphs[-1].append(Sentence(text=sentence(text), claims=tuple(claims)))
+        self.chars += len(self.paragraphs[-1][-1].text)
+        if self.most_chars is not None and self.chars > self.most_chars:
+            raise TooLong
+
+    def stop_effects(self) -> None:
+        """End the sentence, unless all there is of it is a condition that leads to what comes."""
+        if self._clauses:
+            waiting, self._conditions = self._conditions, []
+            self.stop()
+            self._conditions = waiting
+
+    def end_conditions(self) -> None:
+        """The conditions that wait led to nothing that is told: they are a statement of their own."""
+        waiting, self._conditions = self._conditions, []
+        self._clauses.append(_and(waiting))
+
+    @property
+    def is_at_start(self) -> bool:
+        """Whether nothing of a sentence stands yet."""
+        return not self._clauses and self._lead is None
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether a condition waits for what it led to."""
+        return bool(self._conditions)
+
+    def paragraph(self) -> None:
+        """End the paragraph."""
+        self.stop()
+        if self.paragraphs[-1]:
+            self.paragraphs.append([])
+
+    def done(self) -> list[list[Sentence]]:
+        """The paragraphs."""
+        self.stop()
+        return [paragraph for paragraph in self.paragraphs if paragraph]
+
+    def _with_conditions(self, effect: Clause) -> Clause:
+        waiting, self._conditions = self._conditions, []
+        condition = _and(waiting)
+        kind = "since.led" if (self._lead or self._back) and not self._clauses else "since"
+        text = self.voice.say(kind, condition=condition.text, effect=effect.text)
+        return Clause(text=text, claims=(*condition.claims, *effect.claims), because=True)
+
+    def _is_full(self, clause: Clause) -> bool:
+        if not self._clauses or self._joins_all:
+            return False
+        length = sum(len(other.text) for other in self._clauses) + len(clause.text)
+        return len(self._clauses) >= MAX_CLAUSES or length > MAX_SENTENCE or clause.because
+
+
+def _said(claims: Sequence[Claim], text: str) -> tuple[Claim, ...]:
+    """Claims with the words that make them, those that have none of their own."""
+    return tuple(claim if claim.said else replace(claim, said=text) for claim in claims)
+
+
+def _and(clauses: list[Clause]) -> Clause:
+    claims = tuple(claim for clause in clauses for claim in clause.claims)
+    because = any(clause.because for clause in clauses)
+    return Clause(text=_listed([clause.text for clause in clauses]), claims=claims, because=because)
+
+
+def _joined(clauses: list[Clause]) -> str:
+    """In a row with commas, or with semicolons where a clause has commas of its own."""
+    texts = [clause.text for clause in clauses]
+    if len(texts) > 1 and any(clause.because or is_long(clause.text) for clause in clauses):
+        return "; ".join(texts)
+    return _listed(texts)
+
+
+def is_long(text: str) -> bool:
+    """Whether a clause is made of several."""
+    return any(
+        f"{word} `" in text for word in (", after which", ", and then", "; after that", ", which is now", " and")
+    )
+
+
+def _listed(texts: list[str]) -> str:
+    if len(texts) < 3:
+        return " and ".join(texts) if all(len(text) < 50 for text in texts) else ", and ".join(texts)
+    return ", ".join(texts[:-1]) + ", and " + texts[-1]
+
+
+def sentence(text: str) -> str:
+    """A sentence: a capital, unless it begins with code or a value, and a full stop."""
+    if _WORD.match(text):
+        text = text[0].upper() + text[1:]
+    return text + "."

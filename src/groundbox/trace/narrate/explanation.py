@@ -1,0 +1,267 @@
+"""Why an expression has its value: the expression again, with recorded values in place of names.
+
+`(lo + hi) // 2` is explained by `(0 + 3) // 2`, `nums[mid] < target` by `3 < 5`, and a condition of several parts by
+the part that decided it. Everything that is written here was worked out to the very value that the trace recorded.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.narrate.comprehensions import Detail, details
+from groundbox.trace.narrate.evaluation import Evaluation
+from groundbox.trace.narrate.literals import literal
+from groundbox.trace.narrate.paths import with_indexes
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.syntax import copied, walked
+from groundbox.values.parsing import expression_of
+
+MAX_INLINE: Final = 40
+"""Characters of a container that is written out in the middle of an expression."""
+MAX_TEXT: Final = 100
+"""Characters of one explanation; a longer one explains nothing."""
+
+_SIGN: Final[dict[type[ast.cmpop], str]] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "is in",
+    ast.NotIn: "is not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
+_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+class Explanation:
+    """Explains expressions at one moment in one frame."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def workings(self, node: ast.expr, result: str) -> str | None:
+        """The expression with values for names, if it leads to `result` and shows more than that.
+
+        `3 + 5` for `total + x` when the result is `8`; None for `x`, whose value is all there is to say.
+        """
+        if self.literal(node) != result or isinstance(node, ast.BoolOp) or _asks_for_identity(node):
+            return None  # `None or (5, 3)` and `None is not None` in the middle of a sentence say two things
+        text = self._with_values(node)
+        return None if text in (None, result, ast.unparse(node)) or len(text or "") > MAX_TEXT else text
+
+    def literal(self, node: ast.expr, limit: int = 10_000) -> str | None:
+        """The value of an expression as text, if it can be worked out and has such a text."""
+        try:
+            text = literal(self._evaluation.value(node))
+        except Unknown:
+            return None
+        return text if len(text) <= limit else None
+
+    def code(self, node: ast.expr) -> str | None:
+        """The code in backticks, if it is short."""
+        text = ast.unparse(node)
+        return f"`{text}`" if len(text) <= MAX_INLINE and "`" not in text else None
+
+    def items(self, node: ast.expr) -> Sequence[Detail]:
+        """What a comprehension in an expression did with its items."""
+        return details(node, self._evaluation)
+
+    def place(self, node: ast.expr) -> str:
+        """The code of a name, attribute or item, with the values of its indexes: `dp[3]` for `dp[i + 1]`."""
+        return with_indexes(node, self._evaluation)
+
+    def is_of_an_array(self, node: ast.expr) -> bool:
+        """Whether it reads an array's item, which is made when it is read: `grid[1, :]` is another array each time."""
+        return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
+
+    def is_told(self, node: ast.Call) -> bool:
+        """Whether a call was one of user code whose result the trace has."""
+        return self._evaluation.is_told(node)
+
+    def call(self, node: ast.Call) -> str:
+        """The code of a call, with its arguments' values as far as they are short."""
+        made = copied(node)
+        values = _Values(self._evaluation)
+        made.args = [values.whole(argument) for argument in made.args]
+        for keyword in made.keywords:
+            keyword.value = values.whole(keyword.value)
+        return ast.unparse(made)
+
+    def reason(self, test: ast.expr, truth: bool) -> str | None:
+        """What decided a condition, as a true statement; None where it cannot be worked out, or not to that truth."""
+        try:
+            text = self._reason(test, truth)
+        except Unknown:
+            return None
+        return text if len(text) <= MAX_TEXT else None
+
+    def _reason(self, test: ast.expr, truth: bool) -> str:
+        match test:
+            case ast.BoolOp(op=op, values=parts):
+                return self._reason_of_several(parts, truth, decided_by_one=isinstance(op, ast.Or) is truth)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self._reason(operand, not truth)
+            case ast.Compare():
+                return self._reason_of_comparison(test, truth)
+            case ast.Constant():
+                raise Unknown("a constant condition needs no reason")
+        return self._reason_of_truth(test, truth)
+
+    def _reason_of_several(self, parts: list[ast.expr], truth: bool, *, decided_by_one: bool) -> str:
+        if not decided_by_one:
+            return " and ".join(self._reason(part, truth) for part in parts)
+        for part in parts:
+            if self._truth(part) is truth:
+                return self._reason(part, truth)
+        raise Unknown("no part decided")
+
+    def _truth(self, node: ast.expr) -> bool:
+        return self._evaluation.truth(node)
+
+    def _reason_of_truth(self, test: ast.expr, truth: bool) -> str:
+        if self._truth(test) is not truth:
+            raise Unknown("the value does not fit the branch that was taken")
+        code = f"`{ast.unparse(test)}`"
+        try:
+            value = self._evaluation.value(test)
+        except Unknown:
+            return f"{code} is not None"
+        if hasattr(value, "__len__"):
+            return f"{code} is {'not empty' if truth else 'empty'}"
+        if isinstance(value, bool) or value is None:
+            return f"{code} is {value}"
+        return f"{code} is {literal(value)}" + (", not 0" if truth else "")
+
+    def _reason_of_comparison(self, test: ast.Compare, truth: bool) -> str:
+        sides = [test.left, *test.comparators]
+        pairs = list(zip(sides, test.ops, sides[1:], strict=False))
+        if not truth:
+            for left, op, right in pairs:
+                if not self._truth(ast.Compare(left, [op], [right])):
+                    if not self._truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
+                        raise Unknown("neither holds: one of the two is nan")
+                    return self._relation(left, _OPPOSITE[type(op)], right)
+            raise Unknown("every part holds")
+        if not self._truth(test):
+            raise Unknown("the values do not fit the branch that was taken")
+        if len(pairs) == 1:
+            return self._relation(sides[0], type(test.ops[0]), sides[1])
+        return " and ".join(self._relation(left, type(op), right) for left, op, right in pairs)
+
+    def _relation(self, left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> str:
+        """`7 % 2 = 1 and 1 != 0`: what the sides come to, and how these stand to each other."""
+        if op in (ast.Is, ast.IsNot) or _is_none(right):
+            return f"`{ast.unparse(left)}` {'is' if op in (ast.Is, ast.Eq) else 'is not'} {self._named(right)}"
+        first, second = self._side(left), self._side(right)
+        if op is ast.Eq and first.steps and not second.steps:
+            return f"{first.steps} = {first.value}"
+        steps = [f"{side.steps} = {side.value}" for side in (first, second) if side.steps]
+        return " and ".join([*steps, f"{first.value} {_SIGN[op]} {second.value}"])
+
+    def _named(self, node: ast.expr) -> str:
+        return ast.unparse(node) if isinstance(node, ast.Constant) else f"`{ast.unparse(node)}`"
+
+    def _side(self, node: ast.expr) -> _Side:
+        value = literal(self._evaluation.value(node))
+        if len(value) > MAX_INLINE:
+            return _Side(f"`{ast.unparse(node)}`", None)
+        if not isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript):
+            return _Side(value, None)
+        steps = self._with_values(node)
+        return _Side(value, steps if steps != value and len(steps or "") <= MAX_INLINE else None)
+
+    def _with_values(self, node: ast.expr) -> str | None:
+        replaced = _Values(self._evaluation).visit(copied(node))
+        try:
+            return ast.unparse(ast.fix_missing_locations(replaced))
+        except (ValueError, RecursionError):
+            return None
+
+
+class _Side:
+    """One side of a comparison: its value, and what that was worked out from, if that says more."""
+
+    def __init__(self, value: str, steps: str | None) -> None:
+        self.value = value
+        self.steps = steps
+
+
+class _Values(ast.NodeTransformer):
+    """Puts values where names, items, attributes and lengths stand; operators and other calls stay."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._replaced(node) if isinstance(node.ctx, ast.Load) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self._replaced(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        found = self._replaced(node)
+        return self.generic_visit(node) if found is node else found  # type: ignore[return-value]
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        if self._evaluation.is_told(node) or (isinstance(node.func, ast.Name) and node.func.id == "len"):
+            found = self._replaced(node)
+            if found is not node:
+                return found
+        whole = copied(node)
+        if isinstance(node.func, ast.Attribute):
+            node.func.value = self._owner(node.func.value)
+        node.args = [self.visit(argument) for argument in node.args]
+        return node if len(ast.unparse(node)) <= MAX_INLINE else self._replaced(whole)
+
+    def _owner(self, node: ast.expr) -> ast.expr:
+        """What a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
+        found = self.visit(copied(node))
+        is_number = isinstance(found, ast.UnaryOp) or (
+            isinstance(found, ast.Constant) and isinstance(found.value, int | float | complex)
+        )
+        return node if is_number and not isinstance(node, ast.UnaryOp | ast.Constant) else found
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        return node
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda = visit_ListComp  # type: ignore[assignment]
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        return self._replaced(node)
+
+    def whole(self, node: ast.expr) -> ast.expr:
+        """The value of an argument as an expression; an object, which the call may have changed, goes by its code."""
+        found = self._replaced(node)
+        return node if isinstance(found, ast.List | ast.Dict | ast.Set) else found
+
+    def _replaced(self, node: ast.expr) -> ast.expr:
+        try:
+            text = literal(self._evaluation.value(node))
+        except Unknown:
+            return node
+        return expression_of(text) if len(text) <= MAX_INLINE else node
+
+
+def _asks_for_identity(node: ast.expr) -> bool:
+    compared = (part for part in walked(node) if isinstance(part, ast.Compare))
+    return any(isinstance(op, ast.Is | ast.IsNot) for part in compared for op in part.ops)
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

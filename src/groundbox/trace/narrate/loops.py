@@ -1,0 +1,395 @@
+"""Loops: the first iterations in full, some in a line each, the rest by their number and what they led to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from groundbox.trace.narrate.gaps import Gaps, Said, end_of, steps_of, target_names
+from groundbox.trace.narrate.narration import Claim, ClaimKind
+from groundbox.trace.narrate.policy import Level, level_of
+from groundbox.trace.narrate.statements import Moment, Statements
+from groundbox.trace.narrate.telling import Telling, Where, claim, listed
+from groundbox.trace.run.structure import Folded, Iteration, Loop, Node, Step, walk
+
+Block = Callable[[Sequence[Node], Where], None]
+MAX_HEAD: Final = 80
+"""Characters of what names a loop beside its iterations."""
+MAX_TESTS: Final = 2
+"""Tests whose truth is counted over iterations that are left out."""
+
+
+class Stretch(NamedTuple):
+    """Iterations in a row that are told in one way; SILENT ones are left out."""
+
+    level: Level
+    iterations: Sequence[Iteration]
+    fold: Folded | None = None
+
+
+class Loops:
+    """Tells loops."""
+
+    def __init__(self, telling: Telling, statements: Statements, block: Block) -> None:
+        self._telling = telling
+        self._statements = statements
+        self._block = block
+        self._gaps = Gaps(telling)
+        self._latest: Loop | None = None
+
+    def tell(self, loop: Loop, where: Where) -> None:
+        """Tell a loop and go on to its end."""
+        level = self._level(loop, where)
+        if level <= Level.RESULT or not loop.count:
+            self._latest = loop if level == Level.RESULT else self._latest
+            self._tell_result(loop, replace(where, level=level))
+            return
+        self._latest = loop
+        self._intro(loop, where)
+        for stretch in self._stretches(loop, level):
+            if stretch.fold is not None:
+                self.tell_fold(loop, stretch.fold, where)
+            elif stretch.level == Level.SILENT:
+                self._tell_left_out(loop, stretch.iterations, where)
+            else:
+                for iteration in stretch.iterations:
+                    self._tell_iteration(loop, iteration, stretch.level, where)
+        self._tell_exit(loop, where)
+
+    def _level(self, loop: Loop, where: Where) -> Level:
+        if where.level == Level.SILENT:
+            return Level.SILENT
+        policy = self._telling.policy
+        seen = self._telling.seen(("loop", where.activation.name, loop.line))
+        level = min(where.nested, level_of(seen, policy.full_runs, policy.short_runs, policy.least))
+        return max(level, Level.SHORT) if is_way_out(loop) and policy.last_iterations else level
+
+    def _stretches(self, loop: Loop, level: Level) -> Iterator[Stretch]:
+        """Which iterations are told how, folds between them."""
+        levels = self._levels(loop, level)
+        folds = list(loop.folds)
+        row: list[Iteration] = []
+        for place, iteration in enumerate(loop.iterations):
+            while folds and folds[0].after < iteration.number:
+                if row:
+                    yield Stretch(levels[place - 1], row)
+                    row = []
+                yield Stretch(Level.SILENT, (), folds.pop(0))
+            if row and levels[place] != levels[place - 1]:
+                yield Stretch(levels[place - 1], row)
+                row = []
+            row.append(iteration)
+        if row:
+            yield Stretch(levels[-1], row)
+        for fold in folds:
+            yield Stretch(Level.SILENT, (), fold)
+
+    def _levels(self, loop: Loop, level: Level) -> list[Level]:
+        count = len(loop.iterations)
+        policy = self._telling.policy
+        if policy.full_iterations is None:
+            return [Level.FULL] * count
+        if policy.is_whole:
+            full = min(count, policy.full_iterations) if level == Level.FULL else 0
+            levels = [Level.FULL] * full + [policy.least] * (count - full)
+            return [*levels[:-1], Level.FULL] if is_way_out(loop) else levels
+        full = policy.full_iterations if level == Level.FULL else 0
+        short = policy.short_iterations if level == Level.FULL else min(2, policy.short_iterations)
+        head = [Level.FULL] * full + [Level.SHORT] * short
+        last = policy.last_iterations
+        if count <= len(head) + last + 1:
+            levels = (head + [Level.SHORT] * (last + 1))[:count]
+        else:
+            levels = head + [Level.SILENT] * (count - len(head) - last) + [Level.SHORT] * last
+        if is_way_out(loop) and last:
+            levels[-1] = Level.FULL
+        return levels
+
+    def _intro(self, loop: Loop, where: Where) -> None:
+        telling = self._telling
+        first = loop.iterations[0].header if loop.iterations else loop.closing
+        if first is not None:
+            telling.advance(first.step)
+        telling.draft.stop_effects()
+        if isinstance(loop.statement, ast.While):
+            code = telling.code(loop.statement.test)
+            if code is not None and not isinstance(loop.statement.test, ast.Constant):
+                refs = [first.step] if first is not None else []
+                said = [claim(ClaimKind.CONDITION, refs, where.activation.frame, code[1:-1], "True")]
+                telling.draft.say(telling.voice.say("while.intro", code=code), *said, alone=True)
+            return
+        target = _target(loop)
+        items, told = self._items(loop, where.activation.frame)
+        telling.draft.say(telling.voice.say("for.intro", name=target, items=items), *told, alone=True)
+
+    def _items(self, loop: Loop, frame: int) -> tuple[str, list[Claim]]:
+        """What a `for` goes through: its code, and the value where that is short and says more."""
+        telling = self._telling
+        assert isinstance(loop.statement, ast.For | ast.AsyncFor)
+        node = loop.statement.iter
+        code = telling.code(node) or "its items"
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id == "range"):
+            return code, []
+        text = telling.explanation(frame).literal(node, limit=telling.policy.value_chars)
+        if text is None or code in (f"`{text}`", f"`{text.replace('(0, ', '(')}`"):
+            return code, []
+        first = loop.iterations[0].header if loop.iterations else loop.closing
+        refs = [first.step] if first is not None else []
+        return f"{code} = {text}", [claim(ClaimKind.VALUE, refs, frame, ast.unparse(node), text)]
+
+    def _tell_iteration(self, loop: Loop, iteration: Iteration, level: Level, where: Where) -> None:
+        draft = self._telling.draft
+        full = level == Level.FULL
+        nested = min(where.nested, Level.FULL if full else self._telling.policy.least)
+        if full and iteration is loop.iterations[-1] and is_way_out(loop):
+            nested = Level.FULL
+        inner = replace(where, level=level, nested=nested, number=iteration.number, depth=where.depth + 1)
+        self._latest = loop
+        lead = self._lead_while if isinstance(loop.statement, ast.While) else self._lead_for
+        moment = lead(loop, iteration, inner)
+        header = iteration.header
+        marked = draft.said
+        if moment is not None and header is not None and (header.inline or loop.kind == "while"):
+            self._statements.word_body(header, moment, target_names(loop.statement))
+        self._block(iteration.body, inner)
+        is_called = header is not None and header.inline and bool(header.calls or header.resumes)
+        if draft.said == marked and not is_called:
+            draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
+        if iteration is loop.iterations[-1] and is_way_out(loop):
+            draft.stop_effects()
+        else:
+            draft.stop()
+
+    def _lead_for(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
+        """`With x = 3,`: what the loop's names stand for in this iteration."""
+        telling = self._telling
+        header = iteration.header
+        frame = where.activation.frame
+        if header is None:
+            number = _number_of(loop, iteration, frame)
+            telling.draft.lead(f"in iteration {iteration.number},", *number, joins_all=where.level < Level.FULL)
+            return None
+        if header.inline and (header.calls or header.resumes):  # its body calls before the record tells the values
+            self._lead_by_number(iteration, where, "", *_number_of(loop, iteration, frame))
+            return self._statements.tell(header, where, own=False)
+        moment = self._statements.tell(header, where, own=False)
+        names = telling.state.names(frame)
+        texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
+        claims = [claim(ClaimKind.VALUE, [header.step, header.last], frame, name, text) for name, text in texts]
+        claims = claims or _number_of(loop, iteration, frame)
+        values = listed([f"`{name}` = {text}" for name, text in texts]) or f"iteration {iteration.number}"
+        are = listed([f"`{name}` is {text}" for name, text in texts]) or values
+        kind = "for.full" if where.level == Level.FULL else "for.short"
+        lead = telling.voice.say(kind, values=values, values_are=are)
+        telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+        return moment
+
+    def _lead_by_number(self, iteration: Iteration, where: Where, reason: str, *claims: Claim) -> None:
+        """`In iteration 2 (1 < 3),`."""
+        telling = self._telling
+        lead = telling.voice.say(
+            "while.full" if where.level == Level.FULL else "while.short",
+            number=str(iteration.number),
+            of=" of the inner loop" if where.depth > 1 else "",
+            reason=reason,
+        )
+        telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
+
+    def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
+        """`In iteration 2 (1 < 3),`: the number, and why the loop goes on."""
+        frame = where.activation.frame
+        header = iteration.header
+        assert isinstance(loop.statement, ast.While)
+        test = loop.statement.test
+        moment = self._statements.tell(header, where, own=False) if header is not None else None
+        reason = moment.reasons.reason if moment is not None else None
+        claims = _number_of(loop, iteration, frame)
+        refs = claims[0].refs
+        code = self._telling.code(test) if header is not None and not isinstance(test, ast.Constant) else None
+        if reason is not None or (code is not None and where.level == Level.FULL):
+            claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True"))
+        shown = f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else ""
+        self._lead_by_number(iteration, where, shown, *claims)
+        return moment
+
+    def _tell_left_out(self, loop: Loop, iterations: Sequence[Iteration], where: Where) -> None:
+        telling = self._telling
+        frame = where.activation.frame
+        steps = [step for iteration in iterations for step in steps_of(iteration)]
+        text = self._numbers(loop, iterations[0].number, iterations[-1].number, where)
+        refs = [steps[0].step, steps[-1].step] if steps else []
+        said = claim(ClaimKind.COUNT, refs, frame, str(loop.line), str(len(iterations)))
+        before = self._gaps.look(frame)
+        but = target_names(loop.statement)
+        series = self._gaps.series(iterations, frame) if len(iterations) <= telling.policy.list_values else []
+        start = telling.state.t + 1
+        telling.advance(end_of(steps))
+        rest = self._gaps.after(before, frame, start, telling.state.t, but=[*but, *(name for name, _, _ in series)])
+        rows = [f"`{name}` takes the values {', '.join(values)}" for name, values, _ in series]
+        claims = [
+            claim(ClaimKind.VALUE, found, frame, name, ", ".join(values), said=row)
+            for (name, values, found), row in zip(series, rows, strict=True)
+        ]
+        tests, truths = self._truths(iterations, frame)
+        gap: str = telling.voice.say("loop.left_out", iterations=text)
+        if rows or tests:
+            gap = f"in {text}{',' if ' of ' in text else ''} {listed(rows + tests)}"
+        self._say_gap(gap, [said, *claims, *truths], rest)
+
+    def _numbers(self, loop: Loop, first: int, last: int, where: Where) -> str:
+        """`iterations 3 to 7`, and of which loop, where another one could be meant."""
+        head = _head(loop)
+        is_open = self._latest is not loop or (where.depth > 0 and first == 1)
+        self._latest = loop
+        text = f"iteration {first}" if first == last else f"iterations {first} to {last}"
+        return text + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
+
+    def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
+        """How often the tests that stand in the body itself were true."""
+        found: dict[int, list[Step]] = {}
+        for iteration in iterations:
+            for node in iteration.body:
+                if isinstance(node, Step) and isinstance(node.statement, ast.If) and node.condition is not None:
+                    found.setdefault(node.line, []).append(node)
+        texts: list[str] = []
+        claims: list[Claim] = []
+        for steps in list(found.values())[:MAX_TESTS]:
+            assert isinstance(steps[0].statement, ast.If)
+            code = self._telling.code(steps[0].statement.test, 60)
+            if code is None or len(steps) != len(iterations):
+                continue
+            true = sum(step.condition is True for step in steps)
+            kind = "loop.always" if true == len(steps) else "loop.sometimes" if true else "loop.never.true"
+            texts.append(self._telling.voice.say(kind, code=code, count=str(true), all=str(len(steps))))
+            refs = [step.step for step in steps]
+            claims.append(claim(ClaimKind.CONDITION, refs, frame, code, f"{true} of {len(steps)}", said=texts[-1]))
+        return texts, claims
+
+    def tell_fold(self, loop: Loop, fold: Folded, where: Where) -> None:
+        """Iterations that were not recorded: how many they were, and what they led to."""
+        telling = self._telling
+        frame = where.activation.frame
+        before = self._gaps.look(frame)
+        telling.advance(fold.record - 1)
+        telling.advance(max((fold.record, *fold.effects)))
+        rest = self._gaps.after(before, frame, fold.record, telling.state.t)
+        if not fold.iterations:  # the header ran once more, and ended the loop
+            for said in rest:
+                telling.draft.say(said.text, said.claim)
+            return
+        text = self._numbers(loop, fold.after + 1, fold.after + fold.iterations, where)
+        told = claim(ClaimKind.COUNT, [fold.record], frame, str(loop.line), str(fold.iterations))
+        self._say_gap(telling.voice.say("loop.folded", iterations=text), [told], rest)
+
+    def _say_gap(self, gap: str, claims: Sequence[Claim], rest: Sequence[Said]) -> None:
+        telling = self._telling
+        if rest:
+            state = listed([said.text for said in rest])
+            gap = telling.voice.say("loop.after", gap=gap, state=state)
+        telling.draft.say(gap, *claims, *(said.claim for said in rest), alone=telling.draft.is_at_start)
+
+    def _tell_exit(self, loop: Loop, where: Where) -> None:
+        telling = self._telling
+        closing = loop.closing
+        frame = where.activation.frame
+        if closing is None:
+            self._tell_inline_exit(loop, where)
+            return
+        count = times(loop.count, "iteration")
+        said = claim(ClaimKind.COUNT, [closing.step], frame, str(loop.line), str(loop.count))
+        if loop.exit == "exhausted":
+            self._statements.tell(closing, where, own=False)
+            telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
+        elif loop.exit == "false" and isinstance(loop.statement, ast.While):
+            moment = self._statements.tell(closing, where, own=False)
+            self._statements.word_body(closing, moment, ())
+            test = loop.statement.test
+            text = telling.condition(test, False, moment.reasons.reason, brief=True, leads=True)
+            truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False", said=text)
+            telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
+        else:
+            self._statements.tell(closing, where)
+
+    def _tell_inline_exit(self, loop: Loop, where: Where) -> None:
+        """The end of `while x: y()`, whose last test is part of its last iteration."""
+        telling = self._telling
+        if loop.exit != "false" or not loop.iterations or not isinstance(loop.statement, ast.While):
+            return
+        last = loop.iterations[-1].header
+        if last is None or not last.inline or loop.iterations[-1].number < loop.count:  # the last test is in a fold
+            return
+        frame = where.activation.frame
+        test = loop.statement.test
+        reason = telling.explanation(frame).reason(test, False)
+        if reason is None:
+            return
+        text = telling.condition(test, False, reason, brief=True, leads=True)
+        count = times(loop.count, "iteration")
+        said = claim(ClaimKind.COUNT, [last.last], frame, str(loop.line), str(loop.count))
+        truth = claim(ClaimKind.CONDITION, [last.last], frame, ast.unparse(test), "False", said=text)
+        telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
+
+    def _tell_result(self, loop: Loop, where: Where) -> None:
+        """Only how often it ran, and what it left."""
+        telling = self._telling
+        frame = where.activation.frame
+        steps = list(walk([loop]))
+        folds = [ref for fold in loop.folds for ref in (fold.record, *fold.effects)]
+        last = max([end_of(steps), *folds])
+        if where.level == Level.SILENT:
+            telling.advance(last)
+            return
+        start = min([step.step for step in steps] + folds, default=last)
+        telling.advance(start)
+        before = self._gaps.look(frame)
+        reason = None
+        if not loop.count and isinstance(loop.statement, ast.While):
+            reason = telling.explanation(frame).reason(loop.statement.test, False)
+        if not loop.count and loop.closing is not None and telling.policy.is_whole:
+            self._statements.tell(loop.closing, where, own=False)
+        telling.advance(last)
+        said = claim(ClaimKind.COUNT, [start, last], frame, str(loop.line), str(loop.count))
+        if reason is not None:
+            assert isinstance(loop.statement, ast.While)
+            truth = claim(ClaimKind.CONDITION, [start], frame, ast.unparse(loop.statement.test), "False", said=reason)
+            telling.draft.say(telling.voice.say("loop.never.while", condition=reason), truth, said)
+            return
+        rest = self._gaps.after(before, frame, start, last, but=target_names(loop.statement))
+        runs = telling.voice.say("loop.runs", head=_head(loop), times=times(loop.count, "time"))
+        self._say_gap(runs, [said], rest)
+
+
+def _head(loop: Loop) -> str:
+    if isinstance(loop.statement, ast.While):
+        return f"with the condition `{ast.unparse(loop.statement.test)}`"
+    return f"over {_target(loop)}"
+
+
+def _target(loop: Loop) -> str:
+    if not isinstance(loop.statement, ast.For):
+        return "its items"
+    target = ast.unparse(loop.statement.target)
+    return f"`{target[1:-1] if isinstance(loop.statement.target, ast.Tuple) and target[0] == '(' else target}`"
+
+
+def is_way_out(loop: Loop) -> bool:
+    """Whether the function was left from inside the loop, so that its last iteration decided."""
+    return loop.exit in ("return", "raise") and bool(loop.iterations)
+
+
+def _number_of(loop: Loop, iteration: Iteration, frame: int) -> list[Claim]:
+    """That an iteration is the one of this number."""
+    first = iteration.header or next(walk(iteration.body), None)
+    refs = [] if first is None else [first.step]
+    return [claim(ClaimKind.ORDER, refs, frame, str(loop.line), str(iteration.number))]
+
+
+def _did_something(iteration: Iteration) -> bool:
+    return any(step.effects or step.calls or step.raised is not None for step in walk(iteration.body))
+
+
+def times(count: int, unit: str) -> str:
+    """`1 time`, `2 times`."""
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

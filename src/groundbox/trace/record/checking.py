@@ -1,0 +1,474 @@
+"""The rules of docs/trace.md that need more than one record: what exists before it is used.
+
+The order of records is a claim of a guest. What is checked here is what readers build on: frames, lines and
+labels that exist, indexes inside their lists, frames that run before they do something and not after they ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from groundbox.trace.record import schema
+from groundbox.trace.record.operands import Operands, operands_of
+from groundbox.trace.record.schema import Record, V
+from groundbox.trace.record.value import MOST_INT, MOST_TEXT, InvalidValue, check, check_hex
+
+MOST_NAME: Final = 1000
+_SCOPES: Final = (None, "global", "nonlocal")
+_RUNS: Final = 1
+_WAITS: Final = 2
+_ENDED: Final = 3
+_ITEMS: Final = frozenset({"list", "set", "deque", "array"})
+_KEYED: Final = frozenset({"dict", "object", "class"})
+_OPS: Final = {
+    "set": frozenset({"list", "deque", "dict", "object", "class"}),
+    "splice": frozenset({"list", "deque"}),
+    "remove": _KEYED,
+    "add": frozenset({"set"}),
+    "discard": frozenset({"set"}),
+    "replace": _ITEMS | _KEYED | {"bytearray"},
+}
+_OP_FIELDS: Final = {
+    "set": frozenset({"at"}),
+    "splice": frozenset({"start", "removed", "items"}),
+    "remove": frozenset({"at"}),
+    "add": frozenset({"items"}),
+    "discard": frozenset({"items"}),
+    "replace": frozenset({"items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape"}),
+}
+_TYPE_FIELDS: Final = {
+    "list": frozenset({"items", "tail", "elided", "attrs"}),
+    "set": frozenset({"items", "tail", "elided", "attrs"}),
+    "deque": frozenset({"items", "tail", "elided", "attrs", "maxlen"}),
+    "dict": frozenset({"pairs", "tail", "elided", "attrs"}),
+    "object": frozenset({"attrs", "elided"}),
+    "class": frozenset({"attrs", "elided"}),
+    "bytearray": frozenset({"hex", "len", "elided"}),
+    "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
+}
+_PARTS: Final = ("items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape")
+_NOT_OF_TYPE: Final = {
+    kind: attrgetter(*(name for name in _PARTS if name not in fields)) for kind, fields in _TYPE_FIELDS.items()
+}
+"""Of a record: the parts, at least two, that its type of object does not have."""
+_NOT_OF_OP: Final = {
+    op: attrgetter(*(name for name in ("at", "start", "removed", *_PARTS) if name not in fields))
+    for op, fields in _OP_FIELDS.items()
+}
+"""Of a record: the parts, at least two, that do not go with its operation."""
+
+
+MOST_COLUMN: Final = 10**7
+
+
+class _Count(NamedTuple):
+    """Iterations of a loop so far, and how many folds there had been then."""
+
+    iterations: int
+    folds: int
+
+
+class InvalidRecord(ValueError):
+    """A record that may not stand where it stands; the message says why."""
+
+
+class Checker:
+    """Takes the records of one trace in their order.
+
+    Attributes:
+        lines: How many lines the source has.
+        ended: Whether the `end` record was seen.
+        lost: What `lost` records said, at most 20 of them.
+        folded: Whether anything was folded.
+    """
+
+    def __init__(self, lines: int, source: str | None = None) -> None:
+        """Args:
+        source: None for a source that nothing is known about, and for records of a schema without tests.
+        """
+        self.lines = lines
+        self._source = source
+        self._operands: Operands | None = None
+        self._at: dict[int, int] = {}
+        self._loops: dict[int, dict[int, _Count]] = {}
+        self._folds = 0
+        self.ended = False
+        self.folded = False
+        self.lost: list[str] = []
+        self._frames: dict[int, int] = {0: _ENDED}
+        self._last_frame = 0
+        self._fresh: int | None = None
+        self._types: dict[int, str] = {}
+        self._lengths: dict[int, int] = {}
+        self._owed: set[int] = set()
+        self._described = 0
+
+    @property
+    def owing(self) -> int:
+        """How many records at the end are descriptions that refer to an object without one."""
+        return self._described if self._owed else 0
+
+    def take(self, records: Iterable[Record], kept: list[Record]) -> None:
+        """Check what comes, and append it to `kept`, until something is raised.
+
+        Most records are lines, names that take short values, and tests: what `check` would say of these is said here.
+        What is not plainly right is asked of `check`.
+
+        Raises:
+            InvalidRecord: The next record may not stand there. Those in `kept` may.
+        """
+        check, keep = self.check, kept.append
+        state, lines, at = self._frames.get, self.lines, self._at
+        for record in records:
+            if self._owed or self.ended:
+                check(record)
+            elif type(record) is schema.Line:
+                if state(record.f) != _RUNS or not 1 <= record.n <= lines:
+                    check(record)
+                at[record.f] = record.n
+                self._fresh = None
+            elif type(record) is schema.Set:
+                if state(record.f) != _RUNS or not _takes_plain(record):
+                    check(record)
+                self._fresh = None
+            elif type(record) is schema.Test and self._operands is not None:
+                unit = self._operands.units.get(record.at)
+                if state(record.f) != _RUNS or unit is None or not unit[0] <= at.get(record.f, 0) <= unit[1]:
+                    check(record)
+                self._fresh = None
+            else:
+                check(record)
+            keep(record)
+
+    def check(self, record: Record) -> None:
+        """Check the next record.
+
+        Raises:
+            InvalidRecord: It may not stand here, or says what cannot be.
+        """
+        if self.ended:
+            raise InvalidRecord("nothing follows an end")
+        if self._owed and type(record) is not schema.Object:
+            raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
+        try:
+            _CHECKS[type(record)](self, record)
+        except InvalidValue as error:
+            raise InvalidRecord(str(error)) from None
+        if type(record) is not schema.Call:
+            self._fresh = None
+        if not self._owed:
+            self._described = 0
+
+    def finish(self) -> None:
+        """Check what can only be said after the last record.
+
+        Raises:
+            InvalidRecord: An object was referred to and never described.
+        """
+        if self._owed:
+            raise InvalidRecord(f"label {min(self._owed)} is referred to and not described")
+
+    def _value(self, value: V) -> None:
+        if _is_plain(value):
+            return
+        refs: list[int] = []
+        if type(value) is dict and len(value) == 1 and type(value.get("ref")) is int:
+            refs.append(value["ref"])
+        else:
+            check(value, refs)
+        for label in refs:
+            if label not in self._types:
+                raise InvalidRecord(f"label {label} is not described")
+
+    def _part(self, value: V) -> None:
+        """A part of an object: what it refers to may be described by a record of the same group."""
+        if _is_plain(value):
+            return
+        refs: list[int] = []
+        check(value, refs)
+        for label in refs:
+            if label not in self._types:
+                if label < 1:
+                    raise InvalidRecord("labels are counted from 1")
+                self._owed.add(label)
+
+    def _frame(self, frame: int, *, wakes: bool = False) -> None:
+        state = self._frames.get(frame) if frame > 0 else None
+        if state == _RUNS:
+            return
+        if state is None:
+            raise InvalidRecord(f"frame {frame} was not called")
+        if state == _ENDED:
+            raise InvalidRecord(f"frame {frame} has ended")
+        if not wakes:
+            raise InvalidRecord(f"frame {frame} waits since its yield")
+        self._frames[frame] = _RUNS
+
+    def _line(self, number: int) -> None:
+        if not 1 <= number <= self.lines:
+            raise InvalidRecord(f"the source has no line {number}")
+
+    def _call(self, record: schema.Call) -> None:
+        if record.f <= self._last_frame:
+            raise InvalidRecord(f"frame {record.f} is called after frame {self._last_frame}")
+        if record.p not in self._frames:
+            raise InvalidRecord(f"frame {record.p} was not called")
+        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        self._line(record.n)
+        for value in record.args.values():
+            self._value(value)
+        self._frames[record.f] = _RUNS
+        self._last_frame = self._fresh = record.f
+
+    def _step(self, record: schema.Line) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        self._at[record.f] = record.n
+
+    def _set(self, record: schema.Set) -> None:
+        self._frame(record.f)
+        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
+        _need(len(record.name) <= MOST_NAME, "a name is too long")
+        self._value(record.v)
+
+    def _del(self, record: schema.Del) -> None:
+        self._frame(record.f)
+        _need(record.scope in _SCOPES, "a scope is global or nonlocal")
+
+    def _return(self, record: schema.Return) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        self._value(record.v)
+        self._leave(record.f)
+
+    def _leave(self, frame: int) -> None:
+        self._frames[frame] = _ENDED
+        self._at.pop(frame, None)
+        self._loops.pop(frame, None)
+
+    def _yield(self, record: schema.Yield) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        self._value(record.v)
+        self._frames[record.f] = _WAITS
+        self._at[record.f] = record.n
+
+    def _resume(self, record: schema.Resume) -> None:
+        _need(self._frames.get(record.f) == _WAITS, f"frame {record.f} goes on without having waited")
+        _need(record.p in self._frames, f"frame {record.p} was not called")
+        self._line(record.n)
+        self._frames[record.f] = _RUNS
+
+    def _raise(self, record: schema.Raise) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        _need(len(record.type) <= MOST_NAME, "a name is too long")
+        _need(record.from_ is None or record.from_ in self._frames, f"frame {record.from_} was not called")
+        for value in record.args:
+            self._value(value)
+
+    def _unwind(self, record: schema.Unwind) -> None:
+        self._frame(record.f, wakes=True)
+        self._line(record.n)
+        self._leave(record.f)
+
+    def _out(self, record: schema.Out) -> None:
+        _need(record.s in (1, 2), "output goes to 1 or 2")
+        _need(record.elided >= 0, "elided is a count")
+
+    def _fold(self, record: schema.Fold) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        _need(record.what in ("loop", "call"), "a loop or a call is folded")
+        _need(min(record.steps, record.iterations, record.calls) >= 0, "steps, iterations and calls are counts")
+        _need(record.what == "loop" or self._fresh == record.f, "a folded call follows its call record")
+        self.folded = True
+        self._folds += 1
+
+    def _known(self) -> Operands | None:
+        """What the source has, or None if it does not parse here."""
+        if self._source is not None and self._operands is None:
+            self._operands = operands_of(self._source)
+            self._source = None
+        return self._operands
+
+    def _test(self, record: schema.Test) -> None:
+        self._frame(record.f)
+        first, column, last, end = record.at
+        _need(1 <= first <= last <= self.lines, f"the source has no lines {first} to {last}")
+        _need(0 <= column <= MOST_COLUMN and 0 <= end <= MOST_COLUMN, "a column is inside its line")
+        known = self._known()
+        if known is None:
+            return
+        unit = known.units.get(record.at)
+        _need(unit is not None, f"nothing is tested at {','.join(map(str, record.at))}")
+        assert unit is not None
+        line = self._at.get(record.f, 0)
+        _need(unit[0] <= line <= unit[1], f"what is tested in line {first} is no part of line {line}")
+
+    def _iteration(self, record: schema.Iteration) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        loops = self._loops.setdefault(record.f, {})
+        before = loops.get(record.n, _Count(0, 0))
+        known = self._known()
+        loop = known.loops.get(record.n) if known is not None else None
+        _need(known is None or loop is not None, f"no loop begins in line {record.n}")
+        follows = record.number == before.iterations + 1 or (
+            record.number > before.iterations and self._folds > before.folds
+        )
+        restarts = known is None and record.number == 1
+        _need(follows or restarts, f"iteration {record.number} of line {record.n} follows {before.iterations}")
+        loops[record.n] = _Count(record.number, self._folds)
+        for inner in loop.inner if loop is not None else ():
+            loops.pop(inner, None)
+        if record.items is not None:
+            _need(loop is None or len(record.items) == loop.names, "an item is told for each name")
+            for value in record.items:
+                self._value(value)
+
+    def _ended(self, record: schema.Ended) -> None:
+        self._frame(record.f)
+        self._line(record.n)
+        known = self._known()
+        _need(known is None or record.n in known.loops, f"no loop begins in line {record.n}")
+        before = self._loops.get(record.f, {}).get(record.n, _Count(0, 0))
+        _need(
+            record.iterations == before.iterations
+            or (record.iterations > before.iterations and self._folds > before.folds),
+            f"the loop of line {record.n} ends after {before.iterations} iterations",
+        )
+
+    def _lose(self, record: schema.Lost) -> None:
+        if len(self.lost) < 20:
+            self.lost.append(record.why[:300])
+
+    def _end(self, record: schema.End) -> None:
+        self.ended = True
+
+    def _object(self, record: schema.Object) -> None:
+        _need(record.id >= 1, "labels are counted from 1")
+        _need(record.id not in self._types, f"label {record.id} is described twice")
+        _need(record.type in _TYPE_FIELDS, f"{record.type[:40]!r} is no type of object")
+        _need(record.class_ is None or len(record.class_) <= MOST_NAME, "a name is too long")
+        self._content(record, record.type, self._part)
+        self._types[record.id] = record.type
+        self._owed.discard(record.id)
+        self._described += 1
+
+    def _content(self, record: Any, kind: str, each: Callable[[V], None]) -> None:
+        """The parts that an `object` record and a `replace` share."""
+        if any(_NOT_OF_TYPE[kind](record)):
+            given = {name for name in _PARTS if getattr(record, name)}
+            raise InvalidRecord(f"a {kind} has no {min(given - _TYPE_FIELDS[kind])}")
+        _need(record.elided >= 0, "elided is a count")
+        _need(not record.tail or record.elided > 0, "only what is elided has a tail")
+        if kind == "bytearray":
+            check_hex(record.hex, record.len)
+        if (kind in _ITEMS and record.items is None) or (kind == "dict" and record.pairs is None):
+            raise InvalidRecord(f"a {kind} has {'pairs' if kind == 'dict' else 'items'}")
+        for value in record.items or ():
+            each(value)
+        for key, value in record.pairs or ():
+            each(key)
+            each(value)
+        for value in (record.attrs or {}).values():
+            each(value)
+        for value in record.tail or ():
+            self._tail(value, kind, each)
+        if kind in ("list", "deque"):
+            self._lengths[record.id] = len(record.items) + record.elided + len(record.tail or ())
+
+    def _tail(self, value: V, kind: str, each: Callable[[V], None]) -> None:
+        if kind != "dict":
+            each(value)
+            return
+        _need(type(value) is list and len(value) == 2, "a pair has a key and a value")
+        each(value[0])
+        each(value[1])
+
+    def _mutate(self, record: schema.Mutate) -> None:
+        kind = self._types.get(record.id, "")
+        _need(bool(kind), f"label {record.id} is not described")
+        _need(kind in _OPS.get(record.op, ()), f"a {kind} is not changed by {record.op[:40]!r}")
+        if any(_NOT_OF_OP[record.op](record)):
+            extra = {name for name in ("at", "start", "removed", *_PARTS) if getattr(record, name)}
+            raise InvalidRecord(f"{record.op!r} does not go with {min(extra - _OP_FIELDS[record.op])}")
+        if record.op == "replace":
+            self._content(record, kind, self._value)
+        elif record.op == "splice":
+            self._splice(record)
+        elif record.op in ("add", "discard"):
+            for value in record.items or ():
+                self._value(value)
+        else:
+            self._change(record, kind)
+
+    def _splice(self, record: schema.Mutate) -> None:
+        start, removed, items = record.start, record.removed, record.items
+        _need(start is not None and removed is not None and items is not None, "a splice has start, removed and items")
+        assert start is not None
+        assert removed is not None
+        assert items is not None
+        length = self._lengths[record.id]
+        _need(start >= 0 and removed >= 0 and start + removed <= length, f"a list of {length} items has no such part")
+        for value in items:
+            self._value(value)
+        self._lengths[record.id] = length - removed + len(items)
+
+    def _change(self, record: schema.Mutate, kind: str) -> None:
+        for entry in record.at or ():
+            place = entry
+            if record.op == "set":
+                _need(type(entry) is list and len(entry) == 2, "a change has a place and a value")
+                place = entry[0]
+                self._value(entry[1])
+            if kind == "dict":
+                self._value(place)
+            elif kind in ("list", "deque"):
+                _need(type(place) is int and 0 <= place < self._lengths[record.id], "an index is inside its list")
+            else:
+                _need(type(place) is str and len(place) <= MOST_NAME, "an attribute has a name")
+
+
+def _takes_plain(record: schema.Set) -> bool:
+    return record.scope is None and len(record.name) <= MOST_NAME and _is_plain(record.v)
+
+
+def _is_plain(value: V) -> bool:
+    """Whether `values.check` allows a value, and it refers to nothing; False may mean either."""
+    kind = type(value)
+    if kind is int:
+        return -MOST_INT <= value <= MOST_INT  # type: ignore[no-any-return]
+    if kind is str:
+        return len(value) <= MOST_TEXT
+    return value is None or kind is bool
+
+
+def _need(met: bool, problem: str) -> None:
+    if not met:
+        raise InvalidRecord(problem)
+
+
+_CHECKS: Final[dict[type[Record], Callable[[Checker, Any], None]]] = {
+    schema.Call: Checker._call,
+    schema.Line: Checker._step,
+    schema.Set: Checker._set,
+    schema.Del: Checker._del,
+    schema.Object: Checker._object,
+    schema.Mutate: Checker._mutate,
+    schema.Return: Checker._return,
+    schema.Yield: Checker._yield,
+    schema.Resume: Checker._resume,
+    schema.Raise: Checker._raise,
+    schema.Unwind: Checker._unwind,
+    schema.Out: Checker._out,
+    schema.Fold: Checker._fold,
+    schema.Test: Checker._test,
+    schema.Iteration: Checker._iteration,
+    schema.Ended: Checker._ended,
+    schema.Lost: Checker._lose,
+    schema.End: Checker._end,
+}

@@ -1,0 +1,240 @@
+"""Records of a trace as values, and their strict decoding. docs/trace.md says what each means."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+SCHEMA: Final = "groundbox.trace/2"
+SCHEMA_1: Final = "groundbox.trace/1"
+"""Without records of tests and iterations. It can be read."""
+
+V: TypeAlias = Any
+"""A value as docs/trace.md writes it: an atom, or a dict with one main key. Checked by `value.check`."""
+
+
+class _Record(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="k", omit_defaults=True, gc=False
+):
+    """Left out by the garbage collector: what is read from JSON has no cycles."""
+
+
+class Call(_Record, frozen=True, kw_only=True, tag="call"):
+    """User code was called by frame `p`, or by none (0)."""
+
+    f: int
+    p: int
+    name: str
+    n: int
+    args: dict[str, V] = {}
+    body: bool = False
+    thread: str | None = None
+
+
+class Line(_Record, frozen=True, kw_only=True, tag="line"):
+    """A line is about to run."""
+
+    f: int
+    n: int
+
+
+class Set(_Record, frozen=True, kw_only=True, tag="set"):
+    """A name took a value."""
+
+    f: int
+    name: str
+    v: V
+    scope: str | None = None
+
+
+class Del(_Record, frozen=True, kw_only=True, tag="del"):
+    """A name has no value any more."""
+
+    f: int
+    name: str
+    scope: str | None = None
+
+
+class Object(_Record, frozen=True, kw_only=True, tag="object"):
+    """The first description of an object that has an identity."""
+
+    id: int
+    type: str
+    class_: str | None = msgspec.field(default=None, name="class")
+    items: list[V] | None = None
+    pairs: list[tuple[V, V]] | None = None
+    attrs: dict[str, V] | None = None
+    tail: list[V] | None = None
+    elided: int = 0
+    hex: str | None = None
+    len: int | None = None
+    maxlen: int | None = None
+    dtype: str | None = None
+    shape: list[int] | None = None
+
+
+class Mutate(_Record, frozen=True, kw_only=True, tag="mutate"):
+    """A change of an object."""
+
+    id: int
+    op: str
+    at: list[V] | None = None
+    start: int | None = None
+    removed: int | None = None
+    items: list[V] | None = None
+    pairs: list[tuple[V, V]] | None = None
+    attrs: dict[str, V] | None = None
+    tail: list[V] | None = None
+    elided: int = 0
+    hex: str | None = None
+    len: int | None = None
+    maxlen: int | None = None
+    dtype: str | None = None
+    shape: list[int] | None = None
+
+
+class Return(_Record, frozen=True, kw_only=True, tag="return"):
+    """A frame returned."""
+
+    f: int
+    n: int
+    v: V
+
+
+class Yield(_Record, frozen=True, kw_only=True, tag="yield"):
+    """A generator or coroutine gave a value and waits."""
+
+    f: int
+    n: int
+    v: V
+
+
+class Resume(_Record, frozen=True, kw_only=True, tag="resume"):
+    """It goes on."""
+
+    f: int
+    p: int
+    n: int
+
+
+class Raise(_Record, frozen=True, kw_only=True, tag="raise"):
+    """An exception came up in a line, or came into it out of frame `from_`."""
+
+    f: int
+    n: int
+    type: str
+    args: list[V] = []
+    from_: int | None = msgspec.field(default=None, name="from")
+
+
+class Unwind(_Record, frozen=True, kw_only=True, tag="unwind"):
+    """A frame was left by an exception."""
+
+    f: int
+    n: int
+
+
+class Out(_Record, frozen=True, kw_only=True, tag="out"):
+    """Text written to standard output (1) or standard error (2)."""
+
+    s: int
+    text: str
+    tail: str = ""
+    elided: int = 0
+
+
+class Fold(_Record, frozen=True, kw_only=True, tag="fold"):
+    """Iterations of a loop, or the body of a call, that ran and were not recorded."""
+
+    f: int
+    n: int
+    what: str
+    steps: int
+    iterations: int = 0
+    calls: int = 0
+
+
+class Test(_Record, frozen=True, kw_only=True, tag="test"):
+    """An operand of a condition was tested, and was true or false."""
+
+    f: int
+    at: tuple[int, int, int, int]
+    v: bool
+
+
+class Iteration(_Record, frozen=True, kw_only=True, tag="iteration"):
+    """The body of the loop at line `n` begins, with these values of the names that the item went to."""
+
+    f: int
+    n: int
+    number: int
+    items: list[V] | None = None
+
+
+class Ended(_Record, frozen=True, kw_only=True, tag="ended"):
+    """The loop at line `n` found no further item, or its condition false."""
+
+    f: int
+    n: int
+    iterations: int
+
+
+class Lost(_Record, frozen=True, kw_only=True, tag="lost"):
+    """Something could not be recorded."""
+
+    why: str
+
+
+class End(_Record, frozen=True, kw_only=True, tag="end"):
+    """The program came to an end."""
+
+
+Record: TypeAlias = (
+    Call
+    | Line
+    | Set
+    | Del
+    | Object
+    | Mutate
+    | Return
+    | Yield
+    | Resume
+    | Raise
+    | Unwind
+    | Out
+    | Fold
+    | Test
+    | Iteration
+    | Ended
+    | Lost
+    | End
+)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """Which function was called, with which arguments as JSON."""
+
+    call: str
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="k", tag="header"):
+    """The first line: what ran, under which limits, and whether everything is here."""
+
+    schema: str
+    source: str
+    source_sha256: str
+    filename: str
+    mode: str
+    entry: Entry | None
+    python: str
+    hash_seed: int | None
+    limits: dict[str, int]
+    outcome: str
+    complete: bool
+    reasons: list[str]
+    folded: bool
+    counts: dict[str, int]
+    sha256: str

@@ -1,0 +1,389 @@
+"""Where the lines of a source stand in its syntax tree.
+
+A record says a frame and a line. The frame's name and line lead to its code (module, function, class body, lambda,
+generator expression), the line to a statement of that code and to what part of the statement begins there.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias, TypeVar
+
+from groundbox.values.parsing import module_of
+
+CodeNode: TypeAlias = (
+    ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp | ast.ListComp
+    | ast.SetComp | ast.DictComp
+)  # fmt: skip
+Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Node = TypeVar("Node", bound=ast.AST)
+MOST_SOURCE: Final = 1_000_000
+"""Characters."""
+MOST_KEPT: Final = 20_000
+"""Characters of a source whose tree is kept for its next run."""
+KEPT_PROGRAMS: Final = 8
+"""Programs of which what was worked out is kept: runs of one program come together."""
+MOST_DEPTH: Final = 100
+"""Levels of a tree; the deepest of 4,080 programs of datasets has 30."""
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_BLOCKS: Final = {"body": 0, "handlers": 1, "cases": 1, "orelse": 2, "finalbody": 3}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Place:
+    """A line in one code.
+
+    Attributes:
+        statement: The outermost statement that begins or goes on in this line.
+        part: `statement` (a simple one), `test` (if, while), `loop` (the header of a for), `with`, `try`, `except`,
+            `subject` and `case` (match), `definition`.
+        first: The first line of this part.
+        clause: The handler or case, for these parts.
+        path: Position in the code: alternately an index in a block, and the number of the block in its statement.
+            Paths of places compare as their statements stand in the source.
+        within: The compound statements around it, the outermost first, each with its block and clause.
+        inline: Whether a block of the statement stands on its header's line, as in `if x: y()`.
+        loops: The loops whose bodies it stands in, the outermost first.
+    """
+
+    statement: ast.stmt
+    part: str
+    first: int
+    clause: ast.ExceptHandler | ast.match_case | None = None
+    path: tuple[int, ...]
+    within: tuple[Block, ...]
+    inline: bool = False
+    loops: tuple[ast.stmt, ...] = ()
+
+    def inside(self, owner: ast.stmt, name: str, clause: ast.AST | None = None) -> bool:
+        """Whether it stands in that block of `owner`."""
+        return any(b.owner is owner and b.name == name and b.clause is clause for b in self.within)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """A row of statements inside a compound one."""
+
+    owner: ast.stmt
+    name: str
+    clause: ast.AST | None = None
+
+
+class Code:
+    """One code object of the source: a module, function, class body, lambda or generator expression.
+
+    Attributes:
+        qualname: As `__qualname__` has it; `<module>` for the module.
+        first: Its first line, decorators included.
+        header_end: The last line that its definition may be said to begin on.
+    """
+
+    def __init__(self, node: CodeNode, qualname: str) -> None:
+        self.node = node
+        self.qualname = qualname
+        self.first, self.header_end = _extent(node)
+        self._places: dict[int, Place] | None = None
+
+    def place(self, line: int) -> Place | None:
+        """What stands in a line of this code, or None."""
+        if self._places is None:
+            self._places = {}
+            body = getattr(self.node, "body", None)
+            if isinstance(body, list):
+                self._block(body, (), ())
+        return self._places.get(line)
+
+    def _block(self, body: Sequence[ast.stmt], path: tuple[int, ...], within: tuple[Block, ...]) -> None:
+        for index, statement in enumerate(body):
+            self._statement(statement, (*path, index), within)
+
+    def _statement(self, statement: ast.stmt, path: tuple[int, ...], within: tuple[Block, ...]) -> None:
+        loops = tuple(b.owner for b in within if b.name == "body" and isinstance(b.owner, _LOOPS))
+        for part, first, last, clause in _parts(statement):
+            inline = part in ("test", "loop", "with", "try", "except", "case") and _is_inline(statement, clause, last)
+            number = _clause_number(statement, clause)
+            place = Place(
+                statement=statement,
+                part=part,
+                first=first,
+                clause=clause,
+                path=path if number is None else (*path, 1, number),
+                within=within,
+                inline=inline,
+                loops=loops,
+            )
+            assert self._places is not None
+            for line in range(first, last + 1):
+                self._places.setdefault(line, place)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return
+        for name, clause_, body, number in _blocks(statement):
+            inner = (*path, _BLOCKS[name]) if number is None else (*path, 1, number, 0)
+            self._block(body, inner, (*within, Block(statement, "body" if clause_ else name, clause_)))
+
+
+_END_OF_LINE: Final = re.compile(r"\r\n|\r|\n")
+
+
+def lines_of(source: str) -> list[str]:
+    """The lines of a source as Python counts them; `str.splitlines` also cuts at form feeds, U+2028 and others."""
+    lines = _END_OF_LINE.split(source)
+    return lines if lines[-1] else lines[:-1]
+
+
+class Syntax:
+    """The codes of one source. For a source that does not parse (a cell with magics) there are none.
+
+    Attributes:
+        tree: None when the source does not parse.
+        assigned: Every name that the source assigns, defines or imports anywhere.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.tree = parse(source)
+        self.lines = lines_of(source)
+        self._codes: dict[str, list[Code]] = {}
+        self.assigned: frozenset[str] = frozenset()
+        if self.tree is not None:
+            self._add(self.tree, "<module>")
+            self._walk(self.tree, "")
+            self.assigned = frozenset(assigned_in(self.tree))
+
+    def code(self, name: str, line: int) -> Code | None:
+        """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
+        found = [c for c in self._codes.get(name, ()) if c.first <= line <= c.header_end]
+        if not found:
+            tail = name.rpartition(".")[2]
+            found = [
+                c for q, codes in self._codes.items() if q.rpartition(".")[2] == tail
+                for c in codes if c.first <= line <= c.header_end
+            ]  # fmt: skip
+        exact = [c for c in found if c.first == line] or found
+        return exact[0] if len(exact) == 1 else None
+
+    @property
+    def codes(self) -> Iterator[Code]:
+        """Every code of the source."""
+        for codes in self._codes.values():
+            yield from codes
+
+    def _add(self, node: CodeNode, qualname: str) -> None:
+        self._codes.setdefault(qualname, []).append(Code(node, qualname))
+
+    def _walk(self, root: ast.AST, outer: str) -> None:
+        waiting: list[tuple[ast.AST, str]] = [(root, outer)]
+        while waiting:
+            node, prefix = waiting.pop()
+            for child in ast.iter_child_nodes(node):
+                name = _code_name(child)
+                if name is None:
+                    waiting.append((child, prefix))
+                    continue
+                assert isinstance(child, CodeNode)
+                self._add(child, prefix + name)
+                inner = prefix + name + ("." if isinstance(child, ast.ClassDef) else ".<locals>.")
+                waiting.append((child, inner))
+
+
+def _code_name(node: ast.AST) -> str | None:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name
+    return _UNNAMED.get(type(node))
+
+
+_UNNAMED: Final[dict[type[ast.AST], str]] = {
+    ast.Lambda: "<lambda>",
+    ast.GeneratorExp: "<genexpr>",
+}
+
+
+def parse(source: str) -> ast.Module | None:
+    """The syntax tree, or None for a source that is too long, is nested too deeply, or does not parse here.
+
+    Whoever goes through a tree by recursion, as `ast.unparse` does, relies on the bound of its depth. A tree may be
+    another reader's, too, as a dataset has many runs of one program: nobody changes one that is not `copied`.
+    """
+    return _kept_tree(source) if len(source) <= MOST_KEPT else _parsed(source)
+
+
+def syntax_of(source: str) -> Syntax:
+    """The codes of a source, which may be another reader's, too."""
+    return _kept_syntax(source) if len(source) <= MOST_KEPT else Syntax(source)
+
+
+def _parsed(source: str) -> ast.Module | None:
+    if len(source) > MOST_SOURCE:
+        return None
+    try:
+        tree = module_of(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_DEPTH):
+        level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
+        if not level:
+            return tree
+    return None
+
+
+_kept_tree: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_parsed)
+_kept_syntax: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(Syntax)
+
+
+def copied(node: Node) -> Node:
+    """An expression or statement with everything below it, to be changed; what has no parts, such as `Load`, is shared.
+
+    As `copy.deepcopy`, which takes seven times as long.
+    """
+    made: Node = node.__class__.__new__(node.__class__)
+    fields = made.__dict__
+    for name, value in node.__dict__.items():
+        if isinstance(value, ast.AST):
+            fields[name] = copied(value) if value.__dict__ else value
+        elif isinstance(value, list):
+            fields[name] = [copied(each) if isinstance(each, ast.AST) and each.__dict__ else each for each in value]
+        else:
+            fields[name] = value
+    return made
+
+
+def walked(node: ast.AST) -> Sequence[ast.AST]:
+    """A node and everything below it, in the order of `ast.walk`, which takes three times as long."""
+    return _walked_program(node) if isinstance(node, ast.Module) else _walked(node)
+
+
+def _walked(node: ast.AST) -> list[ast.AST]:
+    found = [node]
+    for each in found:
+        for name in each._fields:
+            value = getattr(each, name, None)
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [part for part in value if isinstance(part, ast.AST)]
+    return found
+
+
+_walked_program: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_walked)
+
+
+def _extent(node: CodeNode) -> tuple[int, int]:
+    if isinstance(node, ast.Module):
+        return 0, node.body[0].lineno if node.body else 1
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        return first, max(node.lineno, _header_end(node, node.body))
+    return node.lineno, node.end_lineno or node.lineno
+
+
+def _header_end(statement: ast.stmt | ast.ExceptHandler | ast.match_case, body: Sequence[ast.stmt]) -> int:
+    """The last line of a header: where its last expression ends, or the line before the body, at most."""
+    ends = [getattr(statement, "lineno", 0)]
+    for name, value in ast.iter_fields(statement):
+        if name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            continue
+        for node in value if isinstance(value, list) else [value]:
+            ends.extend(n.end_lineno for n in _located(node) if n.end_lineno is not None)
+    return max(ends)
+
+
+def _located(node: object) -> Iterator[ast.expr | ast.pattern | ast.arg]:
+    if not isinstance(node, ast.AST):
+        return
+    for each in ast.walk(node):
+        if isinstance(each, (ast.expr, ast.pattern, ast.arg)):
+            yield each
+
+
+def _parts(statement: ast.stmt) -> Iterator[tuple[str, int, int, ast.ExceptHandler | ast.match_case | None]]:
+    """The lines that belong to a statement itself, by part: name, first line, last line, clause."""
+    first = statement.lineno
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        begins = min([first, *(decorator.lineno for decorator in statement.decorator_list)])
+        yield "definition", begins, _header_end(statement, statement.body), None
+    elif isinstance(statement, (ast.If, ast.While)):
+        yield "test", first, _header_end(statement, statement.body), None
+    elif isinstance(statement, (ast.For, ast.AsyncFor)):
+        yield "loop", first, _header_end(statement, statement.body), None
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        yield "with", first, _header_end(statement, statement.body), None
+    elif isinstance(statement, (ast.Try, ast.TryStar)):
+        yield "try", first, first, None
+        for handler in statement.handlers:
+            yield "except", handler.lineno, _header_end(handler, handler.body), handler
+    elif isinstance(statement, ast.Match):
+        yield "subject", first, statement.subject.end_lineno or first, None
+        for case in statement.cases:
+            yield "case", case.pattern.lineno, _header_end(case, case.body), case
+    else:
+        yield "statement", first, statement.end_lineno or first, None
+
+
+def _blocks(
+    statement: ast.stmt,
+) -> Iterator[tuple[str, ast.ExceptHandler | ast.match_case | None, Sequence[ast.stmt], int | None]]:
+    for name in _BLOCKS:
+        inner = getattr(statement, name, None)
+        if not isinstance(inner, list):
+            continue
+        if name in ("handlers", "cases"):
+            for number, clause in enumerate(inner):
+                yield name, clause, clause.body, number
+        elif inner:
+            yield name, None, inner, None
+
+
+def _clause_number(statement: ast.stmt, clause: ast.AST | None) -> int | None:
+    if clause is None:
+        return None
+    clauses: list[ast.AST] = getattr(statement, "handlers", None) or getattr(statement, "cases", [])
+    return clauses.index(clause)
+
+
+def _is_inline(statement: ast.stmt, clause: ast.ExceptHandler | ast.match_case | None, last: int) -> bool:
+    body: list[ast.stmt] = clause.body if clause is not None else getattr(statement, "body", [])
+    return bool(body) and body[0].lineno <= last
+
+
+def assigned_in(tree: ast.AST) -> Iterator[str]:
+    """Every name that a tree assigns, defines, imports or takes as a parameter, anywhere."""
+    for node in walked(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            yield node.name
+
+
+def within_code(statement: ast.AST) -> Iterator[ast.AST]:
+    """A statement and all in it that runs in the same code: not the bodies of functions, classes and lambdas."""
+    waiting = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def always_true(test: ast.expr) -> bool:
+    """Whether a test is a constant that holds, so that the compiler leaves it out."""
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def says_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement may run without a line event of its own."""
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is None
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, (ast.Global, ast.Nonlocal))

@@ -1,0 +1,409 @@
+"""Evaluates expressions over recorded values: without side effects, within bounds, and never by running user code.
+
+What it answers is what Python would answer. Whatever it is not certain of (a user's class, an order of a set, a size
+over its bounds, an exception) it answers with `Unknown`.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.run.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED
+from groundbox.trace.run.python_values import Handle, handled_value
+
+if TYPE_CHECKING:
+    from groundbox.trace.run.state import State
+
+Lookup: TypeAlias = Callable[[str], Any]
+"""A name's value. Raises KeyError for a name that is not bound, so that a builtin is meant, and Unknown for a value
+that is not known."""
+Results: TypeAlias = Callable[[ast.Call], Any]
+"""The result of a call that the program made; raises Unknown for one that is not known."""
+MOST_OPERATIONS: Final = 20_000
+MOST_ROOM: Final = 1_000_000
+"""Items and characters of all results together."""
+_FAILURES: Final = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
+
+
+class Meter:
+    """Counts the operations of many evaluations, for whoever bounds them together.
+
+    Attributes:
+        used: Operations of all evaluations that were given this meter, also of those that came to nothing.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+
+
+def evaluate(expression: ast.expr, lookup: Lookup, meter: Meter | None = None) -> Any:
+    """The value of an expression.
+
+    Raises:
+        Unknown: It cannot be known, or Python would raise.
+    """
+    evaluator = _Evaluator(lookup)
+    try:
+        return evaluator.value(expression)
+    except _FAILURES as error:
+        raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
+    finally:
+        if meter is not None:
+            meter.used += evaluator.operations
+
+
+def truth(expression: ast.expr, lookup: Lookup, calls: Results | None = None) -> bool:
+    """Whether an expression holds.
+
+    Args:
+        calls: Gives the results of calls that are not evaluated.
+
+    Raises:
+        Unknown: It cannot be known, or Python would raise.
+    """
+    try:
+        return bool(_Evaluator(lookup, calls).value(expression))
+    except _FAILURES as error:
+        raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
+
+
+def recorded(state: State, frame: int, assigned: Iterable[str] = ()) -> Lookup:
+    """Names as a frame saw them in `state`.
+
+    Args:
+        assigned: Names that the source assigns somewhere; without a recorded value they are unknown, not builtins.
+    """
+    known = frozenset(assigned)
+    seen: dict[str, Any] = {}
+
+    def lookup(name: str) -> Any:
+        if name not in seen:
+            try:
+                value = state.lookup(frame, name)
+            except KeyError:
+                if name in known:
+                    raise Unknown(f"{name} has no recorded value") from None
+                raise
+            seen[name] = handled_value(state, value)
+        return seen[name]
+
+    return lookup
+
+
+class _Evaluator:
+    def __init__(self, lookup: Lookup, calls: Results | None = None) -> None:
+        self._lookup = lookup
+        self._calls = calls
+        self._called = False
+        self._room = MOST_ROOM
+        self._left = MOST_OPERATIONS
+        self._scopes: list[dict[str, Any]] = []
+
+    @property
+    def operations(self) -> int:
+        """How many were made."""
+        return MOST_OPERATIONS - self._left
+
+    def value(self, node: ast.expr) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise Unknown("it takes too many operations")
+        handler = _EXPRESSIONS.get(type(node))
+        if handler is None:
+            raise Unknown(f"{type(node).__name__} is not evaluated")
+        return handler(self, node)
+
+    def _sized(self, value: Any) -> Any:
+        """A result, if it and all results together are not too large."""
+        if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise Unknown("its result is too large")
+        if isinstance(value, (str, bytes, list, tuple, dict, set)):
+            self._room -= len(value)
+            if len(value) > MOST_ITEMS or self._room < 0:
+                raise Unknown("its result is too large")
+        return value
+
+    def _constant(self, node: ast.Constant) -> Any:
+        if node.value is Ellipsis:
+            raise Unknown("an ellipsis is not evaluated")
+        return node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        for scope in reversed(self._scopes):
+            if node.id in scope:
+                return scope[node.id]
+        if self._called:
+            raise Unknown("a call may have changed it")
+        return self._lookup(node.id)
+
+    def _unary(self, node: ast.UnaryOp) -> Any:
+        value = self.value(node.operand)
+        return _UNARY[type(node.op)](value)
+
+    def _binary(self, node: ast.BinOp) -> Any:
+        left, right = self.value(node.left), self.value(node.right)
+        _bound(node.op, left, right)
+        return self._sized(_BINARY[type(node.op)](left, right))
+
+    def _bool(self, node: ast.BoolOp) -> Any:
+        value: Any = None
+        for each in node.values:
+            value = self.value(each)
+            if bool(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
+    def _compare(self, node: ast.Compare) -> Any:
+        left, result = self.value(node.left), True
+        for op, each in zip(node.ops, node.comparators, strict=True):
+            right = self.value(each)
+            result = _is(op, left, right) if isinstance(op, (ast.Is, ast.IsNot)) else _COMPARE[type(op)](left, right)
+            if not result:
+                return result
+            left = right
+        return result
+
+    def _choice(self, node: ast.IfExp) -> Any:
+        return self.value(node.body if self.value(node.test) else node.orelse)
+
+    def _subscript(self, node: ast.Subscript) -> Any:
+        owner = self.value(node.value)
+        if isinstance(node.slice, ast.Slice):
+            parts = (node.slice.lower, node.slice.upper, node.slice.step)
+            index: Any = slice(*(None if part is None else self.value(part) for part in parts))
+        else:
+            index = self.value(node.slice)
+        if isinstance(owner, type):
+            raise Unknown("a type is not subscripted")
+        return self._sized(owner[index])
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        owner = self.value(node.value)
+        if isinstance(owner, Handle):
+            return owner.attribute(node.attr)
+        if isinstance(owner, complex) and node.attr in ("real", "imag"):
+            return getattr(owner, node.attr)
+        raise Unknown(f"attribute {node.attr} is not evaluated")
+
+    def _call(self, node: ast.Call) -> Any:
+        try:
+            return self._pure_call(node)
+        except Unknown:
+            if self._calls is None:
+                raise
+            self._called = True
+            return self._calls(node)
+
+    def _pure_call(self, node: ast.Call) -> Any:
+        arguments = list(self._spread(node.args))
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise Unknown("** is not evaluated")
+        keywords = {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
+        if isinstance(node.func, ast.Name):
+            function = FUNCTIONS.get(node.func.id)
+            if function is None or self._is_bound(node.func.id):
+                raise Unknown(f"{node.func.id} is not evaluated")
+        elif isinstance(node.func, ast.Attribute):
+            owner = self.value(node.func.value)
+            function = METHODS.get((type(owner), node.func.attr))
+            if function is None:
+                raise Unknown(f"method {node.func.attr} is not evaluated")
+            arguments.insert(0, owner)
+        else:
+            raise Unknown("only names and methods are called")
+        return self._sized(function(*arguments, **keywords))
+
+    def _is_bound(self, name: str) -> bool:
+        if any(name in scope for scope in self._scopes):
+            return True
+        try:
+            self._lookup(name)
+        except KeyError:
+            return False
+        return True
+
+    def _spread(self, nodes: Iterable[ast.expr]) -> Iterator[Any]:
+        for node in nodes:
+            if isinstance(node, ast.Starred):
+                yield from ordered(self.value(node.value))
+            else:
+                yield self.value(node)
+
+    def _list(self, node: ast.List) -> Any:
+        return list(self._spread(node.elts))
+
+    def _tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self._spread(node.elts))
+
+    def _set(self, node: ast.Set) -> Any:
+        return set(self._spread(node.elts))
+
+    def _dict(self, node: ast.Dict) -> Any:
+        made: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                made.update(self.value(value))
+            else:
+                made[self.value(key)] = self.value(value)
+        return made
+
+    def _joined(self, node: ast.JoinedStr) -> Any:
+        return self._sized("".join(str(self.value(part)) for part in node.values))
+
+    def _formatted(self, node: ast.FormattedValue) -> Any:
+        value = self.value(node.value)
+        _plain_text(value)
+        spec = self.value(node.format_spec) if node.format_spec is not None else ""
+        if sum(map(str.isdigit, spec)) > 3:
+            raise Unknown("a wide format is not evaluated")
+        shown = {-1: value, ord("s"): str(value), ord("r"): repr(value), ord("a"): ascii(value)}[node.conversion]
+        return format(shown, spec)
+
+    def _listed(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        return list(self._comprehension(node.generators, lambda: self.value(node.elt)))
+
+    def _set_of(self, node: ast.SetComp) -> Any:
+        return set(self._comprehension(node.generators, lambda: self.value(node.elt)))
+
+    def _dict_of(self, node: ast.DictComp) -> Any:
+        return dict(self._comprehension(node.generators, lambda: (self.value(node.key), self.value(node.value))))
+
+    def _comprehension(self, generators: list[ast.comprehension], make: Callable[[], Any]) -> Iterator[Any]:
+        if not generators:
+            yield make()
+            return
+        first, rest = generators[0], generators[1:]
+        if first.is_async:
+            raise Unknown("async is not evaluated")
+        for item in ordered(self.value(first.iter)):
+            scope: dict[str, Any] = {}
+            _bind(first.target, item, scope)
+            self._scopes.append(scope)
+            try:
+                if all(self.value(test) for test in first.ifs):
+                    yield from self._comprehension(rest, make)
+            finally:
+                self._scopes.pop()
+
+
+def _bind(target: ast.expr, value: Any, scope: dict[str, Any]) -> None:
+    if isinstance(target, ast.Name):
+        scope[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        values = list(ordered(value))
+        if len(values) != len(target.elts):
+            raise Unknown("unpacking does not fit")
+        for part, each in zip(target.elts, values, strict=True):
+            _bind(part, each, scope)
+    else:
+        raise Unknown("this target is not evaluated")
+
+
+def ordered(value: Any) -> Iterable[Any]:
+    """The items of a value whose order is Python's own.
+
+    Raises:
+        Unknown: It is a set, whose order the trace does not tell, or cannot be iterated.
+    """
+    if isinstance(value, UNORDERED):
+        raise Unknown("the order of a set is not known")
+    if isinstance(value, (str, bytes, tuple, list, dict, range, deque, bytearray)) or type(value) in _VIEWS:
+        return list(value)
+    raise Unknown("it is not iterated")
+
+
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
+
+
+def _is(op: ast.cmpop, left: Any, right: Any) -> bool:
+    if isinstance(left, Handle) and isinstance(right, Handle):
+        same = left.label == right.label
+    elif left is None or right is None or isinstance(left, bool) or isinstance(right, bool):
+        same = left is right
+    else:
+        raise Unknown("identity is not known")
+    return same is isinstance(op, ast.Is)
+
+
+def _bound(op: ast.operator, left: Any, right: Any) -> None:
+    """Refuse operations whose result would be too large."""
+    if isinstance(op, ast.Pow) and isinstance(left, int) and isinstance(right, int):
+        large = right > 0 and left.bit_length() * right > MOST_BITS
+    elif isinstance(op, ast.LShift):
+        large = not isinstance(right, int) or right > MOST_BITS
+    elif isinstance(op, ast.Mult):
+        sizes = [len(side) if hasattr(side, "__len__") else side for side in (left, right)]
+        both = hasattr(left, "__len__") or hasattr(right, "__len__")
+        large = both and all(isinstance(s, int) for s in sizes) and sizes[0] * sizes[1] > MOST_ITEMS
+    elif isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
+        large = sum(map(str.isdigit, str(left))) > 3 or "*" in str(left)
+        for part in right if isinstance(right, tuple) else (right,):
+            _plain_text(part)
+    else:
+        large = False
+    if large:
+        raise Unknown("its result is too large")
+
+
+def _plain_text(value: Any) -> None:
+    """Refuse what would be shown in another order or by another name than in the program."""
+    FUNCTIONS["repr"](value)
+
+
+_UNARY: Final[Mapping[type[ast.unaryop], Callable[[Any], Any]]] = {
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+}
+_BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+}
+_COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Evaluator, Any], Any]]] = {
+    ast.Constant: _Evaluator._constant,
+    ast.Name: _Evaluator._name,
+    ast.UnaryOp: _Evaluator._unary,
+    ast.BinOp: _Evaluator._binary,
+    ast.BoolOp: _Evaluator._bool,
+    ast.Compare: _Evaluator._compare,
+    ast.IfExp: _Evaluator._choice,
+    ast.Subscript: _Evaluator._subscript,
+    ast.Attribute: _Evaluator._attribute,
+    ast.Call: _Evaluator._call,
+    ast.List: _Evaluator._list,
+    ast.Tuple: _Evaluator._tuple,
+    ast.Set: _Evaluator._set,
+    ast.Dict: _Evaluator._dict,
+    ast.JoinedStr: _Evaluator._joined,
+    ast.FormattedValue: _Evaluator._formatted,
+    ast.ListComp: _Evaluator._listed,
+    ast.GeneratorExp: _Evaluator._listed,
+    ast.SetComp: _Evaluator._set_of,
+    ast.DictComp: _Evaluator._dict_of,
+}

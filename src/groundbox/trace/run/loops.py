@@ -1,0 +1,416 @@
+"""One activation's lines grown into steps and loops: the second half of deriving a trace's structure.
+
+The lines of a frame come in the order in which they ran. Each is placed in the frame's code; lines of one execution
+of a statement are one step; open loops are kept on a stack. What a step did (a test that held, a loop that ended)
+is settled when the next line of the frame, or its end, is known.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Final
+
+from groundbox.trace.record import schema
+from groundbox.trace.record.schema import Record
+from groundbox.trace.record.syntax import Place, always_true, within_code
+from groundbox.trace.run.conditions import condition_of
+from groundbox.trace.run.lines import Entry, FoldedLoop, Visit
+from groundbox.trace.run.structure import Activation, Folded, Iteration, Loop, Node, Step
+
+LoopStatement = ast.For | ast.AsyncFor | ast.While
+RETURN: Final = "return"
+UNWIND: Final = "unwind"
+OPEN: Final = "open"
+_ENDS_OF_ITERATION: Final = ("StopIteration", "StopAsyncIteration")
+
+
+def grow(activation: Activation, entries: Sequence[Entry], records: Sequence[Record]) -> None:
+    """Give an activation its body."""
+    grower = _Grower(activation, records)
+    for entry in entries:
+        if isinstance(entry, Visit):
+            grower.visit(entry)
+        else:
+            grower.fold(entry)
+    grower.finish()
+
+
+class _Open:
+    """A loop that has begun and not ended."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.pending: Step | None = None
+        self.iteration: Iteration | None = None
+        self.just_folded = False
+        self.ended = -1
+        """After how many iterations it was over by itself, if that is told of its last fold; or -1."""
+        self.open_fold: Folded | None = None
+        """The last fold, while nothing else of the iteration that came after it is known."""
+
+    @property
+    def headerless(self) -> bool:
+        """Whether iterations begin without a line event of the header."""
+        return isinstance(self.loop.statement, ast.While) and always_true(self.loop.statement.test)
+
+    def begin(self, header: Step | None, number: int = 0) -> None:
+        """The next iteration, with its number, if that is told."""
+        self.iteration = Iteration(number=number or self.loop.count + 1, header=header)
+        self.loop.counted = max(self.loop.counted, number)
+        self.loop.iterations.append(self.iteration)
+        self.pending = None
+        self.just_folded = False
+        self.open_fold = None
+
+    def close_fold(self) -> None:
+        """Nothing of the iteration in which a generator waited was recorded, so it is one more folded one."""
+        if self.open_fold is not None:
+            self.open_fold.iterations += 1
+            self.open_fold = None
+
+
+class _Grower:
+    def __init__(self, activation: Activation, records: Sequence[Record]) -> None:
+        self._activation = activation
+        self._records = records
+        self._code = activation.code
+        self._open: list[_Open] = []
+        self._step: Step | None = None
+        self._place: Place | None = None
+        self._visits: list[Visit] = []
+        self._withs: list[ast.stmt] = []
+        self._raised: list[Step] = []
+
+    def visit(self, visit: Visit) -> None:
+        """The next line record."""
+        place = None if self._code is None else self._code.place(visit.line)
+        if self._goes_on(visit, place):
+            self._visits.append(visit)
+            return
+        step = self._new_step(visit, place)
+        self._settle(step.line if place is None else visit.line, place, "")
+        self._enter(place, step)
+        self._step, self._place, self._visits = step, place, [visit]
+
+    def fold(self, entry: FoldedLoop) -> None:
+        """Iterations that were not recorded."""
+        place = None if self._code is None else self._code.place(entry.line)
+        entry.fold.effects = tuple(entry.effects)
+        if place is None or not isinstance(place.statement, LoopStatement):
+            return
+        top = self._open[-1] if self._open else None
+        if top is not None and top.pending is not None and top.loop.statement is place.statement:
+            # The header of the iteration before, whose body stands on the same line.
+            self._take(top.pending)
+            top.begin(top.pending)
+        else:
+            self._settle(entry.line, place, "")
+            self._close_above(self._common(place, own=True), place, "")
+            self._open_missing(place, own=True)
+        top = self._open[-1]
+        top.close_fold()
+        top.just_folded = True
+        top.open_fold = entry.fold if entry.gave else None
+        top.ended = entry.ended
+        entry.fold.after = top.loop.count
+        top.loop.folds.append(entry.fold)
+        self._step = self._place = None
+
+    def finish(self) -> None:
+        """The activation has ended, or the trace has."""
+        end = self._activation.outcome
+        self._settle(None, None, end)
+        self._close_above(0, None, end)
+
+    # Steps
+
+    def _goes_on(self, visit: Visit, place: Place | None) -> bool:
+        """Whether a line is another one of the same execution of the same statement."""
+        if place is None or place is not self._place or self._step is None:
+            return False
+        again = visit.line == self._visits[-1].line
+        if isinstance(place.statement, LoopStatement) and place.part in ("loop", "test") and place.inline:
+            return not again
+        return not (again and self._alone_in_headerless(place))
+
+    def _alone_in_headerless(self, place: Place) -> bool:
+        """Whether the loop around it can begin its next iteration right with it."""
+        if not place.within or place.within[-1].name != "body" or place.path[-1] != 0:
+            return False
+        owner = place.within[-1].owner
+        return isinstance(owner, ast.While) and always_true(owner.test) and len(owner.body) == 1
+
+    def _take(self, step: Step) -> None:
+        """Everything that belongs to a step is known."""
+        visits = self._visits
+        step.last = visits[-1].last
+        step.records = tuple(visit.record for visit in visits)
+        step.effects = tuple(t for visit in visits for t in visit.effects)
+        step.calls = tuple(call for visit in visits for call in visit.calls)
+        step.tests = tuple(t for visit in visits for t in visit.tests)
+        step.yields = tuple(t for visit in visits for t in visit.yields)
+        step.resumes = tuple(t for visit in visits for t in visit.resumes)
+        raises = [t for visit in visits for t in visit.raises]
+        step.raised = raises[-1] if raises else None
+
+    def _new_step(self, visit: Visit, place: Place | None) -> Step:
+        step = Step(
+            step=visit.record, frame=self._activation.frame, line=visit.line, last=visit.last, records=(visit.record,)
+        )
+        if place is not None:
+            step.statement, step.part, step.clause, step.inline = (
+                place.statement,
+                place.part,
+                place.clause,
+                place.inline,
+            )
+            step.line = place.first
+            step.leaving = place.part == "with" and place.statement in self._withs
+        return step
+
+    # What a step turned out to have done
+
+    def _settle(self, line: int | None, place: Place | None, end: str) -> None:
+        """The step before is over: the frame goes to `place`, or ends."""
+        step, before = self._step, self._place
+        if step is None:
+            return
+        self._take(step)
+        step.branch = line
+        # A `raise` without an exception lets the one before go on, and no record says so.
+        if (step.raised is not None or isinstance(step.statement, ast.Raise)) and step not in self._raised:
+            self._raised.append(step)
+        if before is not None:
+            tests = (self._records[t] for t in step.tests)
+            step.condition = condition_of(
+                step, before, place, end, [test for test in tests if isinstance(test, schema.Test)]
+            )
+            self._track_with(step, before, place)
+        self._settle_raise(step, before, place, end)
+        self._settle_header(place, end)
+
+    def _track_with(self, step: Step, before: Place, place: Place | None) -> None:
+        if before.part == "with" and not before.inline:
+            if step.leaving:
+                self._withs.remove(before.statement)
+            elif place is not None and place.inside(before.statement, "body"):
+                self._withs.append(before.statement)
+
+    def _settle_raise(self, step: Step, before: Place | None, place: Place | None, end: str) -> None:
+        """Find out which handler took the exceptions that are on their way."""
+        if not self._raised or end:
+            return
+        if before is not None and before.part == "except" and step.condition and step not in self._raised:
+            self._handled_at(step.line)
+        elif place is not None and not self._may_carry(place):
+            self._handled_at(step.line if step.leaving else None)
+
+    def _may_carry(self, place: Place) -> bool:
+        """Whether an exception that was not taken may still be on its way at this place."""
+        if place.part == "except" or (place.part == "with" and place.statement in self._withs):
+            return True
+        return any(block.name == "finalbody" for block in place.within)
+
+    def _handled_at(self, line: int | None) -> None:
+        for step in self._raised:
+            step.handled = line
+        self._raised = []
+
+    def _settle_header(self, place: Place | None, end: str) -> None:
+        """The innermost loop's header has run: did an iteration begin, or did the loop end?"""
+        top = self._open[-1] if self._open else None
+        if top is None or top.pending is None:
+            return
+        header, before = top.pending, self._place
+        assert before is not None
+        line = top.loop.line
+        number = max((visit.begun.get(line, 0) for visit in self._visits), default=0)
+        if before.inline and isinstance(top.loop.statement, ast.While):
+            self._settle_inline_while(top, header, end)
+        elif number:
+            top.begin(header, number)
+        elif self._ended(line) >= 0:
+            top.loop.counted = self._ended(line)
+            self._end_by_header(top, header, end)
+        elif place is not None and place.inside(top.loop.statement, "body"):
+            top.begin(header)
+        elif before.inline:
+            self._settle_inline_header(top, header, place, end)
+        else:
+            self._end_by_header(top, header, end)
+
+    def _ended(self, line: int) -> int:
+        """After how many iterations the step told the end of the loop in this line; -1 if it did not."""
+        return max((visit.ended.get(line, -1) for visit in self._visits), default=-1)
+
+    def _settle_inline_header(self, top: _Open, header: Step, place: Place | None, end: str) -> None:
+        again = place is self._place and place is not None
+        statement = top.loop.statement
+        leaves = _leaving_statements(statement)
+        if again:
+            top.begin(header)
+        elif header.raised is None and not leaves:
+            self._end_by_header(top, header, end)
+        elif self._took_item(statement, header):
+            top.begin(header)
+        elif not header.effects and not header.calls and header.raised is None:
+            top.loop.closing, top.loop.exit, top.pending = header, None, None
+            self._open.pop()
+
+    def _settle_inline_while(self, top: _Open, header: Step, end: str) -> None:
+        """The next test of a `while` on one line is made before its line event, which there is only if it holds."""
+        ended = self._ended(top.loop.line) >= 0
+        if top.headerless or top.loop.iterations or any(top.loop.line in visit.begun for visit in self._visits):
+            header.condition = True
+            top.begin(header)
+            if ended:
+                top.loop.exit = "false"
+                self._open.pop()
+        elif ended:
+            header.condition = False
+            self._end_by_header(top, header, end)
+        elif header.raised is None and end != OPEN:
+            header.condition = top.loop.exit = None
+            top.loop.closing, top.pending = header, None
+            self._open.pop()
+
+    def _took_item(self, statement: LoopStatement, header: Step) -> bool:
+        if isinstance(statement, ast.While):
+            return False
+        targets = {node.id for node in ast.walk(statement.target) if isinstance(node, ast.Name)}
+        effects = (self._records[t] for t in header.effects)
+        return any(isinstance(record, schema.Set) and record.name in targets for record in effects)
+
+    def _end_by_header(self, top: _Open, header: Step, end: str) -> None:
+        loop = top.loop
+        loop.closing = header
+        raised = header.raised is not None and (end == UNWIND or self._type_of(header) not in _ENDS_OF_ITERATION)
+        if raised:
+            loop.exit = "raise"
+        elif end == OPEN:
+            loop.exit = "open"
+        else:
+            loop.exit = "false" if loop.kind == "while" else "exhausted"
+            header.raised = None
+        top.pending = None
+        self._open.pop()
+
+    def _type_of(self, step: Step) -> str:
+        record = self._records[step.raised] if step.raised is not None else None
+        return record.type if isinstance(record, schema.Raise) else ""
+
+    # Loops
+
+    def _enter(self, place: Place | None, step: Step) -> None:
+        """Put a step where it belongs: into the loops that are open, or into new ones."""
+        if place is None:
+            self._append(step)
+            return
+        own = isinstance(place.statement, LoopStatement) and place.part in ("loop", "test")
+        self._close_above(self._common(place, own=own), place, "")
+        self._begin_headerless(place)
+        self._open_missing(place, own=own)
+        if own:
+            self._open[-1].close_fold()
+            self._open[-1].pending = step
+            self._open[-1].just_folded = False
+        else:
+            self._append(step)
+
+    def _append(self, node: Node) -> None:
+        for opened in reversed(self._open):
+            if opened.iteration is None or opened.just_folded:
+                opened.begin(None)
+            assert opened.iteration is not None
+            opened.iteration.body.append(node)
+            return
+        self._activation.body.append(node)
+
+    def _common(self, place: Place, *, own: bool) -> int:
+        """How many of the open loops the place is in (or is the header of)."""
+        if not self._open:
+            return 0
+        chain = (*place.loops, place.statement) if own else place.loops
+        number = 0
+        for opened, statement in zip(self._open, chain, strict=False):
+            if opened.loop.statement is not statement:
+                break
+            number += 1
+        return number
+
+    def _begin_headerless(self, place: Place) -> None:
+        """Going back without a header is the next iteration of a `while True`."""
+        around = place.loops
+        if not self._open or self._place is None or len(around) < len(self._open):
+            return
+        top = self._open[-1]
+        if not top.headerless or top.iteration is None or top.loop.statement is place.statement:
+            return
+        leaving = place.part == "with" and place.statement in self._withs
+        if place.path <= self._place.path and not leaving:
+            top.begin(None)
+
+    def _open_missing(self, place: Place, *, own: bool) -> None:
+        chain = (*place.loops, place.statement) if own else place.loops
+        for statement in chain[len(self._open) :]:
+            assert isinstance(statement, LoopStatement)
+            kind = "while" if isinstance(statement, ast.While) else "for"
+            loop = Loop(line=statement.lineno, kind=kind, statement=statement)
+            self._append(loop)
+            self._open.append(_Open(loop))
+
+    def _close_above(self, number: int, place: Place | None, end: str) -> None:
+        while len(self._open) > number:
+            top = self._open.pop()
+            top.close_fold()
+            top.loop.exit = self._exit(top, place, end)
+
+    def _exit(self, top: _Open, place: Place | None, end: str) -> str | None:
+        """How a loop was left whose header did not end it."""
+        if end in (OPEN, UNWIND):
+            return "open" if end == OPEN else "raise"
+        leaving = _leaving_statements(top.loop.statement)
+        if top.just_folded and top.ended >= 0:
+            top.loop.counted = top.ended
+            return "false" if top.loop.kind == "while" else "exhausted"
+        if top.just_folded:
+            ended = "false" if top.loop.kind == "while" else "exhausted"
+            if not leaving and not top.headerless:
+                return ended
+            return "break" if top.headerless and leaving == {ast.Break} else None
+        if self._raised and place is not None and self._may_carry(place):
+            return "raise"
+        if self._step is not None and isinstance(self._step.statement, ast.Raise):
+            return "raise"
+        if self._step is not None and self._step.statement is not None:
+            last = {type(node) for node in within_code(self._step.statement)} & {ast.Return, ast.Break}
+            if len(last) == 1 and (self._step.inline or not hasattr(self._step.statement, "body")):
+                return "return" if ast.Return in last else "break"
+        if len(leaving) == 1:
+            return "return" if ast.Return in leaving else "break"
+        return None
+
+
+def _leaving_statements(loop: LoopStatement) -> set[type[ast.AST]]:
+    """Which of `break` and `return` may leave a loop from its body."""
+    found: set[type[ast.AST]] = set()
+    for statement in loop.body:
+        for node in within_code(statement):
+            if isinstance(node, ast.Return) or (isinstance(node, ast.Break) and _breaks(loop, node)):
+                found.add(type(node))
+    return found
+
+
+def _breaks(loop: LoopStatement, wanted: ast.Break) -> bool:
+    """Whether a `break` leaves this loop, and not one inside it."""
+    waiting: list[ast.AST] = list(loop.body)
+    while waiting:
+        node = waiting.pop()
+        if node is wanted:
+            return True
+        if isinstance(node, LoopStatement):
+            waiting.extend(node.orelse)
+        else:
+            waiting.extend(ast.iter_child_nodes(node))
+    return False

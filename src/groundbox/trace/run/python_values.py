@@ -1,0 +1,195 @@
+"""Recorded values as plain Python values, where every part of them is known."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from typing import TYPE_CHECKING, Any, Final
+
+from groundbox.trace.record.errors import Unknown
+from groundbox.trace.record.schema import V
+from groundbox.trace.record.value import kind_of, ref_of
+
+if TYPE_CHECKING:
+    from groundbox.trace.run.objects import Obj
+    from groundbox.trace.run.state import State
+
+MOST_DEPTH: Final = 100
+
+
+class DefaultDict(dict[Any, Any]):
+    """A `defaultdict` whose default is not recorded; a missing key stays missing."""
+
+
+_DICTS: Final = {"dict": dict, "Counter": Counter, "OrderedDict": OrderedDict, "defaultdict": DefaultDict}
+"""Classes of the standard library that are dicts."""
+
+
+class Handle:
+    """A value that is not plain: an instance of a user's class, or one of which parts are not shown.
+
+    It can be told apart from others, and asked for attributes and lengths; whatever would run the program's code
+    raises Unknown.
+    """
+
+    __slots__ = ("_state", "_value", "label")
+
+    def __init__(self, state: State, value: V) -> None:
+        self._state = state
+        self._value = value
+        self.label: int | None = ref_of(value)
+
+    def attribute(self, name: str) -> Any:
+        """An attribute of the instance.
+
+        Raises:
+            Unknown: It is not one of those that are recorded.
+        """
+        obj = None if self.label is None else self._state.heap.get(self.label)
+        if obj is None or obj.type != "object" or name not in obj.attrs:
+            raise Unknown(f"attribute {name} is not recorded")
+        return handled_value(self._state, obj.attrs[name])
+
+    def length(self) -> int:
+        """How many items a builtin container has that is not shown whole.
+
+        Raises:
+            Unknown: It is no builtin container.
+        """
+        obj = None if self.label is None else self._state.heap.get(self.label)
+        if obj is None or obj.class_ not in (None, obj.type) or obj.loose:
+            raise Unknown("its length is not known")
+        if obj.type == "dict":
+            return len(obj.pairs or ()) + obj.unknown_pairs
+        if obj.type in ("list", "set", "deque") and obj.items is not None:
+            return len(obj.items)
+        raise Unknown("its length is not known")
+
+    def __getitem__(self, index: Any) -> Any:
+        obj = None if self.label is None else self._state.heap.get(self.label)
+        if obj is None or obj.class_ is not None or obj.type != "list" or obj.items is None or type(index) is not int:
+            raise Unknown("its items are not known")
+        found = obj.items.get(index if index >= 0 else len(obj.items) + index)
+        if found is None:
+            raise Unknown("this item is not shown")
+        return handled_value(self._state, found[0])
+
+    def __bool__(self) -> bool:
+        return self.length() > 0
+
+    def _unknown(self, other: object = None) -> Any:
+        raise Unknown("what the program's own classes would answer is not known")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _unknown
+    __hash__ = _unknown
+
+
+def handled_value(state: State, value: V) -> Any:
+    """Like `python_value`, with handles for what is not plain."""
+    return _Reader(state, handles=True).read(value, 0)
+
+
+def python_value(state: State, value: V) -> Any:
+    """A value of builtin types as a Python value: None, bool, int, float, complex, str, bytes, tuple, frozenset,
+    range, list, dict, set, deque, bytearray, and the dicts of `collections`.
+
+    The result is fresh, and shares parts where the program's value did.
+
+    Raises:
+        Unknown: It is of another type, refers to itself, or a part of it is not shown.
+    """
+    return _Reader(state).read(value, 0)
+
+
+class _Reader:
+    def __init__(self, state: State, *, handles: bool = False) -> None:
+        self._state = state
+        self._handles = handles
+        self._heap = state.heap
+        self._made: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def read(self, value: V, depth: int) -> Any:
+        if type(value) is not dict:
+            return value
+        if not self._handles:
+            return self._read(value, depth)
+        try:
+            return self._read(value, depth)
+        except Unknown:
+            return Handle(self._state, value)
+
+    def _read(self, value: dict[str, Any], depth: int) -> Any:
+        if depth > MOST_DEPTH:
+            raise Unknown("it is nested too deeply")
+        kind = kind_of(value)
+        if kind == "ref":
+            return self._object(value["ref"], depth)
+        if kind in ("tuple", "frozenset"):
+            return self._items(value, kind, depth)
+        return _atom(value, kind)
+
+    def _items(self, value: dict[str, Any], kind: str, depth: int) -> Any:
+        if value.get("elided") or "class" in value:
+            raise Unknown(
+                f"a {kind} is not shown whole" if value.get("elided") else f"{value['class']} is no builtin type"
+            )
+        items = [self.read(item, depth + 1) for item in value[kind]]
+        return tuple(items) if kind == "tuple" else _hashed(frozenset, items)
+
+    def _object(self, label: int, depth: int) -> Any:
+        if label in self._made:
+            return self._made[label]
+        obj = self._heap.get(label)
+        if obj is None:
+            raise Unknown(f"#{label} does not exist yet")
+        if label in self._open:
+            raise Unknown("it refers to itself")
+        if not obj.complete:
+            raise Unknown(f"a {obj.type} is not shown whole")
+        self._open.add(label)
+        try:
+            made = self._make(obj, depth + 1)
+        finally:
+            self._open.discard(label)
+        self._made[label] = made
+        return made
+
+    def _make(self, obj: Obj, depth: int) -> Any:
+        if obj.type == "dict" and not obj.attrs and (obj.class_ or "dict") in _DICTS:
+            pairs = [(self.read(key, depth), self.read(value, depth)) for key, value in (obj.pairs or {}).values()]
+            return (
+                _hashed(_DICTS[obj.class_ or "dict"], pairs)
+                if obj.class_ != "Counter"
+                else Counter(_hashed(dict, pairs))
+            )
+        if obj.class_ in (None, obj.type):
+            if obj.type == "bytearray":
+                return bytearray.fromhex(obj.hex or "")
+            if obj.type in ("list", "set", "deque"):
+                items = [self.read(item, depth) for item in (obj.items.known() if obj.items is not None else ())]
+                if obj.type == "deque":
+                    return deque(items, obj.maxlen if obj.maxlen is None or obj.maxlen >= len(items) else None)
+                return items if obj.type == "list" else _hashed(set, items)
+        raise Unknown(f"{obj.class_ or obj.type} is no builtin type")
+
+
+def _hashed(make: Any, items: list[Any]) -> Any:
+    try:
+        return make(items)
+    except TypeError:
+        raise Unknown("its keys have no hash") from None
+
+
+def _atom(value: dict[str, Any], kind: str) -> Any:
+    inner = value[kind]
+    if kind == "int" and type(inner) is str:
+        return int(inner)
+    if kind == "float":
+        return float(inner)
+    if kind == "complex":
+        return complex(*(float(part["float"]) if type(part) is dict else part for part in inner))
+    if kind == "bytes" and len(inner["hex"]) == 2 * inner["len"]:
+        return bytes.fromhex(inner["hex"])
+    if kind == "range":
+        return range(*(int(part["int"]) if type(part) is dict else part for part in inner))
+    raise Unknown(f"a value of kind {kind} is not shown whole")
