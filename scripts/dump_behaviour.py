@@ -28,12 +28,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import groundbox
-from groundbox.dataset import literals
-from groundbox.guest.python import data, plain
 from groundbox.sandbox import arguments
 from groundbox.trace.claims import prove
 from groundbox.trace.claims.derivable import derivable
-from groundbox.trace.claims.equal import exactly, frozen, same, shown
 from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import STYLES, narrate
 from groundbox.trace.record import schema
@@ -41,6 +38,9 @@ from groundbox.trace.record.reading import Trace
 from groundbox.trace.show.forms import FORMS
 from groundbox.trace.show.page import html
 from groundbox.trace.show.short import short
+from groundbox.values import codec, literals
+from groundbox.values.equal import as_told, equal, equal_as_json, frozen, identical
+from groundbox.values.literals import shown
 
 ROOT: Final = Path(__file__).parent.parent
 MOST_CHARS: Final = 12_000
@@ -218,16 +218,16 @@ def write_values(path: Path) -> None:
             lambda value: literals.text(literals.decode(json.loads(json.dumps(literals.encode(value))))),
             literals.digest,
             lambda value: json.dumps(arguments.encode("x", value)),
-            lambda value: json.dumps(plain.encode(value)),
-            lambda value: literals.text(plain.decode(plain.encode(value))),
-            lambda value: json.dumps(data.canonical(value)),
+            lambda value: json.dumps(codec.encode(value, exact=False)),
+            lambda value: literals.text(codec.decode(codec.encode(value, exact=False))),
+            lambda value: json.dumps(codec.result_of(value)),
             shown,
             lambda value: repr(frozen(value)),
         )
         parts += [f"{answer(repr, value)[:100]}: {' | '.join(answer(form, value) for form in forms)}"]
     for one, other in itertools.product(VALUES, repeat=2):
         verdicts = [
-            answer(lambda pair, by=by: by(*pair), (one, other)) for by in (same, exactly, literals.same, literals.close)
+            answer(lambda pair, by=by: by(*pair), (one, other)) for by in (as_told, equal, identical, equal_as_json)
         ]
         if set(verdicts) != {"False"}:
             parts.append(f"{answer(repr, one)[:60]} and {answer(repr, other)[:60]}: {' '.join(verdicts)}")

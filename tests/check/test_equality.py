@@ -7,7 +7,6 @@ import pytest
 from groundbox.check.equality import (
     TABLE_MIME,
     Table,
-    same_value,
     table_difference,
     table_of,
     text_difference,
@@ -72,24 +71,6 @@ def test_tables_of_which_not_all_was_told_are_not_called_equal():
 
     assert "not all were told" in table_difference(one, one).words
     assert table_difference(one, one, ordered=True) is None
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ([1, 2], (1, 2.0), True),
-        (True, 1, False),
-        ("1", 1, False),
-        ({"a": 1.0}, {"a": 1}, True),
-        ({"a": 1}, {"b": 1}, False),
-        (10**400, 10**400 + 1, False),
-        (10**18, 10**18 + 1, False),
-        (10**400, 1.5, False),
-        (float("inf"), float("inf"), True),
-    ],
-)
-def test_values(one, other, same):
-    assert same_value(one, other) is same
 
 
 def test_texts_compare_numbers_as_numbers():

@@ -21,7 +21,6 @@ import sys
 import time
 from pathlib import Path
 
-from groundbox.dataset import literals
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.narrating import LEFT_OUT, Proved, Said, Told
 from groundbox.dataset.running import Ran
@@ -29,6 +28,7 @@ from groundbox.errors import SandboxUnavailable
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import assemble
 from groundbox.trace.record.schema import Entry
+from groundbox.values import literals
 
 LIMITS = {"soft_events": 20_000, "max_events": 200_000, "max_bytes": 1 << 25}
 

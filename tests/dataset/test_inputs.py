@@ -7,9 +7,10 @@ import random
 import pytest
 from dataset_fakes import FakeRunner
 
-from groundbox.dataset import inputs, literals
+from groundbox.dataset import inputs
 from groundbox.dataset.problem import Case, Problem, Provenance
 from groundbox.dataset.running import SandboxRunner
+from groundbox.values import literals
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
 BRANCHES = """def f(n: int, word: str = "ab"):

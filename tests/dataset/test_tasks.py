@@ -8,7 +8,6 @@ import random
 import pytest
 from dataset_fakes import FakeRunner, prove, run_here, tell
 
-from groundbox.dataset import literals
 from groundbox.dataset.argument_search import seek
 from groundbox.dataset.item import Item, Tried
 from groundbox.dataset.narrating import Proved, Said, Told
@@ -19,6 +18,7 @@ from groundbox.dataset.runs import summary
 from groundbox.dataset.tasks import all as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds, parts, right, right_by_running
 from groundbox.dataset.tasks.draft import Lines, View
+from groundbox.values import literals
 
 SOURCE = """def f(limit):
     total = 0

@@ -4,8 +4,8 @@ import pytest
 
 import groundbox as gb
 from groundbox.errors import InvalidArgument
-from groundbox.guest.python.calls import CANONICAL, decode
 from groundbox.sandbox.arguments import encode
+from groundbox.values.codec import RESULT_MIME, NotData, decode
 
 ECHO = "def echo(*args, **kwargs):\n    return [args, kwargs]\n"
 
@@ -57,7 +57,7 @@ def test_half_of_a_surrogate_pair_is_returned_with_its_escape():
     execution = gb.run(source, mode="call", call="f")
 
     assert execution.outcome == "ok"
-    assert execution.value[CANONICAL] == {"list": ["\\ud800", "\U0001f600", "\\ud800"]}
+    assert execution.value[RESULT_MIME] == {"list": ["\\ud800", "\U0001f600", "\\ud800"]}
 
 
 def test_a_call_gives_its_result_as_text_and_as_data():
@@ -65,7 +65,7 @@ def test_a_call_gives_its_result_as_text_and_as_data():
 
     assert (execution.outcome, execution.error) == (gb.Outcome.OK, None)
     assert execution.text == "[((1, 2), \"a' + str(6*7) + 'b\"), {'k': {3: [4]}}]"
-    assert execution.value[CANONICAL] == {
+    assert execution.value[RESULT_MIME] == {
         "list": [
             {"tuple": [{"tuple": [1, 2]}, "a' + str(6*7) + 'b"]},
             {"dict": [["k", {"dict": [[3, {"list": [4]}]]}]]},
@@ -131,3 +131,29 @@ def test_a_function_that_is_not_there_is_named_with_those_that_are(call, message
     failure = gb.run(source, mode="call", call=call).error
 
     assert (failure.type, failure.message, failure.hints) == ("NoSuchFunction", message, hints)
+
+
+def test_a_guest_has_loaded_the_codec_and_nothing_else_of_values():
+    """Each sandbox begins with a copy of its template: what is loaded there is paid for by all."""
+    source = "import sys\ndef f(): return sorted(n for n in sys.modules if n.startswith('groundbox.values'))"
+
+    execution = gb.run(source, mode="call", call="f")
+
+    assert decode(execution.value[RESULT_MIME]) == ["groundbox.values", "groundbox.values.codec"]
+
+
+def test_a_codec_that_a_guest_has_changed_tells_claims_alone():
+    source = """
+import groundbox.values.codec as codec
+import groundbox.guest.python.calls as calls
+calls.result_of = lambda value: {"list": [{"opaque": "x"}], "class": "list"}
+codec.decode = None
+def f(): return [1]
+"""
+
+    told = gb.run(source, mode="call", call="f").value[RESULT_MIME]
+    again = gb.run("def f(): return [1]", mode="call", call="f").value[RESULT_MIME]
+
+    with pytest.raises(NotData):
+        decode(told)
+    assert decode(again) == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from collections.abc import Mapping, Sequence
 
 from groundbox.check.contracts import Contract, broken
 from groundbox.execution import Warning
+from groundbox.values import codec
+from groundbox.values.codec import RESULT_MIME
 
 NO_VALUE: Final = object()
 _MOST_TEXT: Final = 100_000
@@ -35,12 +38,14 @@ def value_of(execution: Execution, kind: str) -> Any:
         row = table["data"][0]
         if isinstance(row, dict) and len(row) == 1:
             return next(iter(row.values()))
-    if contracts.CANONICAL in bundle:
-        data = bundle[contracts.CANONICAL]
+    if RESULT_MIME in bundle:
+        data = bundle[RESULT_MIME]
         if not isinstance(data, dict):
             return data
-        number = data.get("int", data.get("float"))
-        return _read(str(number)) if number is not None else bundle.get("text/plain", NO_VALUE)
+        with contextlib.suppress(codec.NotData):
+            if not {"int", "float"}.isdisjoint(data):
+                return codec.decode(data)
+        return bundle.get("text/plain", NO_VALUE)
     text = bundle.get("text/plain")
     if isinstance(text, str):
         return _read(text)

@@ -17,7 +17,6 @@ from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 
 TABLE: Final = "application/vnd.dataresource+json"
-CANONICAL: Final = "application/vnd.groundbox.value+json"
 TYPES: Final = ("number", "integer", "string", "date", "boolean", "table")
 COLUMN_TYPES: Final = ("number", "integer", "string", "date", "boolean", "any")
 _MOST_SHOWN: Final = 5

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.execution import Execution
+from groundbox.values.equal import REL_TOL, close_numbers, equal, is_blank
 
 TABLE_MIME: Final = "application/vnd.dataresource+json"
-REL_TOL: Final = 1e-9
 _DIGITS: Final = 8
 _SHOWN_CHARS: Final = 60
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+]?(?:\d{1,300}(?:\.\d{0,300})?|\.\d{1,300})(?:[eE][-+]?\d{1,3})?(?![\w])")
@@ -120,24 +119,9 @@ def text_difference(one: str, other: str, *, ordered: bool = True, rel_tol: floa
 def value_difference(one: str, other: str, *, rel_tol: float = REL_TOL) -> Difference | None:
     """The difference of two values by their text, read as Python's literals where they are any."""
     values = [_literal(text) for text in (one, other)]
-    if None not in values and same_value(values[0], values[1], rel_tol):
+    if None not in values and _same(values[0], values[1], rel_tol):
         return None
     return text_difference(one, other, rel_tol=rel_tol)
-
-
-def same_value(one: Any, other: Any, rel_tol: float = REL_TOL) -> bool:
-    """Whether two plain values are the same; a list and a tuple may be, as may 3 and 3.0, and all blanks."""
-    if _is_blank(one) or _is_blank(other):
-        return _is_blank(one) and _is_blank(other)
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return _close(one, other, rel_tol)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(same_value(a, b, rel_tol) for a, b in zip(one, other, strict=True))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(one[key], other[key], rel_tol) for key in one)
-    return type(one) is type(other) and bool(one == other)
 
 
 def same_text(one: str, other: str, rel_tol: float = REL_TOL) -> bool:
@@ -148,27 +132,28 @@ def same_text(one: str, other: str, rel_tol: float = REL_TOL) -> bool:
     if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
         return False
     pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
-    return all(a == b or _close(_read(a), _read(b), rel_tol) for a, b in pairs)
+    return all(
+        a == b or close_numbers(_read(a), _read(b), rel_tol=rel_tol, abs_tol=_abs_tol(rel_tol)) for a, b in pairs
+    )
 
 
 def _read(numeral: str) -> float:
     return int(numeral) if numeral.lstrip("+-").isdigit() else float(numeral)
 
 
-def _close(one: float, other: float, rel_tol: float) -> bool:
-    """Whole numbers are exact."""
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    try:
-        return one == other or math.isclose(one, other, rel_tol=rel_tol, abs_tol=1e-12 if rel_tol else 0.0)
-    except OverflowError:
-        return False
+def _same(one: Any, other: Any, rel_tol: float) -> bool:
+    """Whether two plain values are the same; a list and a tuple may be, as may 3 and 3.0, and all blanks."""
+    return equal(one, other, rel_tol=rel_tol, abs_tol=_abs_tol(rel_tol), sequences_alike=True, blanks_alike=True)
+
+
+def _abs_tol(rel_tol: float) -> float:
+    return 1e-12 if rel_tol else 0.0
 
 
 def _row_difference(ones: Sequence[Row], others: Sequence[Row], *, ordered: bool, rel_tol: float) -> Difference | None:
     if ordered:
         different = [
-            n for n, (one, other) in enumerate(zip(ones, others, strict=False)) if not same_value(one, other, rel_tol)
+            n for n, (one, other) in enumerate(zip(ones, others, strict=False)) if not _same(one, other, rel_tol)
         ]
         if not different:
             return None
@@ -192,7 +177,7 @@ def _unmatched(ones: Sequence[Row], others: Sequence[Row], rel_tol: float) -> tu
     left = []
     for row in ones:
         partners = waiting.get(_key(row), [])
-        partner = next((n for n, each in enumerate(partners) if same_value(row, each, rel_tol)), None)
+        partner = next((n for n, each in enumerate(partners) if _same(row, each, rel_tol)), None)
         if partner is None:
             left.append(row)
         else:
@@ -202,7 +187,7 @@ def _unmatched(ones: Sequence[Row], others: Sequence[Row], rel_tol: float) -> tu
         return left, right
     alone = []
     for row in left:
-        partner = next((n for n, each in enumerate(right) if same_value(row, each, rel_tol)), None)
+        partner = next((n for n, each in enumerate(right) if _same(row, each, rel_tol)), None)
         if partner is None:
             alone.append(row)
         else:
@@ -234,14 +219,14 @@ def _matched_columns(ones: Sequence[Row], others: Sequence[Row], *, ordered: boo
 
 def _row_words(one: Row, other: Row, rel_tol: float) -> str:
     for a, b in zip(one, other, strict=False):
-        if not same_value(a, b, rel_tol):
+        if not _same(a, b, rel_tol):
             return f"{_shown(a)} and {_shown(b)}"
     return f"{_shown(one)} and {_shown(other)}"
 
 
 def _key(value: Any) -> Any:
     """Equal for values that are the same, but for numbers at the edge of rounding."""
-    if _is_blank(value):
+    if is_blank(value):
         return None
     if isinstance(value, bool | str):
         return (type(value).__name__, value)
@@ -253,10 +238,6 @@ def _key(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(_key(item) for item in value)
     return _written(value)
-
-
-def _is_blank(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _literal(text: str) -> Any:

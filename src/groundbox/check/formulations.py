@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.check.equality import (
-    REL_TOL,
     Difference,
     table_difference,
     table_of,
@@ -22,6 +21,7 @@ from groundbox.check.equality import (
 from groundbox.errors import InvalidArgument
 from groundbox.execution import Execution, Warning
 from groundbox.sandbox.portal import PORTAL, run_async
+from groundbox.values.equal import REL_TOL
 
 TIER: Final = "note"
 MOST_CANDIDATES: Final = 20

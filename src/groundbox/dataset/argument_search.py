@@ -17,10 +17,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import literals, signature
+from groundbox.dataset import signature
 from groundbox.dataset.item import Answer, Tried
-from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case, Problem
+from groundbox.values import literals
+from groundbox.values.equal import identical
+from groundbox.values.literals import NotALiteral
 
 MOST: Final = 4
 """Guesses of one search."""
@@ -101,7 +103,7 @@ def compared(answer: Answer, wanted: Any) -> str:
     except NotALiteral:
         return "It returns something else than a plain value."
     got, goal = literals.text(value), literals.text(wanted)
-    if literals.same(value, wanted):
+    if identical(value, wanted):
         return f"It returns {got}, which is the wanted result."
     return f"It returns {got}, and {goal} is wanted: {_difference(value, wanted)}."
 
@@ -168,7 +170,7 @@ def _guarded(
     """Arguments that pass the tests around a `return` of the wanted constant, as far as these are of one parameter."""
     for tests, value in _returns(node.body, ()):
         try:
-            if not tests or not literals.same(literals.of_node(value), wanted):
+            if not tests or not identical(literals.of_node(value), wanted):
                 continue
         except NotALiteral:
             continue
@@ -334,7 +336,7 @@ def _turned_round(kinds: Mapping[str, str], wanted: Any, seen: Sequence[_Seen]) 
 
 def _holds(relation: Callable[[Any], Any], value: Any, result: Any) -> bool:
     found = _result(relation, value)
-    return found is not None and literals.same(found, result)
+    return found is not None and identical(found, result)
 
 
 def _result(work: Callable[..., Any], *given: Any) -> Any:
@@ -371,7 +373,7 @@ def _on_line(wanted: float, one: tuple[float, float], other: tuple[float, float]
 
 
 def _differ_in(one: _Seen, other: _Seen) -> str:
-    names = [name for name in one.given if not literals.same(one.given[name], other.given[name])]
+    names = [name for name in one.given if not identical(one.given[name], other.given[name])]
     return names[0] if len(names) == 1 else ""
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from groundbox.dataset import literals
 from groundbox.dataset.item import Answer
 from groundbox.dataset.narrating import LEFT_OUT, Proved
 from groundbox.trace.claims import (
@@ -34,6 +33,7 @@ from groundbox.trace.claims import prove as hold
 from groundbox.trace.claims.locating import located
 from groundbox.trace.claims.model import Number
 from groundbox.trace.record.reading import Trace
+from groundbox.values import literals
 
 MOST_CHARS: Final = 1_000_000
 """Of an answer that is read as claims."""

@@ -20,12 +20,12 @@ import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import literals, signature
-from groundbox.dataset.literals import literal_of
+from groundbox.dataset import signature
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
 from groundbox.dataset.running import Ran, Request, Runner, same
 from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
+from groundbox.values import codec, literals
 from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"
@@ -185,8 +185,8 @@ class _Generator:
         """One for each seed, by one run, or, where that failed for one of them, by a run each; None for a failure."""
         ran = await self._run(seeds, 0)
         if ran.outcome == "ok":
-            with contextlib.suppress(literals.NotALiteral):
-                given = literal_of(ran.answer.value)
+            with contextlib.suppress(codec.NotData):
+                given = codec.decode(ran.answer.value, literals=True)
                 return given if isinstance(given, list) else []
         if len(seeds) == 1:
             return [None]

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
-from groundbox.dataset import literals
+from groundbox.values import literals
 
 WORKER_DIED: Final = "worker-died"
 """Reason for what ended its process each time that it was tried, alone, too."""

@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.item import Answer, Fault
-from groundbox.dataset.literals import text_of
 from groundbox.dataset.problem import ABSENT, Case
 from groundbox.errors import SandboxLost
 from groundbox.execution import Execution
@@ -18,8 +17,9 @@ from groundbox.sandbox.portal import run_async
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record.options import TraceOptions
 from groundbox.trace.record.reading import Trace
+from groundbox.values.codec import RESULT_MIME
+from groundbox.values.literals import text_of
 
-CANONICAL: Final = "application/vnd.groundbox.value+json"
 MEMORY_BYTES: Final = 512 * MiB
 TRACED_MEMORY_BYTES: Final = 1024 * MiB
 """More than untraced: the records are charged to the guest."""
@@ -187,7 +187,7 @@ class SandboxRunner:
 
 
 def _drawn(told: Execution) -> tuple[str, ...]:
-    value = (told.value or {}).get(CANONICAL)
+    value = (told.value or {}).get(RESULT_MIME)
     words = value.get("list") if isinstance(value, dict) else None
     return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else (UNTOLD,)
 
@@ -195,7 +195,7 @@ def _drawn(told: Execution) -> tuple[str, ...]:
 def _ran(execution: Execution) -> Ran:
     failure = execution.error
     fault = None if failure is None else Fault(type=failure.type, message=failure.message, line=failure.line)
-    value = (execution.value or {}).get(CANONICAL, ABSENT)
+    value = (execution.value or {}).get(RESULT_MIME, ABSENT)
     told = value is not ABSENT
     answer = Answer(
         value=value if told else None, text=text_of(value) if told else "", stdout=execution.stdout, fault=fault

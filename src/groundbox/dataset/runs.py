@@ -20,15 +20,16 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from groundbox.dataset import literals, signature
+from groundbox.dataset import signature
 from groundbox.dataset.item import Answer, Item, Traced
-from groundbox.dataset.literals import literal_of
 from groundbox.dataset.problem import ABSENT, Case, Problem
 from groundbox.dataset.running import UNTOLD, Ran, Request, Runner, same
 from groundbox.errors import SandboxLost, SandboxUnavailable
 from groundbox.guest.python import chance
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
+from groundbox.values import codec, literals
+from groundbox.values.equal import equal_as_json
 
 Arcs: TypeAlias = frozenset[tuple[int, int]]
 """Steps from line to line within a frame; 0 stands for where a frame begins."""
@@ -326,8 +327,8 @@ def compare(item: Item) -> Item:
         found = f"{fault.type}: {fault.message}"[:_MOST_TEXT]
         return item.dropped(COMPARE, "raised-instead-of-recorded-output", recorded=recorded, found=found)
     try:
-        agrees = literals.close(literal_of(item.answer.value), expected)
-    except literals.NotALiteral:
+        agrees = equal_as_json(codec.decode(item.answer.value, literals=True), expected)
+    except codec.NotData:
         return item.dropped(COMPARE, "output-not-a-literal", recorded=recorded, found=item.answer.text[:_MOST_TEXT])
     if agrees:
         return item

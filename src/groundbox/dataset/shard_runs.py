@@ -13,7 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import argument_search, inputs, item, literals, selection, signature
+from groundbox.dataset import argument_search, inputs, item, selection, signature
 from groundbox.dataset.clock import Meter
 from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Executor, Part, Shard
@@ -41,6 +41,7 @@ from groundbox.dataset.tasks import draft
 from groundbox.dataset.tasks.draft import guess_name
 from groundbox.errors import SandboxLost
 from groundbox.trace.record.reading import Trace
+from groundbox.values import literals
 
 STAGE: Final = "run"
 SMALLER: Final = "smaller"

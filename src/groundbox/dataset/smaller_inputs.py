@@ -24,11 +24,11 @@ from typing import Any, Final
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer
-from groundbox.dataset.literals import text
 from groundbox.dataset.problem import Case, Problem, Shrunk
 from groundbox.dataset.running import Ran
 from groundbox.dataset.runs import Arcs, arcs_of, length_of
 from groundbox.trace.record.reading import Trace
+from groundbox.values.literals import text
 
 ORIGIN: Final = "shrunk"
 _EACH_ROUND: Final = 8

@@ -32,7 +32,7 @@ from groundbox.jail import credentials, kernel, namespaces, probe, rootfs
 from groundbox.template.relay import HANDED, Broken, Channel, Mux
 
 _PACKAGE: Final = Path(__file__).parents[1]
-_PARTS: Final = ("guest", "jail", "template")
+_PARTS: Final = ("guest", "jail", "template", "values")
 _OWN: Final = "/groundbox"
 _BOXES: Final = "/boxes"
 _CAPABILITIES: Final = (

@@ -40,10 +40,11 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_loader
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OF_VALUES = ("__init__.py", "codec.py")  # the rest of groundbox.values is for the host, and would be read for nothing
 
 
 class _OwnCode(MetaPathFinder, InspectLoader):
-    """Serves groundbox.guest, groundbox.jail and groundbox.template from memory, as marshal writes them down.
+    """Serves groundbox.guest, .jail, .template and .values from memory, as marshal writes them down.
 
     As objects they would take four times as much, of which most templates need a third, and each fork copies.
     """
@@ -51,10 +52,10 @@ class _OwnCode(MetaPathFinder, InspectLoader):
     def __init__(self) -> None:
         self._files: dict[str, tuple[str, bytes]] = {}
         self._packages: set[str] = set()
-        for part in ("guest", "jail", "template"):
+        for part in ("guest", "jail", "template", "values"):
             for folder, _, files in os.walk(f"{_PACKAGE}/{part}"):
                 for file in files:
-                    if file.endswith(".py"):
+                    if file.endswith(".py") and (part != "values" or file in _OF_VALUES):
                         self._read(folder, file)
 
     def _read(self, folder: str, file: str) -> None:

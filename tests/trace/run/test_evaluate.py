@@ -6,8 +6,9 @@ from collections import Counter, deque
 import pytest
 
 from groundbox.testing.traces import written
-from groundbox.trace.record.errors import Unknown
-from groundbox.trace.run.evaluate import evaluate, recorded, truth
+from groundbox.trace.run.python_values import recorded
+from groundbox.values.evaluate import evaluate, truth
+from groundbox.values.unknown import Unknown
 
 NAMES = {
     "n": 7,

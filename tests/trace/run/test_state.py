@@ -5,8 +5,8 @@ import json
 import pytest
 
 from groundbox.testing.traces import CALL, END, body, read, written
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.run.state import State
+from groundbox.values.unknown import Unknown
 
 LONG = {"k": "object", "id": 1, "type": "list", "items": list(range(150)), "elided": 500, "tail": list(range(650, 670))}
 

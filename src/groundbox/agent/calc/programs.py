@@ -11,6 +11,10 @@ version), int, float, str, bool, len, pow, divmod of these; sqrt, floor, ceil, t
 print; f-strings; functions without parameters, whose last statement returns. A tuple or a list holds numbers and
 texts only, and is taken apart or given to a function of numbers: one that held others could be built in sixty lines
 and take longer than anybody waits to print or to compare.
+
+`values/evaluate.py` answers for values that were recorded, and says of the rest that it is not known. Here the answer
+stands in for a run, so that a function is let in when it is the same in all versions of Python; operators and the order
+of evaluation are those of that file.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeGuard
 
-from groundbox.agent.calc.straight import COMPARISONS, MATH, OPERATORS, NotArithmetic, parsed
+from groundbox.agent.calc.straight import MATH, NotArithmetic, parsed
+from groundbox.values.evaluate import BINARY, COMPARE, Branching
 
 MOST_STEPS: Final = 20_000
 MOST_BITS: Final = 4_096
@@ -75,7 +80,7 @@ def run(source: str, *, cell: bool = True) -> Finished:
     return Finished(walk.out.getvalue(), value, walk.variables)
 
 
-class _Walk:
+class _Walk(Branching):
     def __init__(self) -> None:
         self.out = io.StringIO()
         self.variables: dict[str, Any] = {}
@@ -189,11 +194,11 @@ class _Walk:
         if isinstance(node, ast.UnaryOp):
             return self._unary(node)
         if isinstance(node, ast.Compare):
-            return self._compare(node)
+            return self.comparison(node)
         if isinstance(node, ast.BoolOp):
-            return self._either(node)
+            return self.either(node)
         if isinstance(node, ast.IfExp):
-            return self.value(node.body if self.value(node.test) else node.orelse)
+            return self.choice(node)
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.JoinedStr):
@@ -224,7 +229,7 @@ class _Walk:
             raise NotArithmetic("it works with more than numbers")
         if isinstance(node, ast.Pow):
             _check_power(left, right)
-        return OPERATORS[type(node)](left, right)
+        return BINARY[type(node)](left, right)
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.value(node.operand)
@@ -234,24 +239,11 @@ class _Walk:
             raise NotArithmetic("it works with more than numbers")
         return -value if isinstance(node.op, ast.USub) else +value
 
-    def _compare(self, node: ast.Compare) -> Any:
-        left, result = self._single(node.left, _COMPARED), True
-        for sign, other in zip(node.ops, node.comparators, strict=True):
-            right = self._single(other, _COMPARED)
-            result = COMPARISONS[type(sign)](left, right)
-            if not result:
-                return result
-            left = right
-        return result
+    def operand(self, node: ast.expr) -> Any:
+        return self._single(node, _COMPARED)
 
-    def _either(self, node: ast.BoolOp) -> Any:
-        stops_at = isinstance(node.op, ast.Or)
-        value: Any = None
-        for part in node.values:
-            value = self.value(part)
-            if bool(value) is stops_at:
-                break
-        return value
+    def compared(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        return COMPARE[type(op)](left, right)
 
     def _call(self, node: ast.Call) -> Any:
         if any(isinstance(argument, ast.Starred) for argument in node.args):

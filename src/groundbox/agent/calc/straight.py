@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from groundbox.values.parsing import module_of
@@ -15,14 +14,8 @@ MOST_CHARS: Final = 20_000
 MOST_NODES: Final = 4_000
 MOST_DEPTH: Final = 60
 _ESCAPE: Final = re.compile(r"\\[^nt\\'\"]")
-OPERATORS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
-}  # fmt: skip
-COMPARISONS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}  # fmt: skip
+OPERATORS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+COMPARISONS: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 MATH: Final[Mapping[str, Any]] = {
     name: getattr(math, name) for name in ("sqrt", "floor", "ceil", "trunc", "gcd", "fabs", "pi", "e")
 }

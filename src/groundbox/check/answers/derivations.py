@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from groundbox.check.answers.mentions import Found
 from groundbox.check.answers.sources import Group, Place, Shown
-from groundbox.check.english import Number
+from groundbox.values.numbers import Number
 
 _SLACK: Final = 1e-9
 _ABOUT: Final = 0.05

@@ -18,6 +18,7 @@ from groundbox.check.answers.report import Support
 from groundbox.check.answers.sources import Count, Group, Place, Shown, Sources, families
 from groundbox.check.answers.text import plain, stem, words
 from groundbox.execution import Execution, OutputHandle
+from groundbox.values.numbers import GROUPED
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|\n\s*\n|\n(?=[ \t]*(?:[-*+|#>]|\d{1,3}[.)]))")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+|]|\d{1,3}[.)])[ \t]")
@@ -345,7 +346,7 @@ def _held(found: Found, chosen: Candidate) -> Held:
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 _PAGE: Final = 1 << 20
-_PRINTED_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][+-]?\d{1,3})?(?![\w])")
+_PRINTED_NUMBER: Final = re.compile(rf"(?<![\w.])-?{GROUPED}(?:[eE][+-]?\d{{1,3}})?(?![\w])")
 _MOST_CHARS: Final = 40
 
 

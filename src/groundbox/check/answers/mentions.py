@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from groundbox.check.answers.dates import Date, dates
 from groundbox.check.answers.report import Kind
-from groundbox.check.english import NUMERAL, Number, NumberWords, has_decimal_commas, number_words, numerals
+from groundbox.values.numbers import NUMERAL, Number, NumberWords, has_decimal_commas, number_words, numerals
 
 
 @dataclasses.dataclass(kw_only=True, slots=True)

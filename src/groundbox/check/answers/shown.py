@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from groundbox.check.answers.dates import dates
 from groundbox.check.answers.sources import NO_WORDS, Count, Group, Place, Shown, Sources, place_of
 from groundbox.check.answers.text import visible, words
-from groundbox.check.english import NUMERAL, Number, numerals
 from groundbox.execution import Artifact, Execution
+from groundbox.values.numbers import NUMERAL, Number, numerals
 
 _UNIT_NAMES: Final = """
 k K M B s ms us µs ns min h d x b kb KB MB GB TB KiB MiB GiB kB g kg mg km cm mm m C F Hz j

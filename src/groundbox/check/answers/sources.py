@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from groundbox.check.answers.dates import Date
 from groundbox.check.answers.report import Support
 from groundbox.check.answers.text import plain
-from groundbox.check.english import Number
 from groundbox.execution import Execution
+from groundbox.values.numbers import Number
 
 MOST_NUMBERS: Final = 50_000
 MOST_DATES: Final = 2_000

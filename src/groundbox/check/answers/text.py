@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import Final, NamedTuple
 
-from groundbox.check.english import singular
+from groundbox.check.nouns import singular
 
 # Every branch ends at the next escape, so that many openings without an end cost no more than their length.
 _ESCAPES: Final = re.compile(

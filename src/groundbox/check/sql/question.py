@@ -9,10 +9,11 @@ import re
 from functools import cached_property
 from typing import Final
 
-from groundbox.check.english import CARDINAL, cardinal, number_words, singular
+from groundbox.check.nouns import singular
+from groundbox.values.numbers import CARDINAL, GROUPED, cardinal, number_words
 
 _WORD: Final = re.compile(r"[^\W_]+(?:'[a-z]+)?")
-_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w.]*\w)")
+_NUMBER: Final = re.compile(rf"(?<![\w.])-?{GROUPED}(?![\w.]*\w)")
 _QUOTED: Final = re.compile(r"(?<![\w])(?:'([^']+?)'|\"([^\"]+?)\"|“([^”]+?)”|‘([^’]+?)’)(?![\w])")
 _SUPERLATIVE: Final = re.compile(
     r"\b(?:the|with|has|have|had|is|are|by|of|in)\s+(?:\w+\s+)?"

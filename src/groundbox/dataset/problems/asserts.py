@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from groundbox.dataset import literals
 from groundbox.dataset.problem import ABSENT
+from groundbox.values import literals
 
 
 class Asserted(NamedTuple):

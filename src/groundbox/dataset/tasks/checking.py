@@ -10,10 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from groundbox.dataset import literals, signature
-from groundbox.dataset.literals import NotALiteral
+from groundbox.dataset import signature
 from groundbox.dataset.problem import Case, Problem
 from groundbox.dataset.running import Request, Runner
+from groundbox.values import literals
+from groundbox.values.equal import equal_as_json, identical
+from groundbox.values.literals import NotALiteral
 from groundbox.values.parsing import expression_of
 
 MARK: Final = "Answer:"
@@ -74,7 +76,7 @@ def right(check: Mapping[str, Any], answer: str) -> bool:
     if kind == "lines":
         return isinstance(given, list | tuple | set) and set(map(str, given)) == set(map(str, true))
     if kind == "value":
-        return literals.same(given, true) or _close_floats(given, true)
+        return identical(given, true) or _close_floats(given, true)
     raise ValueError(f"{kind} is no check that can be made without running the program")
 
 
@@ -120,7 +122,7 @@ def case_of(answer: str, problem: Problem) -> Case | None:
 
 
 def _close_floats(given: Any, true: Any) -> bool:
-    return isinstance(true, float) and isinstance(given, float | int) and literals.close(given, true)
+    return isinstance(true, float) and isinstance(given, float | int) and equal_as_json(given, true)
 
 
 def _words(text: str) -> str:

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.check.english import ordinal
-from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, Visit, task
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.run.structure import Iteration, Loop, Node
+from groundbox.values import literals
+from groundbox.values.numbers import ordinal
+from groundbox.values.unknown import Unknown
 
 _MOST_VALUE_CHARS: Final = 200
 _TRIES: Final = 12

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from groundbox.dataset import literals
 from groundbox.dataset.tasks.draft import Draft, View, task
+from groundbox.values import literals
 
 _MOST_STEPS: Final = 60
 _FEWEST_STEPS: Final = 3

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from groundbox.dataset import argument_search, literals
+from groundbox.dataset import argument_search
 from groundbox.dataset.narrating import Told
 from groundbox.dataset.tasks.draft import Draft, View, task
 from groundbox.trace.record import schema
+from groundbox.values import literals
 
 _LEADS: Final = (
     ("First comes {call}.", "We begin with {call}.", "The first try is {call}."),

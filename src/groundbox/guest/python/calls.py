@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from .data import canonical
+from groundbox.values.codec import RESULT_MIME, decode, result_of
+
 from .fault import nearest
 from .hints import Hinted
 from .source import remember_lines
 
 _MOST_SHOWN: Final = 5
-CANONICAL: Final = "application/vnd.groundbox.value+json"
-_BUILDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "int": lambda text: int(text, 16),
-    "float": float,
-    "complex": lambda parts: complex(*parts),
-    "bytes": bytes.fromhex,
-    "range": lambda parts: range(*parts),
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "dict": dict,
-}
 
 
 class Program:
@@ -40,8 +29,8 @@ class Program:
         self.module = types.ModuleType("program")
         self.module.__file__ = self.filename
         self._call: str = order["call"]
-        self._args = decode(order["args"])
-        self._kwargs = {name: decode(value) for name, value in order["kwargs"].items()}
+        self._args = decode(order["args"], most_alike=None)
+        self._kwargs = {name: decode(value, most_alike=None) for name, value in order["kwargs"].items()}
         sys.modules["program"] = self.module
         remember_lines(self.filename, self.source)
 
@@ -94,7 +83,7 @@ def answer_of(code: types.CodeType, order: Mapping[str, Any]) -> Mapping[str, An
     program = Program(order)
     try:
         result = program.run(code)
-        told = canonical(result)
+        told = result_of(result)
     except (SystemExit, KeyboardInterrupt):
         return LOST
     except MemoryError:
@@ -111,18 +100,8 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def decode(tagged: Any) -> Any:
-    """The data that the host's `arguments.encode` wrote."""
-    if isinstance(tagged, list):
-        return [decode(item) for item in tagged]
-    if isinstance(tagged, dict):
-        ((kind, content),) = tagged.items()
-        return _BUILDERS[kind](decode(content))
-    return tagged
-
-
 def with_data(bundle: dict[str, Any] | None, value: Any) -> dict[str, Any]:
     """The bundle of a result, with the data itself if it is not too large."""
-    told = canonical(value)
-    data = {} if told is None and value is not None else {CANONICAL: told}
+    told = result_of(value)
+    data = {} if told is None and value is not None else {RESULT_MIME: told}
     return {**(bundle or {"text/plain": "None"}), **data}

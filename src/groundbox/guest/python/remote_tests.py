@@ -20,12 +20,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from .plain import decode, encode
+from groundbox.values.codec import decode, encode
 
 MOST_FORESEEN: Final = 1000
 MOST_FORESEEN_CHARS: Final = 1 << 20
 """Of the arguments of these calls, as JSON."""
 REHEARSAL_S: Final = 1.0
+_MOST_DEPTH: Final = 200
+"""Of arguments: more than travels, so that it is the host which says that they are no data."""
 
 
 class Asked(dict[str, Any]):
@@ -136,7 +138,7 @@ class Tests:
             if count > MOST_FORESEEN or time.monotonic() > until:
                 raise Enough
             try:
-                call = [encode(args), encode(kwargs)]
+                call = _call_data(args, kwargs)
                 chars += len(json.dumps(call))
             except (ValueError, RecursionError):
                 return Anything()  # made of an earlier answer, or no data
@@ -187,7 +189,7 @@ class Tests:
         if self._calls > self._most_calls:
             self._ask(kind="many")
             self._answers.get()  # which never comes
-        call = [encode(args), encode(kwargs)]
+        call = _call_data(args, kwargs)
         known = self._known.get(json.dumps(call))
         if known:
             answer = known.pop(0)
@@ -207,3 +209,7 @@ class Tests:
 
     def _ask(self, **asked: Any) -> None:
         self._asked.put(Asked(calls_made=self._calls, spent_s=self._spent_s, **asked))
+
+
+def _call_data(args: Any, kwargs: Any) -> list[Any]:
+    return [encode(each, exact=False, most_depth=_MOST_DEPTH) for each in (args, kwargs)]

@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
-from groundbox.dataset import extra, literals
+from groundbox.dataset import extra
 from groundbox.dataset.tasks.checking import MARK
 from groundbox.errors import InvalidArgument
 from groundbox.learn.evaluation.replies import Said
 from groundbox.learn.evaluation.suites import Judged, Means, Question, Wanted
+from groundbox.values import literals
+from groundbox.values.equal import REL_TOL, close_numbers
 
 KINDS: Final = (
     "acre", "aiw", "base_conversion", "basic_arithmetic", "bf", "binary_alternation", "caesar_cipher",
@@ -34,7 +36,6 @@ KINDS: Final = (
 )  # fmt: skip
 """Generators whose questions have one answer, on one line, and are the same in every process (of version 0.1.25)."""
 _ENDING: Final = f"Reason step by step. End with a line that begins with `{MARK}` and holds nothing but the answer."
-_PLACES: Final = 1e-9
 _MOST_NUMBER: Final = 400
 
 
@@ -81,7 +82,7 @@ def is_answer(given: str, true: str) -> bool:
         return True
     one, other = _number(given), _number(true)
     if one is not None and other is not None:
-        return math.isclose(one, other, rel_tol=_PLACES, abs_tol=_PLACES)
+        return close_numbers(one, other, rel_tol=REL_TOL, abs_tol=REL_TOL)
     return true.startswith("[") and _listed(given) is not None and _listed(given) == _listed(true)
 
 

@@ -29,13 +29,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from groundbox.errors import EnvironmentFailed, GroundboxError, InvalidArgument, SandboxLost, SandboxUnavailable
 from groundbox.execution import Execution, Outcome
-from groundbox.guest.python.plain import decode, encode
-from groundbox.learn.evaluation.canonical import MIME, NoPlainData, value_of
 from groundbox.limits import Limits
 from groundbox.sandbox import answers, arguments
 from groundbox.sandbox.answers import Answer
 from groundbox.sandbox.decoding import decoded
 from groundbox.sandbox.sandbox import AsyncSandbox
+from groundbox.values.codec import NotData, decode, encode
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +166,7 @@ async def tried(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 class Call(NamedTuple):
-    """Arguments of one call, as plain.py writes them."""
+    """Arguments of one call, as call data."""
 
     args: Any
     kwargs: Any
@@ -260,7 +259,7 @@ class Judge:
         function_name("entry_point", entry_point)
         for case in cases:
             arguments.encode("cases", [list(case.args), dict(case.kwargs)])
-        calls = [Call(encode(list(case.args)), encode(dict(case.kwargs))) for case in cases]
+        calls = [Call(encode(list(case.args), exact=False), encode(dict(case.kwargs), exact=False)) for case in cases]
         if not all(map(_travels, calls)):
             raise InvalidArgument("cases", "holds a set or dict whose keys have the same hash")
         solution = _Solution(program, entry_point, self._limits, self._options)
@@ -495,7 +494,7 @@ def _travels(call: Call) -> bool:
     """Check that a sandbox can be given these arguments; a call that cannot travel is judged when the tests make it."""
     try:
         arguments.encode("args", [decode(call.args), decode(call.kwargs)])
-    except (InvalidArgument, RecursionError, AttributeError, KeyError, TypeError, ValueError):
+    except (InvalidArgument, NotData):
         return False
     return True
 
@@ -519,9 +518,9 @@ def _told(found: Sequence[Answer], left_chars: int) -> tuple[list[Mapping[str, A
             try:
                 left_chars -= len(json.dumps(answer.told)) if left_chars >= 0 else 0
                 if left_chars < 0:
-                    raise NoPlainData(f"the results have more than {_MOST_TOLD_CHARS} characters together")
-                rows.append({"value": encode(value_of({MIME: answer.told})), "wall_s": answer.wall_s})
-            except (NoPlainData, ValueError, RecursionError) as why:
+                    raise NotData(f"the results have more than {_MOST_TOLD_CHARS} characters together")
+                rows.append({"value": encode(decode(answer.told), exact=False), "wall_s": answer.wall_s})
+            except NotData as why:
                 rows.append({"lost": "no-data", "detail": str(why)[:_MOST_DETAIL]})
     return rows, left_chars
 

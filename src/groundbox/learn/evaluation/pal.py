@@ -14,10 +14,10 @@ from typing import Any, Final
 from groundbox.errors import GroundboxError, InvalidArgument
 from groundbox.execution import Execution
 from groundbox.learn.evaluation import records
-from groundbox.learn.evaluation.canonical import NoPlainData, value_of
 from groundbox.learn.evaluation.judging import CANNOT_RUN, LOST_SANDBOX, tried
 from groundbox.limits import Limits
 from groundbox.sandbox.portal import run_async
+from groundbox.values.codec import RESULT_MIME, NotData, decode
 from groundbox.values.parsing import module_of
 
 ENTRY: Final = "solution"
@@ -117,8 +117,8 @@ async def score_all(
 def _value(execution: Execution, *, calls: bool) -> float | None:
     if calls:
         try:
-            returned = value_of(execution.value)
-        except NoPlainData:
+            returned = decode((execution.value or {}).get(RESULT_MIME))
+        except NotData:
             returned = None
         if returned is not None:
             return number(returned)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra, files, literals, sample_files
+from groundbox.dataset import extra, files, sample_files
 from groundbox.dataset.build import read_report
 from groundbox.dataset.problem import ABSENT, Drop, Problem
 from groundbox.dataset.problems import cruxeval
@@ -41,6 +41,7 @@ from groundbox.learn.evaluation.suites import (
     source_of,
 )
 from groundbox.trace.record.options import TraceOptions
+from groundbox.values import literals
 
 _OF_OTHER_RUNS: Final = frozenset({"input", "repair"})
 """Tasks whose reasoning tells other runs than the item's, or what did not happen."""

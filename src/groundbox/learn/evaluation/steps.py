@@ -11,13 +11,13 @@ import json
 import zlib
 from typing import Any, Final
 
-from groundbox.dataset import literals
 from groundbox.dataset.cpu_limit import Impatient, at_most
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.literals import NotALiteral
 from groundbox.trace.claims import Kind, Proof, Status, prove
 from groundbox.trace.claims.operands import about_the_run
 from groundbox.trace.record.reading import Trace
+from groundbox.values import literals
+from groundbox.values.literals import NotALiteral
 
 MOST_CHARS: Final = 200_000
 STAGE: Final = "steps"

@@ -18,8 +18,6 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import literals
-from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case as ProblemCase
 from groundbox.dataset.problem import Problem, Provenance
 from groundbox.dataset.tasks import checking
@@ -33,9 +31,12 @@ from groundbox.limits import Limits
 from groundbox.sandbox.portal import PORTAL
 from groundbox.sandbox.sandbox import AsyncSandbox
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.structure import Step
+from groundbox.values import literals
+from groundbox.values.equal import equal_as_json, identical
+from groundbox.values.literals import NotALiteral
+from groundbox.values.unknown import Unknown
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +296,7 @@ class Rewards:
 
     async def _gives(self, program: str, entry: str, cases: Sequence[Case]) -> Reward:
         judge = self._judge()
-        verdict = await judge.judge_cases(program, entry, cases, equal=literals.close, stop_early=not self._partial)
+        verdict = await judge.judge_cases(program, entry, cases, equal=equal_as_json, stop_early=not self._partial)
         return verdict.share if self._partial else float(verdict.passed)
 
     async def _call_is_right(self, answer: str, check: Mapping[str, Any], source: Any, entry: Any) -> Reward:
@@ -311,7 +312,7 @@ class Rewards:
             return None
         asked = Case(args=case.args, kwargs=case.kwargs, expected=wanted)
         try:
-            verdict = await self._judge().judge_cases(source, entry, [asked], equal=literals.same)
+            verdict = await self._judge().judge_cases(source, entry, [asked], equal=identical)
         except InvalidArgument:  # the model's arguments are none that a sandbox can be given
             return 0.0
         return float(verdict.passed)

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.claims.data import ClaimData
-from groundbox.trace.claims.equal import same, shown
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.told import parsed_call, told
 from groundbox.trace.claims.walk import Walk, closed, is_of
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.value import ref_of
+from groundbox.values.equal import as_told
+from groundbox.values.literals import shown
+from groundbox.values.unknown import Unknown
 
 WIDTHS: Final = (200, 120, 80, 60, 40)
 """Characters at which writers cut the text of a value."""
@@ -162,7 +163,7 @@ def _has_object(call: schema.Call) -> bool:
 
 
 def compared(claim: ClaimData, actual: Any, said: Any, step: int) -> Judged:
-    if same(actual, said, _decimals(claim.value)):
+    if as_told(actual, said, _decimals(claim.value)):
         return Judged(Status.SUPPORTED, step)
     about = f"`{cut(claim.subject)}`" if claim.subject else "it"
     return refuted(step, f"{about} is {shown(actual)} at record {step}", actual=shown(actual))

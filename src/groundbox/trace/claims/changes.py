@@ -7,14 +7,14 @@ import functools
 from typing import NamedTuple
 
 from groundbox.trace.claims.data import MOST_CODE
-from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.told import told
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import V
 from groundbox.trace.run.objects import Obj
 from groundbox.trace.run.state import State
+from groundbox.values.equal import as_told
 from groundbox.values.parsing import module_of
+from groundbox.values.unknown import Unknown
 
 
 class SaidChange(NamedTuple):
@@ -127,6 +127,6 @@ class RecordedChange:
         if not text.known:
             return code in (self._state.text(key, 60), self._state.text(key, len(code) + 8))
         try:
-            return same(self._state.python_value(key), text.value)
+            return as_told(self._state.python_value(key), text.value)
         except Unknown:
             return self._state.text(key, 60) == code

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.claims import items, markup
 from groundbox.trace.claims.items import Item
 from groundbox.trace.claims.model import Claim, Kind
+from groundbox.values.numbers import TIMES, UNITS
 from groundbox.values.parsing import expression_of
 
 MOST_SENTENCES: Final = 10_000
@@ -267,10 +268,7 @@ _KINDS: Final = {"name": _FIRST_NAME, "expression": _FIRST_EXPRESSION, "value": 
 _MOST_ITEMS: Final = 0x700
 _NAME, _EXPRESSION, _VALUE = "[\ue000-\ue7ff]", "[\ue800-\uefff]", "[\uf000-\uf7ff]"
 _ANY: Final = "[\ue000-\uf7ff]"
-_COUNTS: Final = {
-    "zero": 0, "once": 1, "one": 1, "twice": 2, "two": 2, "thrice": 3, "three": 3, "four": 4, "five": 5, "six": 6,
-    "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-}  # fmt: skip
+_COUNTS: Final = {word: count for word, count in {**UNITS, **TIMES}.items() if count <= 10 and word != "never"}
 _PLACES_IN_ROW: Final = {
     "first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1, "next to last": -2,
     "second to last": -2,

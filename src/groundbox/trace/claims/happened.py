@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.claims.equal import exactly
 from groundbox.trace.claims.program import Outer
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import Record, V
 from groundbox.trace.record.value import kind_of, labels_in, ref_of
 from groundbox.trace.run.python_values import python_value
 from groundbox.trace.run.state import State
+from groundbox.values.equal import equal
+from groundbox.values.unknown import Unknown
 
 MOST_MOMENTS: Final = 20_000
 
@@ -173,7 +173,7 @@ class _Fold:
                     self._whole = self._whole and name not in self._told
                     self._held.pop((frame, name), None)
                     continue
-                if known is not None and (known[2] is value or exactly(known[2], value)):
+                if known is not None and (known[2] is value or equal(known[2], value)):
                     value = known[2]
                 elif known is not None:
                     self._changes.append((name, Change(step, known[2], value)))

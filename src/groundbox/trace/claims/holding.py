@@ -21,9 +21,10 @@ from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import walked
+from groundbox.values.numbers import GROUPED
 
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
-_NUMBER: Final = re.compile(r"(?<![\w.])(?:(?<![\w)\]])-)?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
+_NUMBER: Final = re.compile(rf"(?<![\w.])(?:(?<![\w)\]])-)?{GROUPED}(?:[eE][-+]?\d+)?(?![\w])")
 _MINUS: Final = re.compile(
     r"(?:[)\]'\"]|\b(?!(?:return|yield|in|is|and|or|not|if|else|case|lambda)\b)\w+)\s+$",
 )

@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.run.pure import FUNCTIONS
+from groundbox.values.numbers import GROUPED
 from groundbox.values.parsing import expression_of, module_of
+from groundbox.values.pure import FUNCTIONS
 
 MOST_CODE: Final = 2000
 """Characters of one item; a longer one is prose."""
@@ -19,7 +20,7 @@ _DEEPEST: Final = 60
 
 _QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
 _CODE: Final = re.compile(r"(`{1,3})(.+?)\1(?!`)", re.DOTALL)
-_NUMBER: Final = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER: Final = re.compile(rf"{GROUPED}(?:[eE][-+]?\d+)?")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _OPERATOR: Final = re.compile(r"\*\*|//|==|!=|<=|>=|[-+*/%<>^≤≥≠]|mod(?=[ (])|\.(?=[A-Za-z_])")
 _MATHS: Final = str.maketrans({"×": "*", "·": "*", "−": "-", "÷": "/"})

@@ -32,10 +32,10 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.run.evaluate import evaluate
+from groundbox.values.evaluate import evaluate
 from groundbox.values.parsing import expression_of
+from groundbox.values.unknown import Unknown
 
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?![\w.])")
 _LINE: Final = re.compile(r"line (\d+)")

@@ -7,11 +7,11 @@ import symtable
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.syntax import copied, parse, walked
-from groundbox.trace.run.evaluate import evaluate
-from groundbox.trace.run.pure import FUNCTIONS
+from groundbox.values.evaluate import evaluate
 from groundbox.values.parsing import symbols_of
+from groundbox.values.pure import FUNCTIONS
+from groundbox.values.unknown import Unknown
 
 _LONGEST_OPERAND: Final = 100
 _UNNAMED: Final = {"lambda": "<lambda>", "genexpr": "<genexpr>"}

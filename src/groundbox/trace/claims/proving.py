@@ -14,16 +14,18 @@ from typing import Any, Final
 from groundbox.trace.claims import english, holding
 from groundbox.trace.claims.arguments import Judged
 from groundbox.trace.claims.data import ClaimData, ClaimsData, decode
-from groundbox.trace.claims.equal import exactly, frozen, same, shown
 from groundbox.trace.claims.happened import Change
 from groundbox.trace.claims.items import Item, literal_of
 from groundbox.trace.claims.model import Claim, Kind, Number, Proof, Status, Verdict
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.claims.verifying import verify
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.run.evaluate import evaluate
+from groundbox.values.equal import as_told, equal, frozen
+from groundbox.values.evaluate import evaluate
+from groundbox.values.literals import shown
+from groundbox.values.numbers import GROUPED
+from groundbox.values.unknown import Unknown
 
 MOST_TEXT: Final = 200_000
 """Characters; what follows is not read, and its numbers are not covered."""
@@ -32,7 +34,7 @@ MOST_CHANGES: Final = 5_000
 _MOST_LATER: Final = 5
 _MOST_AROUND: Final = 80
 """Characters in which a circumstance names what it is about."""
-_NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
+_NUMBER: Final = re.compile(rf"(?<![\w.])-?{GROUPED}(?![\w])")
 _CODE: Final = re.compile(r"`[^`]{1,2000}`")
 _LINE: Final = re.compile(r"[^\n]+")
 _IN_ORDER: Final = frozenset({Kind.VALUE, Kind.TEST, Kind.CHANGE, Kind.ADD, Kind.REMOVE, Kind.STEP})
@@ -248,7 +250,7 @@ class _Judge:
             actual = evaluate(claim.subject, _no_names)
         except Unknown:
             return _not_found(claim, "it cannot be worked out")
-        if same(actual, claim.value, claim.decimals):
+        if as_told(actual, claim.value, claim.decimals):
             return Verdict(claim=claim, status=Status.SUPPORTED)
         if not _alike(actual, claim.value):
             self.misread.add(id(claim))
@@ -263,7 +265,7 @@ class _Judge:
         else:
             calls = self._run.returned
         for call in calls:
-            if same(call.value, claim.value, claim.decimals):
+            if as_told(call.value, claim.value, claim.decimals):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
         if isinstance(claim.subject, ast.Call):
             was, step = shown(calls[-1].value), calls[-1].step
@@ -303,17 +305,17 @@ class _Judge:
         everything: tuple[Any, ...] = (*given, tuple(given), given, dict(self._run.given))
         if isinstance(claim.subject, ast.Name):  # of data; words do not say for which parameter
             everything = tuple(value for name, value in self._run.given.items() if name == claim.subject.id)
-        if any(same(value, claim.value, claim.decimals) for value in everything):
+        if any(as_told(value, claim.value, claim.decimals) for value in everything):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=0)
         for call in self._run.returned if not self._is_data else ():
-            if any(same(value, claim.value, claim.decimals) for value in call.arguments.values()):
+            if any(as_told(value, claim.value, claim.decimals) for value in call.arguments.values()):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
         self.misread.add(id(claim))
         return _not_found(claim, "the run was not given this")
 
     def _change(self, claim: Claim) -> Verdict:
         before, after = claim.value
-        return self._changed(claim, lambda change: same(change.before, before) and same(change.after, after))
+        return self._changed(claim, lambda change: as_told(change.before, before) and as_told(change.after, after))
 
     def _add(self, claim: Claim) -> Verdict:
         return self._changed(claim, lambda change: _gained(change.before, change.after, claim.value))
@@ -334,7 +336,7 @@ class _Judge:
 
     def _step(self, claim: Claim) -> Verdict:
         step = self._run.came_to(claim.value, claim.decimals, after=self._after)
-        if any(same(value, claim.value) for value in self._run.given.values()):
+        if any(as_told(value, claim.value) for value in self._run.given.values()):
             self.misread.add(id(claim))
             return _not_found(claim, "the run was given this, and need not come to it")
         if step is None:
@@ -426,12 +428,12 @@ def _gained(before: Any, after: Any, value: Any) -> bool:
     if isinstance(before, bool) or isinstance(after, bool):
         return False
     if isinstance(before, numbers) and isinstance(after, numbers):
-        return isinstance(value, numbers) and not isinstance(value, bool) and same(after - before, value)
+        return isinstance(value, numbers) and not isinstance(value, bool) and as_told(after - before, value)
     if isinstance(before, str) and isinstance(after, str):
         return isinstance(value, str) and value != "" and after in (before + value, value + before)
     if isinstance(before, list) and isinstance(after, list) and len(after) > len(before):
-        more = sum(exactly(each, value) for each in after) - sum(exactly(each, value) for each in before)
-        return more > 0 or exactly(after[len(before) :], value)
+        more = sum(equal(each, value) for each in after) - sum(equal(each, value) for each in before)
+        return more > 0 or equal(after[len(before) :], value)
     if isinstance(before, set | dict) and isinstance(after, set | dict):
         return _is_plain(value) and value in after and value not in before
     return False
@@ -456,7 +458,7 @@ def _tells_the_result(claim: Claim) -> bool:
 
 
 def _is_result(wanted: Any, said: Any, decimals: int | None) -> bool:
-    return same(wanted, said, decimals) or _printed(wanted, said)
+    return as_told(wanted, said, decimals) or _printed(wanted, said)
 
 
 def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence[Item] = ()) -> bool | None:
@@ -481,7 +483,7 @@ def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence
             right = _is_result(wanted, claim.value, claim.decimals)
             if right or (claim.certain and claim.subject is None):
                 found = right
-    if found is None and not isinstance(wanted, bool | None) and any(same(wanted, item.value) for item in values):
+    if found is None and not isinstance(wanted, bool | None) and any(as_told(wanted, item.value) for item in values):
         return True
     return found
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from groundbox.trace.claims.equal import exactly, frozen, same
 from groundbox.trace.claims.happened import Change, Happened, Moment, Raised, Returned, Rounds, happened
 from groundbox.trace.claims.program import (
     free_names,
@@ -22,10 +21,11 @@ from groundbox.trace.claims.program import (
     tree_of,
 )
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import assigned_in, walked
-from groundbox.trace.run.evaluate import Meter, evaluate
+from groundbox.values.equal import as_told, equal, frozen
+from groundbox.values.evaluate import Meter, evaluate
+from groundbox.values.unknown import Unknown
 
 MOST_VALUES: Final = 5_000
 """That a quoted value is compared with."""
@@ -212,7 +212,7 @@ class Run:
     def holds_at(self, place: int, value: Any) -> bool:
         """Whether a sequence of the run has a value at a place; negative ones count from its end."""
         return any(
-            -len(each) <= place < len(each) and exactly(each[place], value)
+            -len(each) <= place < len(each) and equal(each[place], value)
             for each in self._containers
             if isinstance(each, list | tuple | str | range)
         )
@@ -243,8 +243,8 @@ class Run:
             return True
         begun = False
         for change in self.changes(place):
-            begun = begun or same(change.before, first)
-            if begun and same(change.after, last):
+            begun = begun or as_told(change.before, first)
+            if begun and as_told(change.after, last):
                 return True
         return False
 
@@ -283,7 +283,7 @@ class Run:
     def has_pair(self, key: Any, value: Any) -> bool:
         """Whether a dictionary of the run maps one to the other."""
         return any(
-            isinstance(each, dict) and any(exactly(one, key) and exactly(other, value) for one, other in each.items())
+            isinstance(each, dict) and any(equal(one, key) and equal(other, value) for one, other in each.items())
             for each in self._containers
         )
 
@@ -344,7 +344,7 @@ class Run:
             for step, actual in self._over_time(meant, after):
                 if step < 0:
                     whole = False
-                elif not same(actual, value, decimals):
+                elif not as_told(actual, value, decimals):
                     others.append((step, actual))
                 elif step > after:
                     return Seen(step, others, whole)
@@ -409,13 +409,13 @@ class Run:
         first = max(bisect.bisect(self.moments, after, key=lambda moment: moment.step) - 1, 0)
         near = self.moments[first : first + _NEAR]
         for moment in near:
-            if any(same(actual, value, decimals) for actual in moment.names.values()):
+            if any(as_told(actual, value, decimals) for actual in moment.names.values()):
                 return moment.step
         if near:
             begin = bisect.bisect_left(self.steps, near[0].step, key=lambda each: each[0])
             end = bisect.bisect_right(self.steps, near[-1].step, key=lambda each: each[0])
             for step, actual in self.steps[begin:end]:
-                if same(actual, value, decimals):
+                if as_told(actual, value, decimals):
                     return step
         return None
 
@@ -453,7 +453,7 @@ class Run:
             now = worked[key]
             if now is not None:
                 before = last.get(moment.frame)
-                if before is not None and not exactly(before[0], now[0]):
+                if before is not None and not equal(before[0], now[0]):
                     yield Change(moment.step, before[0], now[0])
                 last[moment.frame] = now
 
@@ -491,7 +491,7 @@ class Run:
         return bool(literal) and any(
             each.function.rpartition(".")[2] == node.func.id
             and len(each.arguments) >= len(node.args)
-            and all(exactly(list(each.arguments.values())[place], value) for place, value in literal.items())
+            and all(equal(list(each.arguments.values())[place], value) for place, value in literal.items())
             for each in self.returned
         )
 
@@ -521,6 +521,6 @@ def _fits(node: ast.Call, arguments: Mapping[str, Any]) -> bool:
         by_name = {each.arg or "": ast.literal_eval(each.value) for each in node.keywords}
     except (ValueError, TypeError):
         return False
-    return all(map(exactly, by_place, arguments.values())) and all(
-        name in arguments and exactly(value, arguments[name]) for name, value in by_name.items()
+    return all(map(equal, by_place, arguments.values())) and all(
+        name in arguments and equal(value, arguments[name]) for name, value in by_name.items()
     )

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.record.value import kind_of, labels_in, ref_of
-from groundbox.trace.run.evaluate import evaluate
 from groundbox.trace.run.python_values import handled_value
 from groundbox.trace.run.state import State
+from groundbox.values.evaluate import evaluate
 from groundbox.values.parsing import module_of
+from groundbox.values.unknown import Unknown
 
 MOST_LABELS: Final = 2_000
 """Objects that one value leads to."""

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from groundbox.trace.claims.data import MOST_CODE, ClaimData
 from groundbox.trace.claims.items import literal_of, parsed
 from groundbox.trace.claims.model import Kind
-from groundbox.trace.record.errors import Unknown
-from groundbox.trace.run.evaluate import evaluate
+from groundbox.values.evaluate import evaluate
+from groundbox.values.unknown import Unknown
 
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple, TypeGuard
 from groundbox.trace.claims.data import ClaimData
 from groundbox.trace.claims.model import Claim, Kind
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
+from groundbox.values.unknown import Unknown
 
 _PASSES_OVER: Final = re.compile(
     r"\b(?:left out|iterations \d+ to \d+|ran without|not told|runs \d+ times?|goes round|down to|after which|"

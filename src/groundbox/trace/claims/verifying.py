@@ -25,16 +25,17 @@ from groundbox.trace.claims.course import (
     truth_of,
 )
 from groundbox.trace.claims.data import MOST_CLAIMS, MOST_CODE, ClaimData
-from groundbox.trace.claims.equal import same, shown
 from groundbox.trace.claims.model import Kind, Status
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import Told, parsed_call, parsed_code, told
 from groundbox.trace.claims.walk import NOWHERE
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
+from groundbox.values.equal import as_told
+from groundbox.values.literals import shown
 from groundbox.values.parsing import module_of
+from groundbox.values.unknown import Unknown
 
 _TESTS: Final = re.compile(r"(true )?tests since (-?\d{1,12}): (.+)", re.DOTALL)
 
@@ -415,7 +416,9 @@ class _Judge(CallWalk):
         said = told(claim.value)
         if said.known and isinstance(said.value, list | tuple):
             values = [self.plain(raw) for raw in found]
-            if len(values) == len(said.value) and all(any(same(one, other) for other in said.value) for one in values):
+            if len(values) == len(said.value) and all(
+                any(as_told(one, other) for other in said.value) for one in values
+            ):
                 return Judged(Status.SUPPORTED, self.state.t)
         texts = [self.state.text(raw, 60) for raw in found]
         if sorted(texts) == sorted(claim.value.removeprefix("[").removesuffix("]").split(", ")) or claim.value == (

@@ -20,24 +20,17 @@ from groundbox.trace.claims.items import is_shallow
 from groundbox.trace.claims.model import Claim, Kind, Number
 from groundbox.trace.claims.told import parsed_code, spoken_of, told
 from groundbox.trace.claims.untold import Untold
+from groundbox.values.numbers import ORDINALS, TIMES, UNITS
 from groundbox.values.parsing import module_of
 
 _CODE: Final = re.compile(r"`([^`\n]*)`")
 _QUOTED: Final = re.compile(r"""(?<![\w'"])[bruf]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\")(?!\w)""")
 _SIGN: Final = re.compile(r"==|!=|<=|>=|<<|>>|\*\*|//|->|[<>*/%|&^~@%\[{]|(?<=[\w)\]}'\"] )[-+](?= )")
 _WORD: Final = re.compile(r"[^\W\d_]\w*(?:['-][^\W\d]\w*)*|_\w+")
-_NUMBERS: Final = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
-)
-_ORDINALS: Final = (
-    *("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"),
-    *("eleventh", "twelfth"),
-)
 _COUNTED: Final = {
     word: str(number)
-    for row in (_NUMBERS, _ORDINALS, ("never", "once", "twice", "thrice"))
-    for number, word in enumerate(row)
+    for words in (UNITS, {"twenty": 20}, {"zeroth": 0}, ORDINALS, TIMES)
+    for word, number in words.items()
 }
 """Words for numbers, which have to stand in a claim as numbers have to."""
 _PLAIN: Final = frozenset(

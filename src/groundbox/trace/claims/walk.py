@@ -13,20 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.claims.course import Course, Lines, asked_by, header_of, truth_of
-from groundbox.trace.claims.equal import same
 from groundbox.trace.claims.items import literal_of
 from groundbox.trace.claims.run import Run
 from groundbox.trace.claims.told import told
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.syntax import copied, walked
 from groundbox.trace.record.value import kind_of, ref_of
-from groundbox.trace.run.evaluate import Lookup, Meter, evaluate, recorded
 from groundbox.trace.run.objects import Obj
-from groundbox.trace.run.python_values import handled_value
+from groundbox.trace.run.python_values import handled_value, recorded
 from groundbox.trace.run.state import State
+from groundbox.values.equal import as_told
+from groundbox.values.evaluate import Lookup, Meter, evaluate
 from groundbox.values.parsing import expression_of
+from groundbox.values.unknown import Unknown
 
 MOST_WORK: Final = 2_000_000
 """Records and values looked at, and operations of expressions, for all claims of a document, besides one walk."""
@@ -241,7 +241,7 @@ class Walk:
             if isinstance(argument, ast.List) and obj is not None and obj.items is not None:
                 held, said = obj.items.all(), [self.raw(each) for each in argument.elts]
                 return None if held is None or any(each is NOWHERE for each in said) else said == list(held)
-            return same(self.evaluated(argument), self.state.python_value(given))
+            return as_told(self.evaluated(argument), self.state.python_value(given))
         except Unknown:
             return None
         finally:
@@ -280,7 +280,7 @@ class Walk:
             return NOWHERE
         if obj.pairs is not None:
             pairs = ((self.plain(key), value) for key, value in obj.pairs.values())
-            return next((value for key, value in pairs if same(key, index)), NOWHERE)
+            return next((value for key, value in pairs if as_told(key, index)), NOWHERE)
         if obj.items is None or type(index) is not int:
             return NOWHERE
         item = obj.items.get(index if index >= 0 else len(obj.items) + index)
@@ -297,7 +297,7 @@ class Walk:
             and (literal := closed(said))[0]
         ):
             try:
-                return same(self.evaluated(node), literal[1])
+                return as_told(self.evaluated(node), literal[1])
             except Unknown:
                 return None
         if isinstance(said, ast.Compare) and len(said.ops) == 1 and isinstance(node, ast.Compare):
@@ -333,7 +333,7 @@ class Walk:
         if value is None or not value.known:
             return None
         try:
-            return same(self.evaluated(node), value.value)
+            return as_told(self.evaluated(node), value.value)
         except Unknown:
             return None
 

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.syntax import walked
+from groundbox.values.unknown import Unknown
 
 MAX_ITEMS: Final = 10
 MAX_TEXT: Final = 160

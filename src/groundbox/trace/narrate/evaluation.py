@@ -1,6 +1,6 @@
 """Expressions of one frame at one moment: their values, and the objects that they lead to.
 
-`groundbox.trace.run.evaluate` does the work. Added to it are what calls of user code returned, which the trace has,
+`groundbox.values.evaluate` does the work. Added to it are what calls of user code returned, which the trace has,
 and the functions of `math`.
 """
 
@@ -11,13 +11,13 @@ import math
 from collections.abc import Collection
 from typing import Any, Final, TypeAlias
 
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.syntax import copied, walked
 from groundbox.trace.record.value import ref_of
-from groundbox.trace.run.evaluate import evaluate, recorded
-from groundbox.trace.run.python_values import Handle, handled_value
+from groundbox.trace.run.python_values import handled_value, recorded
 from groundbox.trace.run.state import State, key_text
+from groundbox.values.evaluate import evaluate
+from groundbox.values.unknown import Handle, Unknown
 
 Position: TypeAlias = tuple[int, int, int | None, int | None]
 Results: TypeAlias = dict[Position, V]

@@ -14,9 +14,9 @@ from groundbox.trace.narrate.comprehensions import Detail, details
 from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.paths import with_indexes
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.syntax import copied, walked
 from groundbox.values.parsing import expression_of
+from groundbox.values.unknown import Unknown
 
 MAX_INLINE: Final = 40
 """Characters of a container that is written out in the middle of an expression."""

@@ -13,12 +13,12 @@ from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.telling import Telling, claim
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.value import labels_in, ref_of
 from groundbox.trace.run.state import State
 from groundbox.trace.run.structure import Iteration, Step, walk
+from groundbox.values.unknown import Unknown
 
 MAX_NAMES: Final = 24
 """Names that are told after a stretch."""

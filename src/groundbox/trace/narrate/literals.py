@@ -6,7 +6,7 @@ import json
 from collections import deque
 from typing import Any, Final
 
-from groundbox.trace.record.errors import Unknown
+from groundbox.values.unknown import Unknown
 
 MOST_BITS: Final = 14_000
 """Of an integer: below 4,300 digits, which is what `sys.set_int_max_str_digits` allows by itself."""

@@ -7,9 +7,9 @@ from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.telling import Telling, Where, claim, listed
 from groundbox.trace.narrate.titles import call_text
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.structure import Activation
+from groundbox.values.unknown import Unknown
 
 
 class Outcomes:

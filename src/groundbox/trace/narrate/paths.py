@@ -8,11 +8,11 @@ from typing import Final
 
 from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.syntax import copied
 from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.state import State
 from groundbox.values.parsing import expression_of
+from groundbox.values.unknown import Unknown
 
 MOST_NAMES: Final = 200
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.syntax import Block, Code, Place
-from groundbox.trace.run.evaluate import evaluate, recorded
+from groundbox.trace.run.python_values import recorded
 from groundbox.trace.run.state import State
 from groundbox.trace.run.structure import Activation, Step
+from groundbox.values.evaluate import evaluate
+from groundbox.values.unknown import Unknown
 
 if TYPE_CHECKING:
     from groundbox.trace.record.reading import Trace

@@ -1,4 +1,4 @@
-"""What can be wrong with a trace, and what cannot be known from one."""
+"""What can be wrong with a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,3 @@ class InvalidTrace(GroundboxError, ValueError):
         super().__init__(f"line {line} of the trace: {problem}")
         self.line = line
         self.problem = problem
-
-
-class Unknown(Exception):
-    """Something that the trace does not show; the message says what."""

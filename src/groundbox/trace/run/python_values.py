@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import V
 from groundbox.trace.record.value import kind_of, ref_of
+from groundbox.values.evaluate import Lookup
+from groundbox.values.unknown import DefaultDict, Handle, Unknown
 
 if TYPE_CHECKING:
     from groundbox.trace.run.objects import Obj
@@ -16,27 +18,18 @@ if TYPE_CHECKING:
 MOST_DEPTH: Final = 100
 
 
-class DefaultDict(dict[Any, Any]):
-    """A `defaultdict` whose default is not recorded; a missing key stays missing."""
-
-
 _DICTS: Final = {"dict": dict, "Counter": Counter, "OrderedDict": OrderedDict, "defaultdict": DefaultDict}
 """Classes of the standard library that are dicts."""
 
 
-class Handle:
-    """A value that is not plain: an instance of a user's class, or one of which parts are not shown.
+class RecordedHandle(Handle):
+    """A value that is not plain, with those of its attributes, items and sizes that are recorded."""
 
-    It can be told apart from others, and asked for attributes and lengths; whatever would run the program's code
-    raises Unknown.
-    """
-
-    __slots__ = ("_state", "_value", "label")
+    __slots__ = ("_state",)
 
     def __init__(self, state: State, value: V) -> None:
+        super().__init__(ref_of(value))
         self._state = state
-        self._value = value
-        self.label: int | None = ref_of(value)
 
     def attribute(self, name: str) -> Any:
         """An attribute of the instance.
@@ -73,15 +66,6 @@ class Handle:
             raise Unknown("this item is not shown")
         return handled_value(self._state, found[0])
 
-    def __bool__(self) -> bool:
-        return self.length() > 0
-
-    def _unknown(self, other: object = None) -> Any:
-        raise Unknown("what the program's own classes would answer is not known")
-
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _unknown
-    __hash__ = _unknown
-
 
 def handled_value(state: State, value: V) -> Any:
     """Like `python_value`, with handles for what is not plain."""
@@ -100,6 +84,29 @@ def python_value(state: State, value: V) -> Any:
     return _Reader(state).read(value, 0)
 
 
+def recorded(state: State, frame: int, assigned: Iterable[str] = ()) -> Lookup:
+    """Names as a frame saw them in `state`.
+
+    Args:
+        assigned: Names that the source assigns somewhere; without a recorded value they are unknown, not builtins.
+    """
+    known = frozenset(assigned)
+    seen: dict[str, Any] = {}
+
+    def lookup(name: str) -> Any:
+        if name not in seen:
+            try:
+                value = state.lookup(frame, name)
+            except KeyError:
+                if name in known:
+                    raise Unknown(f"{name} has no recorded value") from None
+                raise
+            seen[name] = handled_value(state, value)
+        return seen[name]
+
+    return lookup
+
+
 class _Reader:
     def __init__(self, state: State, *, handles: bool = False) -> None:
         self._state = state
@@ -116,7 +123,7 @@ class _Reader:
         try:
             return self._read(value, depth)
         except Unknown:
-            return Handle(self._state, value)
+            return RecordedHandle(self._state, value)
 
     def _read(self, value: dict[str, Any], depth: int) -> Any:
         if depth > MOST_DEPTH:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from groundbox.trace.record import schema
-from groundbox.trace.record.errors import Unknown
 from groundbox.trace.record.schema import Record, V
 from groundbox.trace.run.objects import Obj as Obj
 from groundbox.trace.run.objects import change
 from groundbox.trace.run.objects import key_text as key_text
 from groundbox.trace.run.python_values import python_value
 from groundbox.trace.run.text import text
+from groundbox.values.unknown import Unknown
 
 MOST_KEYFRAMES: Final = 64
 MOST_OWNERS: Final = 64

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from groundbox.check.english import singular
+from groundbox.check.nouns import singular
 from groundbox.check.sql.finding import Context, Finding, Rule
 from groundbox.check.sql.parts import Predicate
 from groundbox.check.sql.question import name_stems

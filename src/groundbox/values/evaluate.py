@@ -1,4 +1,4 @@
-"""Evaluates expressions over recorded values: without side effects, within bounds, and never by running user code.
+"""Evaluates expressions over known values: without side effects, within bounds, and never by running user code.
 
 What it answers is what Python would answer. Whatever it is not certain of (a user's class, an order of a set, a size
 over its bounds, an exception) it answers with `Unknown`.
@@ -10,14 +10,10 @@ import ast
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from groundbox.trace.record.errors import Unknown
-from groundbox.trace.run.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED
-from groundbox.trace.run.python_values import Handle, handled_value
-
-if TYPE_CHECKING:
-    from groundbox.trace.run.state import State
+from groundbox.values.pure import FUNCTIONS, METHODS, MOST_BITS, MOST_ITEMS, UNORDERED
+from groundbox.values.unknown import Handle, Unknown
 
 Lookup: TypeAlias = Callable[[str], Any]
 """A name's value. Raises KeyError for a name that is not bound, so that a builtin is meant, and Unknown for a value
@@ -72,30 +68,47 @@ def truth(expression: ast.expr, lookup: Lookup, calls: Results | None = None) ->
         raise Unknown(f"{type(error).__name__}: {error}"[:200]) from None
 
 
-def recorded(state: State, frame: int, assigned: Iterable[str] = ()) -> Lookup:
-    """Names as a frame saw them in `state`.
+class Branching:
+    """Expressions of which Python may leave a part out, for evaluators: they go on to what it would go on to."""
 
-    Args:
-        assigned: Names that the source assigns somewhere; without a recorded value they are unknown, not builtins.
-    """
-    known = frozenset(assigned)
-    seen: dict[str, Any] = {}
+    def value(self, node: ast.expr) -> Any:
+        """Return the value of any expression."""
+        raise NotImplementedError
 
-    def lookup(name: str) -> Any:
-        if name not in seen:
-            try:
-                value = state.lookup(frame, name)
-            except KeyError:
-                if name in known:
-                    raise Unknown(f"{name} has no recorded value") from None
-                raise
-            seen[name] = handled_value(state, value)
-        return seen[name]
+    def compared(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        """Return what one comparison gives."""
+        raise NotImplementedError
 
-    return lookup
+    def operand(self, node: ast.expr) -> Any:
+        """Return one side of a comparison."""
+        return self.value(node)
+
+    def either(self, node: ast.BoolOp) -> Any:
+        """Return the value of `and` or `or`."""
+        value: Any = None
+        for each in node.values:
+            value = self.value(each)
+            if bool(value) is isinstance(node.op, ast.Or):
+                break
+        return value
+
+    def comparison(self, node: ast.Compare) -> Any:
+        """Return the value of a chain of comparisons."""
+        left, result = self.operand(node.left), True
+        for op, each in zip(node.ops, node.comparators, strict=True):
+            right = self.operand(each)
+            result = self.compared(op, left, right)
+            if not result:
+                return result
+            left = right
+        return result
+
+    def choice(self, node: ast.IfExp) -> Any:
+        """Return the value of `… if … else …`."""
+        return self.value(node.body if self.value(node.test) else node.orelse)
 
 
-class _Evaluator:
+class _Evaluator(Branching):
     def __init__(self, lookup: Lookup, calls: Results | None = None) -> None:
         self._lookup = lookup
         self._calls = calls
@@ -148,28 +161,10 @@ class _Evaluator:
     def _binary(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
         _bound(node.op, left, right)
-        return self._sized(_BINARY[type(node.op)](left, right))
+        return self._sized(BINARY[type(node.op)](left, right))
 
-    def _bool(self, node: ast.BoolOp) -> Any:
-        value: Any = None
-        for each in node.values:
-            value = self.value(each)
-            if bool(value) is isinstance(node.op, ast.Or):
-                break
-        return value
-
-    def _compare(self, node: ast.Compare) -> Any:
-        left, result = self.value(node.left), True
-        for op, each in zip(node.ops, node.comparators, strict=True):
-            right = self.value(each)
-            result = _is(op, left, right) if isinstance(op, (ast.Is, ast.IsNot)) else _COMPARE[type(op)](left, right)
-            if not result:
-                return result
-            left = right
-        return result
-
-    def _choice(self, node: ast.IfExp) -> Any:
-        return self.value(node.body if self.value(node.test) else node.orelse)
+    def compared(self, op: ast.cmpop, left: Any, right: Any) -> Any:
+        return _is(op, left, right) if isinstance(op, (ast.Is, ast.IsNot)) else COMPARE[type(op)](left, right)
 
     def _subscript(self, node: ast.Subscript) -> Any:
         owner = self.value(node.value)
@@ -361,7 +356,7 @@ _UNARY: Final[Mapping[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.UAdd: operator.pos,
     ast.Invert: operator.invert,
 }
-_BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
+BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -375,7 +370,7 @@ _BINARY: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.BitXor: operator.xor,
     ast.BitAnd: operator.and_,
 }
-_COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -390,9 +385,9 @@ _EXPRESSIONS: Final[Mapping[type[ast.expr], Callable[[_Evaluator, Any], Any]]] =
     ast.Name: _Evaluator._name,
     ast.UnaryOp: _Evaluator._unary,
     ast.BinOp: _Evaluator._binary,
-    ast.BoolOp: _Evaluator._bool,
-    ast.Compare: _Evaluator._compare,
-    ast.IfExp: _Evaluator._choice,
+    ast.BoolOp: _Evaluator.either,
+    ast.Compare: _Evaluator.comparison,
+    ast.IfExp: _Evaluator.choice,
     ast.Subscript: _Evaluator._subscript,
     ast.Attribute: _Evaluator._attribute,
     ast.Call: _Evaluator._call,

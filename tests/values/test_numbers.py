@@ -1,8 +1,22 @@
-"""Numbers and nouns of English, as questions and answers write them."""
+"""Numbers of English, as questions and answers write them."""
+
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from groundbox.check.english import cardinal, number_words, ordinal, singular
+from groundbox.values.numbers import (
+    GROUPED,
+    NUMERAL,
+    ORDINALS,
+    TIMES,
+    UNITS,
+    cardinal,
+    number_words,
+    numerals,
+    ordinal,
+)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +47,15 @@ def test_ordinals_are_written_as_they_are_spoken():
     ]  # fmt: skip
 
 
-def test_plurals_and_possessives_have_their_singular():
-    words = ["Cities", "boxes", "classes", "singer's", "singers", "bus", "this", "gas", "is"]
-    assert [singular(each) for each in words] == [
-        "city", "box", "class", "singer", "singer", "bus", "this", "gas", "is",
-    ]  # fmt: skip
+@given(st.integers(0, 10**15 - 1))
+def test_a_number_in_digits_is_read_with_and_without_commas(number):
+    for text in (str(number), f"{number:,}"):
+        assert re.fullmatch(GROUPED, text)
+        [read] = numerals(NUMERAL.fullmatch(text)[0])
+        assert int(read.readings[0].value) == number
+
+
+def test_the_words_of_numbers_are_counted_from_their_first():
+    assert [UNITS[word] for word in ("zero", "nineteen")] == [0, 19]
+    assert [ORDINALS[word] for word in ("first", "twelfth")] == [1, 12]
+    assert TIMES == {"never": 0, "once": 1, "twice": 2, "thrice": 3}

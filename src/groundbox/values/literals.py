@@ -10,15 +10,18 @@ import ast
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
+from groundbox.values.codec import NotData
+from groundbox.values.codec import decode as decode_result
 from groundbox.values.parsing import expression_of
 
 Literal: TypeAlias = Any
 """None, bool, int, float, complex, str, bytes, and lists, tuples, sets, frozensets and dicts of these."""
 
-_CLOSE: Final = 1e-9
+MOST_SHOWN: Final = 120
+"""Characters of a value in a message."""
 
 
 class NotALiteral(ValueError):
@@ -119,84 +122,32 @@ def decode(data: Any) -> Literal:
         raise NotALiteral(f"{tag}: {error}") from None
 
 
-def text(value: Literal) -> str:
+def text(value: Literal, *, sort_dicts: bool = False) -> str:
     """How Python writes the value; sets in the order of their items' texts, so that it is the same in every process."""
-    return _text(value, sort=False)
-
-
-def same(one: Literal, other: Literal) -> bool:
-    """Whether two values are equal and of equal types, all that is in them, too. The order of dicts does not count."""
-    return _text(one, sort=True) == _text(other, sort=True)
-
-
-def _text(value: Literal, *, sort: bool) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(_texts(value, sort)) + "]"
+        return "[" + ", ".join(_texts(value, sort_dicts)) + "]"
     if isinstance(value, tuple):
-        return "(" + ", ".join(_texts(value, sort)) + (",)" if len(value) == 1 else ")")
+        return "(" + ", ".join(_texts(value, sort_dicts)) + (",)" if len(value) == 1 else ")")
     if isinstance(value, dict):
-        pairs = [f"{_text(key, sort=sort)}: {_text(each, sort=sort)}" for key, each in value.items()]
-        return "{" + ", ".join(sorted(pairs) if sort else pairs) + "}"
+        pairs = [
+            f"{text(key, sort_dicts=sort_dicts)}: {text(each, sort_dicts=sort_dicts)}" for key, each in value.items()
+        ]
+        return "{" + ", ".join(sorted(pairs) if sort_dicts else pairs) + "}"
     if isinstance(value, set | frozenset):
-        items = "{" + ", ".join(sorted(_texts(value, sort))) + "}" if value else ""
+        items = "{" + ", ".join(sorted(_texts(value, sort_dicts))) + "}" if value else ""
         name = type(value).__name__
         return items if items and name == "set" else f"{name}({items})"
     return repr(value)
 
 
-def _texts(values: Iterable[Literal], sort: bool) -> list[str]:
-    return [_text(each, sort=sort) for each in values]
+def _texts(values: Iterable[Literal], sort_dicts: bool) -> list[str]:
+    return [text(each, sort_dicts=sort_dicts) for each in values]
 
 
 def digest(value: Literal) -> str:
     """Names a value: the same in every process; the order of a dict counts, because programs see it."""
     form = json.dumps(encode(value), ensure_ascii=True)
     return hashlib.sha256(form.encode()).hexdigest()
-
-
-def close(one: Literal, other: Literal) -> bool:
-    """Whether two values are the same once both have been through JSON, floats to within nine digits.
-
-    Recorded outputs were written as JSON: tuples became lists, and keys became texts.
-    """
-    return _close(_plain(one), _plain(other))
-
-
-def _close(one: Any, other: Any) -> bool:
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        return _close_numbers(one, other)
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_close, one, other))
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_close(each, other[key]) for key, each in one.items())
-    return bool(one == other)
-
-
-def _close_numbers(one: float, other: float) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    try:
-        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE) or (math.isnan(one) and math.isnan(other))
-    except OverflowError:
-        return False
-
-
-def _plain(value: Literal) -> Any:
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, set | frozenset):
-        return sorted(map(_plain, value), key=lambda each: json.dumps(each, sort_keys=True, default=str))
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else _key(key): _plain(each) for key, each in value.items()}
-    return value
-
-
-def _key(key: Literal) -> str:
-    return json.dumps(key) if key is None or isinstance(key, bool | int | float) else text(key)
 
 
 def _encode_dict(value: dict[Any, Any]) -> Any:
@@ -229,79 +180,21 @@ def _short(words: str) -> str:
     return words if len(words) <= 80 else words[:77] + "..."
 
 
-def literal_of(value: Any) -> Literal:
-    """The value of nested JSON as docs/trace.md writes values, containers inside.
-
-    Raises:
-        NotALiteral: It is, or contains, something that no literal can write, or of which a part was left out.
-    """
-    if not isinstance(value, dict):
-        return value
-    if value.get("elided"):
-        raise NotALiteral(f"{value['elided']} items are not shown")
-    if value.get("class") not in _BUILT_IN:
-        raise NotALiteral(f"an object of class {value['class']} is no literal")
-    for kind, build in _BUILDERS.items():
-        if kind in value:
-            return build(value[kind])
-    raise NotALiteral(f"{_kind(value)} is no literal")
-
-
 def text_of(value: Any) -> str:
-    """How Python writes the value, or "" when it cannot be written."""
+    """How Python writes what a run gave, told as a result, or "" when it cannot be written."""
     try:
-        return text(literal_of(value))
-    except NotALiteral:
+        return text(decode_result(value, literals=True))
+    except NotData:
         return ""
 
 
-def _kind(value: Mapping[str, Any]) -> str:
-    name = next(iter(value), "nothing")
-    inner = value.get(name)
-    return f"{name} {inner}"[:80] if isinstance(inner, str) else str(name)
-
-
-def _int(inner: Any) -> int:
-    if not isinstance(inner, str):
-        raise NotALiteral("an int of which not all digits are shown is no literal")
-    return int(inner)
-
-
-def _complex_of(inner: Any) -> complex:
-    return complex(*(float(literal_of(part)) for part in inner))
-
-
-def _text_shown(inner: Any) -> str:
-    if not isinstance(inner, str):
-        raise NotALiteral(f"a text of which {inner['len']} characters are not all shown is no literal")
-    return inner
-
-
-def _bytes(inner: Any) -> bytes:
-    shown = bytes.fromhex(inner["hex"])
-    if len(shown) != inner["len"]:
-        raise NotALiteral(f"bytes of which {inner['len']} are not all shown are no literal")
-    return shown
-
-
-def _items(inner: Any) -> list[Literal]:
-    return [literal_of(each) for each in inner]
-
-
-def _pairs(inner: Any) -> dict[Literal, Literal]:
-    return {literal_of(key): literal_of(each) for key, each in inner}
-
-
-_BUILT_IN: Final = frozenset({None, "list", "tuple", "set", "frozenset", "dict"})
-_BUILDERS: Final[dict[str, Callable[[Any], Literal]]] = {
-    "int": _int,
-    "float": float,
-    "complex": _complex_of,
-    "str": _text_shown,
-    "bytes": _bytes,
-    "list": _items,
-    "tuple": lambda inner: tuple(_items(inner)),
-    "set": lambda inner: set(_items(inner)),
-    "frozenset": lambda inner: frozenset(_items(inner)),
-    "dict": _pairs,
-}
+def shown(value: Any) -> str:
+    """A value as a message shows it: one that is long by its size alone."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        return "a number of thousands of digits"
+    if len(text) <= MOST_SHOWN:
+        return text
+    size = f" with {len(value)} parts" if hasattr(value, "__len__") else ""
+    return f"a longer {type(value).__name__}{size}"

@@ -1,11 +1,12 @@
-"""Numbers as English writes them, in digits and in words, and the singular of a noun.
+"""Numbers as English writes them, in digits and in words.
 
 Digits: `1,234.5`, `1.234,5`, `1'234.5`, `12,34,567` and `1 234` (with a no-break blank) have one reading each. What
 could be both, such as `1.234` in a text with decimal commas, has two, and either one that was shown is support enough.
 
 Words: twelve, twenty-five, two hundred and forty, three million, a dozen, and the ordinals up to twelfth.
 
-Questions about databases (`groundbox.check.sql`) and answers (`groundbox.check.answers`) are read by this module alone.
+Questions about databases (`groundbox.check.sql`) and answers (`groundbox.check.answers`) are read by this module alone;
+what is said of runs (`groundbox.trace.claims`) has its words and its plain digits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final, NamedTuple
 
 MOST_DIGITS: Final = 400
 MOST_EXPONENT: Final = 400
+GROUPED: Final = r"\d+(?:,\d{3})*(?:\.\d+)?"
+"""Digits with commas between thousands at most, for other expressions: as programs print them and models write them."""
 _BLANKS: Final = "\u00a0\u202f\u2009"
 DIGITS: Final = rf"\d+(?:[.,'’_{_BLANKS}]\d+)*"
 _EXPONENT: Final = (
@@ -144,17 +147,18 @@ twenty thirty forty fifty sixty seventy eighty ninety
 _ORDINAL_WORDS: Final = """
 first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth
 """
-_UNITS: Final = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
+UNITS: Final = {word: value for value, word in enumerate(_UNIT_WORDS.split())}
 _TENS: Final = {word: 10 * value for value, word in enumerate(_TEN_WORDS.split(), 2)}
 _SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _DOZEN: Final = {"dozen": 12}
-_ORDINALS: Final = {word: value for value, word in enumerate(_ORDINAL_WORDS.split(), 1)}
-_KNOWN: Final = {*_UNITS, *_TENS, *_SCALES, *_DOZEN, "hundred"}
+ORDINALS: Final = {word: value for value, word in enumerate(_ORDINAL_WORDS.split(), 1)}
+TIMES: Final = {"never": 0, "once": 1, "twice": 2, "thrice": 3}
+_KNOWN: Final = {*UNITS, *_TENS, *_SCALES, *_DOZEN, "hundred"}
 _ANY: Final = "|".join(sorted(_KNOWN, key=len, reverse=True))  # the longest first: `six` is the beginning of `sixty`
 CARDINAL: Final = rf"(?:{_ANY})(?:(?:-| and | )(?:{_ANY})(?![\w]))*(?![\w])"
 """A run of number words, for other expressions; `cardinal` reads what it matches."""
 _RUN: Final = re.compile(rf"(?<![\w-]){CARDINAL}", re.IGNORECASE)
-_ORDINAL: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(_ORDINALS)})(?!\w)", re.IGNORECASE)
+_ORDINAL: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(ORDINALS)})(?!\w)", re.IGNORECASE)
 
 
 class NumberWords(NamedTuple):
@@ -176,7 +180,7 @@ def number_words(text: str) -> Iterator[NumberWords]:
     for found in _RUN.finditer(text):
         yield from _cardinals(found[0], found.start())
     for found in _ORDINAL.finditer(text):
-        yield NumberWords(found.start(), found.end(), _ORDINALS[found[0].casefold()], True)
+        yield NumberWords(found.start(), found.end(), ORDINALS[found[0].casefold()], True)
 
 
 def _cardinals(run: str, start: int) -> Iterator[NumberWords]:
@@ -188,8 +192,8 @@ def _cardinals(run: str, start: int) -> Iterator[NumberWords]:
         token = word[0].casefold()
         if token == "and":
             continue
-        value = _UNITS.get(token, _TENS.get(token, _DOZEN.get(token, 0)))
-        size = 1 if token in _UNITS else 10 if token in _TENS else 1
+        value = UNITS.get(token, _TENS.get(token, _DOZEN.get(token, 0)))
+        size = 1 if token in UNITS else 10 if token in _TENS else 1
         if (begin >= 0 and value and size >= lowest) or (token == "zero" and begin >= 0):
             yield NumberWords(start + begin, start + end, done + part)
             done = part = 0
@@ -212,16 +216,3 @@ def ordinal(number: int) -> str:
     if number % 100 in (11, 12, 13):
         return f"{number}th"
     return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
-
-
-def singular(word: str) -> str:
-    """A word, folded, without the ending of the plural and of the possessive: singers, singer's, cities, boxes."""
-    word = word.casefold().removesuffix("'s")
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith(("ches", "shes", "xes", "sses")) and len(word) > 4:
-        return word[:-2]
-    # Not `this`, `gas` and `bus`; and two letters are left at least, since `is` and `as` are no plurals.
-    if word.endswith("s") and not word.endswith(("ss", "us", "is", "as")) and len(word) > 2:
-        return word[:-1]
-    return word

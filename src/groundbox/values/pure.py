@@ -6,8 +6,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from groundbox.trace.record.errors import Unknown
-from groundbox.trace.run.python_values import DefaultDict, Handle
+from groundbox.values.unknown import DefaultDict, Handle, Unknown
 
 MOST_BITS: Final = 20_000
 MOST_ITEMS: Final = 100_000
