@@ -38,9 +38,8 @@ from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import STYLES, narrate
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.show.forms import FORMS
+from groundbox.trace.show.forms import FORMS, short
 from groundbox.trace.show.page import html
-from groundbox.trace.show.short import short
 
 ROOT: Final = Path(__file__).parent.parent
 MOST_CHARS: Final = 12_000

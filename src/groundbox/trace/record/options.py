@@ -42,5 +42,6 @@ class TraceOptions:
             ("max_bytes", _LEAST_BYTES, MOST_BYTES),
         ):
             value = getattr(self, name)
+            # True is an int, and nobody means 1 by it.
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 raise InvalidArgument(name, f"must be from {least} to {most}, not {value!r}")

@@ -107,6 +107,7 @@ class Skip(NamedTuple):
 Moment: TypeAlias = Enter | Begin | Done | Leave | Skip
 _FARTHEST: Final = 100
 """Callers that are looked at for another activation of the same function."""
+# At one record: a call begins before anything in it, and a step is over before the call that it belongs to.
 _ORDER = {Enter: 0, Skip: 1, Begin: 2, Done: 3, Leave: 4}
 
 
@@ -157,6 +158,7 @@ def _visible(moments: Sequence[Moment], hidden: Sequence[Hidden]) -> list[Moment
     shown: list[Moment] = []
     for moment in moments:
         begins = _begins(moment)
+        # None of `hidden` is inside another, so only the last one that begins before can have it.
         at = bisect_right(firsts, begins) - 1
         if isinstance(moment, Skip) or at < 0 or begins > hidden[at].last:
             shown.append(moment)
@@ -171,6 +173,7 @@ def _begins(moment: Moment) -> int:
 
 def _outermost(hidden: Sequence[Hidden]) -> Iterator[Hidden]:
     end = -1
+    # Of two that begin at one record the longer one is outside.
     for each in sorted(hidden, key=lambda h: (h.first, -h.last)):
         if each.first > end:
             end = each.last
@@ -182,10 +185,12 @@ def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
     counter = _Counter(structure)
     found: list[Hidden] = []
     levels: dict[int, int] = {}
+    # In the order of calls, so that the level of a caller is known before that of what it called.
     for activation in structure.activations.values():
         level = levels[activation.frame] = _level(structure, activation, levels)
         if activation.folded is not None:
             found.append(_folded_call(activation, activation.folded))
+        # One that does nothing between its call and its end has nothing to leave out.
         elif folding.recursion is not None and level > folding.recursion and activation.last > activation.first + 1:
             found.append(_deep_call(activation, counter))
         for loop in loops(activation.body):
@@ -196,6 +201,7 @@ def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
 def _level(structure: Structure, activation: Activation, levels: dict[int, int]) -> int:
     """How many activations of its function an activation is inside of, with itself."""
     caller = structure.activations.get(activation.parent)
+    # Recursion by way of other functions is found, too, but not at any distance.
     for _ in range(_FARTHEST):
         if caller is None:
             break
@@ -231,6 +237,7 @@ def _folded_call(activation: Activation, folded: Folded) -> Hidden:
 
 def _deep_call(activation: Activation, counter: _Counter) -> Hidden:
     first = activation.first + 1
+    # The call and its end stay: arguments and result are told.
     last = activation.last - (activation.outcome != "open")
     gap = Gap(
         t=first,
@@ -276,6 +283,7 @@ def shown_iterations(loop: Loop, most: int | None = 2) -> list[Iteration | list[
 
 
 def _number(item: Iteration | Folded) -> float:
+    # A fold stands behind the iteration that it follows.
     return item.number if isinstance(item, Iteration) else item.after + 0.5
 
 
@@ -310,6 +318,7 @@ def start(item: Iteration | Folded) -> int:
     if item.header is not None:
         return item.header.step
     node = item.body[0] if item.body else None
+    # A loop without a header's step that begins with an inner loop begins where that does.
     while isinstance(node, Loop):
         if node.iterations:
             return start(node.iterations[0])
