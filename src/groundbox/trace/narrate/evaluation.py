@@ -94,6 +94,7 @@ class Evaluation:
         if not isinstance(found, Handle):
             return bool(found)
         held = None if found.label is None else self._state.heap.get(found.label)
+        # An instance is true unless its class has `__bool__` or `__len__`.
         if held is not None and held.type == "object" and not self._own_truth:
             return True
         return bool(found)
@@ -125,6 +126,7 @@ class Evaluation:
         try:
             return bool(self._object(node).type == "array")
         except Unknown:
+            # An item of an array is itself no object that the trace has.
             return isinstance(node, ast.Subscript) and self.is_in_an_array(node.value)
 
     def _object(self, node: ast.expr) -> Any:
@@ -135,6 +137,7 @@ class Evaluation:
 
     def _item(self, owner: ast.expr, index: Any) -> V:
         held = self._object(owner)
+        # A class of the program may have a `__getitem__`.
         if held.class_ is not None and held.attrs:
             raise Unknown("a class of the program may look items up in its own way")
         if held.type in ("list", "deque") and held.items is not None and type(index) is int:
@@ -142,6 +145,7 @@ class Evaluation:
             found = held.items.get(at) if at >= 0 else None
             if found is not None:
                 return found[0]
+        # Keys that are their own JSON: 1.0 and 1 are one key, and two texts.
         if held.pairs is not None and (index is None or isinstance(index, str | int)):
             pair = held.pairs.get(key_text(index))
             if pair is not None:
@@ -183,6 +187,7 @@ class Evaluation:
         return None
 
     def _keep(self, value: Any) -> str:
+        # No name of a program: the evaluator asks for it, and the parser would not take it.
         name = f"·{len(self._extra)}"
         self._extra[name] = value
         return name
@@ -202,6 +207,7 @@ class _Told(ast.NodeTransformer):
         self._evaluation = evaluation
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        # Noted first: what is put in place of its parts has no place in the source.
         where = position(node)
         self.generic_visit(node)
         return _named(self._evaluation.told_call(_at(node, where)), node)

@@ -80,6 +80,7 @@ class Before:
         """Whether a name had this value or this object, which may have been another one in itself."""
         if name not in self.names:
             return False
+        # The very same value: a state keeps what a record told until another one tells it anew.
         then, label = self.names[name], ref_of(value)
         return then is value or (label is not None and label == ref_of(then))
 
@@ -124,12 +125,14 @@ class Gaps:
             label = ref_of(value)
             if name in but or label in told or telling.is_code(value):
                 continue
+            # Most names of a long run: nothing touched what they lead to.
             if before.has(name, value) and not self._leads_to(value, changed):
                 continue
             then, now = before.seen(name), _Seen(value, telling.state)
             if then is not None and now.text == then.text:
                 continue
             if label is not None:
+                # Two names of one object are told once.
                 told.add(label)
             said.extend(self._changes(name, value, then, now, frame, first, last))
         return said[:MAX_NAMES]
@@ -144,6 +147,7 @@ class Gaps:
         """Whether a value leads to one of some objects, or to so many objects that it may."""
         heap = self._telling.state.heap
         reached: set[int] = set()
+        # Where nothing changed, there is nothing that it could lead to.
         waiting = list(labels_in(value)) if labels else []
         while waiting:
             label = waiting.pop()
@@ -161,6 +165,7 @@ class Gaps:
         ref = self._last_ref(frame, name, now.label, first, last)
         refs = [ref] if now.label is None else [ref, last]  # what is in it may have changed later
         if then is not None and then.label == now.label and len(now.text) > MAX_CHARS and then.plain and now.plain:
+            # One more than are told says that there are more.
             places = list(itertools.islice(_differences(*then.plain, *now.plain, name), MAX_PLACES + 1))
             if 0 < len(places) <= MAX_PLACES and all(len(text) <= MAX_CHARS for _, text in places):
                 for subject, text in places:
@@ -171,6 +176,7 @@ class Gaps:
             return
         text = self._telling.text(value, MAX_CHARS)
         size = self._size(now.label)
+        # `[[… 9 more …], …]` shows nothing: the number of items says more.
         if size is not None and _SAYS_LITTLE.search(text):
             counted = f"{size} item" + ("" if size == 1 else "s")
             text = f"`{name}` has {counted}"
@@ -213,6 +219,7 @@ class Gaps:
             for ref in _sets(iteration):
                 record = self._telling.trace.records[ref]
                 if isinstance(record, schema.Set) and record.f == frame:
+                    # An object's text needs the state of its moment.
                     text = "" if isinstance(record.v, dict) else self._telling.text(record.v, 1000)
                     taken.setdefault(record.name, []).append((text, ref))
             for name, values in taken.items():
@@ -255,6 +262,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:
     """Places in nested lists and dicts that hold something else, as code and text; the whole if the shape changed."""
     if type(old) is list and type(new) is list and len(old) == len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=True)):
+            # 1 == 1.0 == True, and a reader sees three values.
             if before != after or type(before) is not type(after):
                 yield from _differences(before, after, f"{path}[{place}]")
     elif type(old) is dict and type(new) is dict and old.keys() <= new.keys():

@@ -14,6 +14,7 @@ from typing import Final
 class Level(IntEnum):
     """How one piece of the run is told."""
 
+    # Compared: whoever tells a part takes the lower one of what it may and what is asked.
     SILENT = 0  # not at all
     RESULT = 1  # only what came of it
     SHORT = 2  # in a line

@@ -58,6 +58,7 @@ class Telling:
         self._disturbed = _disturbed(self.trace.structure.syntax.tree)
         self._lines = lines_of(source)
         self._parameters = _parameters(self.trace.structure.syntax.tree)
+        # Going by the text alone: where either word stands, an instance may be false.
         self._own_truth = "__bool__" in source or "__len__" in source
 
     def advance(self, t: int) -> None:
@@ -80,6 +81,7 @@ class Telling:
         label = ref_of(value)
         if label is None or len(text) <= MAX_AGAIN:
             return text
+        # By label: another object with the same content is told as what it is.
         before = self._told.get(label)
         self._told[label] = text
         if before == text:
@@ -110,6 +112,7 @@ class Telling:
         begin, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
         if line is None or last is None or begin is None or end is None:
             return ""
+        # Columns count bytes of UTF-8.
         return ast.unparse(node) if line < last else self._lines[line - 1].encode()[begin:end].decode()
 
     def is_disturbed(self, statement: ast.stmt | None) -> bool:
@@ -139,11 +142,13 @@ class Telling:
         if reason is not None and brief and (truth or leads):
             return reason
         code = self.code(test) or f"the test on line {test.lineno}"
+        # A long condition whose block was not entered: the reason and what came of it are enough.
         if brief and len(code) > MAX_CODE and reason is not None:
             return self.voice.say("condition.false.long", reason=reason)
         kind = "condition." + ("true" if truth else "false")
         if reason is None:
             return self.voice.say(kind, code=code)
+        # `x is None`, so `x is None` is true.
         if reason.startswith(f"{code} is") or _says_no_more(test):
             return reason if truth or leads else self.voice.say("condition.false.long", reason=reason)
         return self.voice.say(f"{kind}.{'led' if leads else 'reason'}", code=code, reason=reason)

@@ -37,16 +37,14 @@ class Gap:
 
     Attributes:
         line: Of the loop's header, or where the function begins.
-        t: The first record left out; `last` is the last one.
+        last: The last record left out.
         effects: What is recorded of the difference that it made, when the rest is not.
         iterations: How many iterations, 0 for the body of a call.
         first: The number of the first iteration left out.
         steps: How many steps; of iterations folded while recording, how many lines.
         function: The function whose body is left out, or the one that the loop is in.
-        recorded: Whether the trace has what is left out.
     """
 
-    t: int
     last: int
     frame: int
     line: int
@@ -55,7 +53,6 @@ class Gap:
     first: int = 0
     steps: int = 0
     function: str = ""
-    recorded: bool = True
 
     @property
     def text(self) -> str:
@@ -223,14 +220,12 @@ class _Counter:
 
 def _folded_call(activation: Activation, folded: Folded) -> Hidden:
     gap = Gap(
-        t=folded.record,
         last=max((folded.record, *folded.effects)),
         effects=folded.effects,
         frame=activation.frame,
         line=activation.line,
         steps=folded.steps,
         function=activation.short_name,
-        recorded=False,
     )
     return Hidden(folded.record, gap.last, gap)
 
@@ -240,7 +235,6 @@ def _deep_call(activation: Activation, counter: _Counter) -> Hidden:
     # The call and its end stay: arguments and result are told.
     last = activation.last - (activation.outcome != "open")
     gap = Gap(
-        t=first,
         last=last,
         frame=activation.frame,
         line=activation.line,
@@ -297,7 +291,6 @@ def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, cou
         last = start(following) - 1 if isinstance(following, Iteration) else _end(loop, group)
         recorded = counter.between(first, last)
         gap = Gap(
-            t=first,
             last=max(first, last),
             effects=tuple(t for item in group if isinstance(item, Folded) for t in item.effects),
             frame=activation.frame,
@@ -306,7 +299,6 @@ def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, cou
             first=group[0].number if isinstance(group[0], Iteration) else group[0].after + 1,
             steps=recorded + sum(item.steps for item in group if isinstance(item, Folded)),
             function=activation.short_name,
-            recorded=not any(isinstance(item, Folded) for item in group),
         )
         yield Hidden(first, gap.last, gap)
 

@@ -189,8 +189,8 @@ class PlainCore:
                 # Reentrant: whatever goes wrong under it is told by `lost`, which takes it, too.
                 with self._lock:
                     return handle(frame, event, value)
-            # The reason is in the records: `Memory.commit` has written it.
             except Full:
+                # The reason is in the records: `Memory.commit` has written it.
                 self._give_up()
             except BaseException as fault:
                 if not isinstance(fault, Exception) or _comes_from_outside(fault):
