@@ -41,7 +41,7 @@ protect(globals())
 MOST_TARGETS = 32
 """Of an item that is assigned to more names, none is told."""
 NOTHING, TAKES, BEGINS, ENDS = range(4)
-"""What a way says of its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
+"""Meanings of a way for its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
 iteration begins; the loop is over."""
 
 Range = tuple[int, int, int, int]
@@ -82,14 +82,14 @@ class Way(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """One conditional jump."""
+    """Conditional jump."""
 
     falls_to: int
     """The offset behind it: where it goes when it does not jump."""
     at: str
     """The operand's range, as in JSON; empty for FOR_ITER."""
     loop: int
-    """Which of the code's loops it is about, or -1."""
+    """Number of the code's loop that it is about, or -1."""
     falls: Way
     jumps: Way
 
@@ -101,7 +101,7 @@ class CountedLoop(NamedTuple):
     header_last: int
     """The last line of its header."""
     inner: int
-    """How many loops are inside it, in the same code: those that follow it."""
+    """Number of loops inside it, in the same code: those that follow it."""
     targets: tuple[str, ...]
     """The names that an item is assigned to, if it is to nothing else."""
 
@@ -135,7 +135,7 @@ class _Operand(NamedTuple):
     """The `while` whose condition it is part of, or -1."""
     if_true: bool | None
     if_false: bool | None
-    """What that condition is then, if that is decided."""
+    """Outcome of that condition then, if that is decided."""
     around: int
     """The innermost loop that it is in the body or header of, or -1."""
     used: bool
@@ -168,7 +168,7 @@ class Tests:
         self.loops: list[_LoopNode] = []
         self.iterables: dict[Range, int] = {}
         self.back: dict[Range, int] = {}
-        """What a jump backward may stand for, to the loop that goes on: the condition, the statement, a `continue`."""
+        """By the range of a jump backward (of the condition, the statement, a `continue`) the loop that goes on."""
         self.continues: set[Range] = set()
         self._tested: set[int] = set()
         self._scope: _Scope = ("<module>", 1)

@@ -13,7 +13,7 @@ from .own import protect
 protect(globals())
 
 LOCAL, FREE, SPACE, GLOBAL = range(4)
-"""Where a name lives."""
+"""Places where a name may live."""
 
 STORES = {
     "STORE_FAST": LOCAL, "DELETE_FAST": LOCAL, "STORE_FAST_LOAD_FAST": LOCAL, "STORE_FAST_STORE_FAST": LOCAL,
@@ -28,7 +28,7 @@ LOADS = {
 
 
 class Instruction(NamedTuple):
-    """One of the instructions that matter here. `argval` is what `dis` says, or None where nobody asks."""
+    """Instruction of those that matter here. `argval` is what `dis` says, or None where nobody asks."""
 
     opname: str
     arg: int

@@ -1,4 +1,4 @@
-"""What kind of thing the values of a type are, told without running code of the program.
+"""Kinds of values by their types, told without running code of the program.
 
 A `Kind` is made once per type and cached by `id` of the type (a metaclass of the program may define `__hash__`); the
 types are kept alive. Attributes of types are read through descriptors of `type` that were taken when this module
@@ -67,7 +67,7 @@ ATOMS = frozenset(id(atom) for atom in (int, float, str, bool, type(None), bytes
 
 
 class Kind(NamedTuple):
-    """How values of one type are written."""
+    """Way in which values of one type are written."""
 
     type: Any
     kind: int

@@ -1,4 +1,4 @@
-"""What makes a trace doubtful: the program reaches for the tracer itself, or for memory behind its back.
+"""Guards against what makes a trace doubtful: the program reaches for the tracer itself, or for memory behind its back.
 
 An audit hook cannot be taken away. It tells the recorder, once for each reason, when the program
 
@@ -101,7 +101,7 @@ class Guards:
         return None
 
     def _by_program(self) -> bool:
-        """Whether the nearest frame that is not part of importing or of ctypes is user code."""
+        """Return whether the nearest frame that is not part of importing or of ctypes is user code."""
         # 0 is this frame, 1 `_other`, 2 `_audit`, 3 whatever caused the event.
         frame: types.FrameType | None = _getframe(3)
         while frame is not None:

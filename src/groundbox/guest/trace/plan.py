@@ -1,4 +1,4 @@
-"""What is known about a program before it runs: per code object and line, what must be looked at.
+"""Plan of a program before it runs: per code object and line, what must be looked at.
 
 `plan_program(code, source)` walks the constants of the module's code object to all code objects of the program
 (the *user code*) and joins two readings: the bytecode says which names an instruction stores and loads and on
@@ -110,7 +110,7 @@ class Loop(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What one line of one code object can do. The module's docstring says what the fields mean."""
+    """Possible doings of one line of one code object. The module's docstring says what the fields mean."""
 
     names: tuple[Name, ...]
     last_names: tuple[Name, ...]
@@ -121,7 +121,7 @@ class Line(NamedTuple):
 
 
 class Code(NamedTuple):
-    """One code object of the program."""
+    """Code object of the program."""
 
     code: types.CodeType
     kind: int
@@ -208,7 +208,7 @@ _REACHES_ALL = frozenset(("eval", "exec", "globals", "locals", "vars"))
 
 
 class _Access(NamedTuple):
-    """One instruction's use of a name."""
+    """Use of a name by an instruction."""
 
     line: int | None
     name: Name
@@ -306,7 +306,7 @@ class _Reader:
         return FREE if where == LOCAL and name in code.co_freevars else where
 
     def _borrowed(self, inner: types.CodeType) -> Iterator[_Access]:
-        """What a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
+        """Yield what a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
         line = next(
             (self._line_at[i.offset] for i in self._instructions if i.opname == "LOAD_CONST" and i.argval is inner),
             None,

@@ -162,7 +162,7 @@ class Calls:
         draft.stop()
 
     def _is_worth_saying(self, activation: Activation) -> bool:
-        """Whether its end is told: that a procedure or `__init__` gives None is not, but where a test led to it."""
+        """Return whether the end of a call is told; that a procedure gives None is not, unless a test led to it."""
         if activation.value is not None or self._telling.policy.name == "full" or self._telling.draft.has_conditions:
             return True
         return not activation.name.endswith(".__init__") and activation.name not in self._telling.recursive
@@ -210,7 +210,7 @@ class Generators:
                 self._rests.setdefault(record.f, []).append(ref)
 
     def tell(self, activation: Activation, since: int, where: Where) -> None:
-        """What a generator did from its call or resumption at record `since` to its next rest."""
+        """Tell what a generator did from its call or resumption at record `since` to its next rest."""
         telling = self._telling
         # None where it ends without giving another value.
         ref = self._next(activation, since)
@@ -244,7 +244,7 @@ class Generators:
         telling.draft.say(text, claim(ClaimKind.RETURN, [ref], activation.frame, activation.short_name, value))
 
     def _tell_steps(self, activation: Activation, since: int, level: Level) -> None:
-        """What its own code did until it rested, step by step: its loops go on over several rests."""
+        """Tell what its own code did until it rested, step by step: its loops go on over several rests."""
         rest = self._next(activation, since) or activation.last
         where = Where(activation=activation, level=level, nested=self._telling.policy.least)
         folds = [(fold.record, fold, loop) for loop in loops(activation.body) for fold in loop.folds]
@@ -321,7 +321,7 @@ class Outcomes:
         outer: dict[str, str | None],
         descent: Said | None,
     ) -> None:
-        """What a call returned, and what it changed that its caller can see.
+        """Say what a call returned, and what it changed that its caller can see.
 
         Args:
             before: The caller's objects when it began.
@@ -363,7 +363,7 @@ class Outcomes:
         return touched, list(names)
 
     def _outer(self, frame: int, name: str) -> str | None:
-        """What a name means to a frame, if it is known."""
+        """Return what a name means to a frame, if it is known."""
         try:
             return self._telling.text(self._telling.state.lookup(frame, name), 60)
         except (KeyError, Unknown):
@@ -378,7 +378,7 @@ class Outcomes:
         return said
 
     def _descent(self, activation: Activation) -> Said | None:
-        """How far down a recursion goes that is not told, and what its base case gives at that moment."""
+        """Return how far down a recursion goes that is not told, and what its base case gives at that moment."""
         telling = self._telling
         leaf = _leaf(activation)
         if leaf is None or leaf.outcome != "return":
@@ -400,14 +400,14 @@ class Outcomes:
 
 
 def _leaving(activation: Activation, descent: Said | None) -> str:
-    """How to word what a call changed. One that was gone down already does not run now."""
+    """Return how to word what a call changed. One that was gone down already does not run now."""
     if activation.value is not None:
         return "call.leaves.value"
     return "call.leaves" if descent is None else "call.leaves.back"
 
 
 def _leaf(activation: Activation) -> Activation | None:
-    """Where the chain of calls of a function by itself ends, if there is one and it is a long one."""
+    """Return where the chain of calls of a function by itself ends, if there is one and it is a long one."""
     at, length = activation, 0
     while True:
         inner = next((call for step in at.steps() for call in step.calls if call.name == activation.name), None)
@@ -424,7 +424,7 @@ def unwound(activation: Activation) -> Claim:
 
 
 def is_unnamed(activation: Activation) -> bool:
-    """Whether it is code inside an expression: its value is told by the line that it belongs to."""
+    """Return whether it is code inside an expression: its value is told by the line that it belongs to."""
     return activation.name.rpartition(".")[2] in ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 
 
@@ -436,7 +436,7 @@ def arguments_of(activation: Activation) -> Sequence[tuple[str, V]]:
 
 
 def title(telling: Telling, activation: Activation) -> str:
-    """How a call is named when it returns: with its arguments where several of the same function are open.
+    """Return how a call is named when it returns: with its arguments where several of the same function are open.
 
     Objects go by the names of the parameters, since they may have changed by then.
     """

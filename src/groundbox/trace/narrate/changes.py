@@ -1,4 +1,4 @@
-"""What a change of an object was, in words: an item appended, a key that is new, an attribute that points elsewhere.
+"""Changes of objects in words: an item appended, a key that is new, an attribute that points elsewhere.
 
 A change is noted before it is applied, while the old items can still be seen, and worded after the whole line,
 since between two changes of one line there is no state that the program ever saw.
@@ -24,7 +24,7 @@ MAX_PLACES: Final = 4
 
 
 class Place(NamedTuple):
-    """One item, pair or attribute.
+    """Item, pair or attribute.
 
     Attributes:
         old: Its text before the change; None if there was none, or it is not known.
@@ -143,7 +143,7 @@ def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str
 
 
 def _are_alike(state: State, change: Note) -> bool:
-    """Whether a key of a dict is written as another one is, so that its item cannot be named."""
+    """Return whether a key of a dict is written as another one is, so that its item cannot be named."""
     cut = [place.key_text for place in change.places if "<" in place.key_text or "…" in place.key_text]
     if change.type != "dict" or not cut:
         return False
@@ -152,7 +152,7 @@ def _are_alike(state: State, change: Note) -> bool:
 
 
 def _is_better_whole(state: State, change: Note) -> bool:
-    """Whether items by the row changed, as when a list is reversed or a deque turned."""
+    """Return whether items by the row changed, as when a list is reversed or a deque turned."""
     if change.type in ("object", "class") or (len(change.places) <= 2 and change.type != "deque"):
         return len(change.places) > 2 * MAX_PLACES
     return len(change.places) > MAX_PLACES or len(state.text({"ref": change.label}, 10_000)) <= MAX_WHOLE
@@ -224,13 +224,13 @@ def _whole(state: State, change: Note, path: str) -> Worded:
 
 
 def _now(state: State, label: int) -> dict[str, str]:
-    """What is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
+    """Return what is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
     text = _present(state, label)
     return {"which": f", which {text}", "and_": f" and {text}"}
 
 
 def _present(state: State, label: int) -> str:
-    """What is there now, if that is short; otherwise how much it is."""
+    """Return what is there now, if that is short; otherwise how much it is."""
     text = state.text({"ref": label}, 10_000)
     if len(text) <= MAX_WHOLE:
         return f"is now {text}"

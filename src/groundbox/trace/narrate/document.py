@@ -52,7 +52,7 @@ def document(narration: Narration, trace: Trace) -> dict[str, Any]:
 
 
 class _Facts:
-    """What claims say, for one trace."""
+    """Writer of facts for the claims of one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -228,7 +228,7 @@ class _Facts:
                 return
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
-        """What a clause says of a value besides itself: what was before, and where it came from."""
+        """Yield what a clause says of a value besides itself: what was before, and where it came from."""
         slots, value = said.slots, claim.value
         # Before the line's first change: `a, b = b, a + b` reads both as they were.
         before = self._pre(claim.refs[-1])
@@ -283,7 +283,7 @@ class _Facts:
             yield Fact("value", source, rest, step, start, start + len(rest))
 
     def _is_written(self, code: str) -> bool:
-        """Whether an expression stands in the program."""
+        """Return whether an expression stands in the program."""
         return _unparsed(code) in _expressions(self._tree)
 
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
@@ -303,7 +303,7 @@ class _Facts:
             yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
 
     def _place_of(self, claim: Claim, code: str, count: int) -> int:
-        """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
+        """Return which of the calls of a line, the last one first, is written so; 0 where that is not known."""
         name = _function_of(code)
         for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
             calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
@@ -379,7 +379,7 @@ class _Facts:
                 yield Fact("test", subject, said, step, start, end)
 
     def _counted(self, claim: Claim, said: str) -> Iterator[Fact]:
-        """How often a condition was true over iterations, or what a comprehension did with its items."""
+        """Yield how often a condition was true over iterations, or what a comprehension did with its items."""
         refs, code = claim.refs, claim.subject.strip("`")
         count, of, total = claim.value.partition(" of ")
         if not of or not count.isdigit():
@@ -694,7 +694,7 @@ def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) 
 
 
 def _other_place(text: str, said: str, places: Sequence[int]) -> int:
-    """Where a clause stands besides some places; -1 for nowhere."""
+    """Return where a clause stands besides some places; -1 for nowhere."""
     place = text.find(said)
     while place in places:
         place = text.find(said, place + 1)
@@ -702,7 +702,7 @@ def _other_place(text: str, said: str, places: Sequence[int]) -> int:
 
 
 def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
-    """Where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
+    """Return where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
 
     Args:
         at: Where to look first.
@@ -728,7 +728,7 @@ def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> 
 
 
 def _names_it(fact: Fact, code: str) -> bool:
-    """Whether a fact has the names of a piece of code."""
+    """Return whether a fact has the names of a piece of code."""
     names = set(re.findall(r"[A-Za-z_]\w*", code))
     return names <= set(re.findall(r"[A-Za-z_]\w*", f"{fact.subject} {fact.value}"))
 
@@ -806,7 +806,7 @@ def _bracketed(code: str) -> str:
 
 
 def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """What a target of a name or place gets, also within `a, b = b, a`."""
+    """Return what a target of a name or place gets, also within `a, b = b, a`."""
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
             for one, other in zip(target.elts, value.elts, strict=True):
@@ -825,7 +825,7 @@ def _is_called(call: schema.Call, name: str) -> bool:
 
 
 def _has_arguments(call: schema.Record, code: str) -> bool:
-    """Whether the literals among a call's arguments are among what it was given."""
+    """Return whether the literals among a call's arguments are among what it was given."""
     node = _parsed(code)
     if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
         return False

@@ -132,12 +132,12 @@ class Draft:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether nothing of a sentence stands yet."""
+        """Return whether nothing of a sentence stands yet."""
         return not self._clauses and self._lead is None
 
     @property
     def has_conditions(self) -> bool:
-        """Whether a condition waits for what it led to."""
+        """Return whether a condition waits for what it led to."""
         return bool(self._conditions)
 
     def paragraph(self) -> None:
@@ -187,7 +187,7 @@ def _joined(clauses: list[Clause]) -> str:
 
 
 def is_long(text: str) -> bool:
-    """Whether a clause is made of several."""
+    """Return whether a clause is made of several."""
     return any(
         f"{word} `" in text for word in (", after which", ", and then", "; after that", ", which is now", " and")
     )

@@ -21,7 +21,7 @@ from groundbox.trace.run.state import State, key_text
 
 Position: TypeAlias = tuple[int, int, int | None, int | None]
 Results: TypeAlias = dict[Position, V]
-"""What calls of user code returned, by where they stand in the source."""
+"""Values that calls of user code returned, by where they stand in the source."""
 
 _MATH: Final = frozenset(
     (
@@ -85,7 +85,7 @@ class Evaluation:
             del self._extra[name]
 
     def truth(self, node: ast.expr) -> bool:
-        """Whether an expression is true.
+        """Return whether an expression is true.
 
         Raises:
             Unknown: That cannot be known.
@@ -100,7 +100,7 @@ class Evaluation:
         return bool(found)
 
     def reference(self, node: ast.expr) -> V:
-        """What a name, attribute, item or call led to, as the trace writes it: objects keep their labels.
+        """Return what a name, attribute, item or call led to, as the trace writes it: objects keep their labels.
 
         Raises:
             Unknown: It is another kind of expression, or leads through something that the trace does not show.
@@ -122,7 +122,7 @@ class Evaluation:
         raise Unknown("it has no one value that is recorded")
 
     def is_in_an_array(self, node: ast.expr) -> bool:
-        """Whether an expression leads to an array, or to an item of one."""
+        """Return whether an expression leads to an array, or to an item of one."""
         try:
             return bool(self._object(node).type == "array")
         except Unknown:
@@ -163,7 +163,7 @@ class Evaluation:
         return made
 
     def is_told(self, node: ast.Call) -> bool:
-        """Whether the trace has what a call returned."""
+        """Return whether the trace has what a call returned."""
         return position(node) in self._results
 
     def told_call(self, node: ast.Call) -> str | None:
@@ -233,5 +233,5 @@ def _is_small(value: Any) -> bool:
 
 
 def position(node: ast.expr) -> Position:
-    """Where an expression stands, which its copies share."""
+    """Return where an expression stands, which its copies share."""
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset

@@ -1,4 +1,4 @@
-"""Why an expression has its value: the expression again, with recorded values in place of names.
+"""Explanations of values: the expression again, with recorded values in place of names.
 
 `(lo + hi) // 2` is explained by `(0 + 3) // 2`, `nums[mid] < target` by `3 < 5`, and a condition of several parts by
 the part that decided it. Everything that is written here was worked out to the very value that the trace recorded.
@@ -99,7 +99,7 @@ class Explanation:
         return f"`{text}`" if len(text) <= MAX_INLINE and "`" not in text else None
 
     def items(self, node: ast.expr) -> Sequence[Detail]:
-        """What a comprehension in an expression did with its items."""
+        """Return what a comprehension in an expression did with its items."""
         return _items_of(node, self._evaluation)
 
     def place(self, node: ast.expr) -> str:
@@ -107,11 +107,11 @@ class Explanation:
         return with_indexes(node, self._evaluation)
 
     def is_of_an_array(self, node: ast.expr) -> bool:
-        """Whether it reads an array's item, which is made when it is read: `grid[1, :]` is another array each time."""
+        """Return whether it reads an array's item, which is made by that: `grid[1, :]` is another array each time."""
         return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
 
     def is_told(self, node: ast.Call) -> bool:
-        """Whether a call was one of user code whose result the trace has."""
+        """Return whether a call was one of user code whose result the trace has."""
         return self._evaluation.is_told(node)
 
     def call(self, node: ast.Call) -> str:
@@ -124,7 +124,7 @@ class Explanation:
         return ast.unparse(made)
 
     def reason(self, test: ast.expr, truth: bool) -> str | None:
-        """What decided a condition, as a true statement; None where it cannot be worked out, or not to that truth."""
+        """Return what decided a condition, as a true statement; None where it cannot be worked out to that truth."""
         try:
             text = self._reason(test, truth)
         except Unknown:
@@ -220,7 +220,7 @@ class Explanation:
 
 
 class _Side:
-    """One side of a comparison: its value, and what that was worked out from, if that says more."""
+    """Side of a comparison: its value, and what that was worked out from, if that says more."""
 
     def __init__(self, value: str, steps: str | None) -> None:
         self.value = value
@@ -256,7 +256,7 @@ class _Values(ast.NodeTransformer):
         return node if len(ast.unparse(node)) <= MAX_INLINE else self._replaced(whole)
 
     def _owner(self, node: ast.expr) -> ast.expr:
-        """What a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
+        """Return what a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
         found = self.visit(copied(node))
         is_number = isinstance(found, ast.UnaryOp) or (
             isinstance(found, ast.Constant) and isinstance(found.value, int | float | complex)
@@ -295,7 +295,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _items_of(node: ast.expr, evaluation: Evaluation) -> Sequence[Detail]:
-    """What to say of the one comprehension in an expression; nothing where it cannot be worked out, or is long."""
+    """Return what to say of the only comprehension in an expression; nothing where it is long or not known."""
     found = [part for part in walked(node) if isinstance(part, ast.comprehension)]
     holders = [part for part in walked(node) if isinstance(part, _Comprehension)]
     # Of two comprehensions, or of one with two `for`s, no single row of items can be told.
@@ -329,7 +329,7 @@ def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Eval
 
 
 def _shows_all(node: ast.expr, holder: _Comprehension) -> bool:
-    """Whether the value of the expression is the comprehension's, or its items in a container."""
+    """Return whether the value of the expression is the comprehension's, or its items in a container."""
     makes = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CONTAINERS
     return node is holder or (isinstance(node, ast.Call) and makes and node.args == [holder])
 

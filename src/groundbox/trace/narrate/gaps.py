@@ -1,4 +1,4 @@
-"""What a stretch of the run that is not told made of the names of a frame."""
+"""Gaps of a telling: what a stretch of the run that is not told made of the names of a frame."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Before:
         return self._trace.state_at(self.t)
 
     def has(self, name: str, value: V) -> bool:
-        """Whether a name had this value or this object, which may have been another one in itself."""
+        """Return whether a name had this value or this object, which may have been another one in itself."""
         if name not in self.names:
             return False
         # The very same value: a state keeps what a record told until another one tells it anew.
@@ -85,7 +85,7 @@ class Before:
         return then is value or (label is not None and label == ref_of(then))
 
     def seen(self, name: str) -> _Seen | None:
-        """What a name was, or None for one that had no value."""
+        """Return what a name was, or None for one that had no value."""
         return _Seen(self.names[name], self._state) if name in self.names else None
 
 
@@ -116,7 +116,7 @@ class Gaps:
         return Before(self._telling.trace, state.t, names)
 
     def after(self, before: Before, frame: int, first: int, last: int, but: Collection[str] = ()) -> list[Said]:
-        """What is different now, after the records from `first` to `last`; names in `but` are left out."""
+        """Return what is different now, after the records from `first` to `last`; names in `but` are left out."""
         said: list[Said] = []
         told: set[int] = set()
         telling = self._telling
@@ -144,7 +144,7 @@ class Gaps:
         return {record.id for record in between if isinstance(record, schema.Object | schema.Mutate)}
 
     def _leads_to(self, value: V, labels: Collection[int]) -> bool:
-        """Whether a value leads to one of some objects, or to so many objects that it may."""
+        """Return whether a value leads to one of some objects, or to so many objects that it may."""
         heap = self._telling.state.heap
         reached: set[int] = set()
         # Where nothing changed, there is nothing that it could lead to.
@@ -193,7 +193,7 @@ class Gaps:
                 yield is_now(f"{name}.{attribute}", shown, refs, frame)
 
     def _size(self, label: int | None) -> int | None:
-        """How many items a list, set or dict has."""
+        """Return how many items a list, set or dict has."""
         held = None if label is None else self._telling.state.heap[label]
         if held is None or held.type in ("object", "class") or len(held.shape or ()) > 1:
             return None

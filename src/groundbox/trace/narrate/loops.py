@@ -68,7 +68,7 @@ class Loops:
         return max(level, Level.SHORT) if is_way_out(loop) and policy.last_iterations else level
 
     def _stretches(self, loop: Loop, level: Level) -> Iterator[Stretch]:
-        """Which iterations are told how, folds between them."""
+        """Yield which iterations are told how, folds between them."""
         levels = self._levels(loop, level)
         folds = list(loop.folds)
         row: list[Iteration] = []
@@ -129,7 +129,7 @@ class Loops:
         telling.draft.say(telling.voice.say("for.intro", name=target, items=items), *told, alone=True)
 
     def _items(self, loop: Loop, frame: int) -> tuple[str, list[Claim]]:
-        """What a `for` goes through: its code, and the value where that is short and says more."""
+        """Return what a `for` goes through: its code, and the value where that is short and says more."""
         telling = self._telling
         assert isinstance(loop.statement, ast.For | ast.AsyncFor)
         node = loop.statement.iter
@@ -256,7 +256,7 @@ class Loops:
         return text + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
 
     def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
-        """How often the tests that stand in the body itself were true."""
+        """Return how often the tests that stand in the body itself were true."""
         found: dict[int, list[Step]] = {}
         for iteration in iterations:
             for node in iteration.body:
@@ -386,7 +386,7 @@ def _target(loop: Loop) -> str:
 
 
 def is_way_out(loop: Loop) -> bool:
-    """Whether the function was left from inside the loop, so that its last iteration decided."""
+    """Return whether the function was left from inside the loop, so that its last iteration decided."""
     return loop.exit in ("return", "raise") and bool(loop.iterations)
 
 

@@ -72,7 +72,7 @@ def narrate(
 
 
 def is_told_whole(trace: Trace, *, style: Style = "prose", seed: int = 0, max_chars: int) -> bool:
-    """Whether `narrate` tells a trace whole in this style and with this seed; no more is told than it takes to see."""
+    """Return whether `narrate` tells a trace whole so; no more of it is told than it takes to see that."""
     if not trace.complete or trace.folded or LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
         return False
     told = _told_within(trace, LADDER[STARTS["normal"]], style, seed, max_chars)

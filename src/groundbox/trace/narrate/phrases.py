@@ -306,7 +306,7 @@ class Voice:
         return Phrase.made(kind, self.choose(kind, PHRASES[kind]), slots)
 
     def choose(self, kind: str, wordings: tuple[str, ...]) -> str:
-        """One of the wordings, other than those that were lately chosen for this kind."""
+        """Choose a wording other than those that were lately chosen for this kind."""
         lately = self._last.setdefault(kind, [])
         fresh = [number for number in range(len(wordings)) if number not in lately]
         number = self._random.choice(fresh)

@@ -1,4 +1,4 @@
-"""How the values of a step came about: for each of its targets, its condition, and what it returns."""
+"""Reasons for the values of a step: for each of its targets, its condition, and what it returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLAIN = (ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.Set, ast.JoinedStr)
 
 @dataclass(frozen=True, kw_only=True)
 class ValueReason:
-    """How one value came about.
+    """Origin of a value: how it came about.
 
     Attributes:
         code: The expression in backticks, where it should be shown.
@@ -44,12 +44,12 @@ class ValueReason:
 
     @property
     def chain(self) -> str | None:
-        """What stands before the last `=`: code, workings, or both."""
+        """Return what stands before the last `=`: code, workings, or both."""
         return " = ".join(part for part in (self.code, self.workings) if part) or None
 
 
 class Reasons(NamedTuple):
-    """What a step gave a reason for.
+    """Reasons that a step gave.
 
     Attributes:
         reason: ValueReason its condition was true or false.
@@ -105,7 +105,7 @@ def workings_of(
 
 
 def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
-    """Whether a target is an attribute or item of another one."""
+    """Return whether a target is an attribute or item of another one."""
     while isinstance(target, ast.Attribute | ast.Subscript):
         target = target.value
         if isinstance(owner, ast.Name) and isinstance(target, ast.Name) and target.id == owner.id:
@@ -114,7 +114,7 @@ def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
 
 
 def _reads(value: ast.expr, targets: Sequence[ast.expr]) -> bool:
-    """Whether an expression may read what one of the targets stands for."""
+    """Return whether an expression may read what one of the targets stands for."""
     names = {part.id for target in targets for part in walked(target) if isinstance(part, ast.Name)}
     return any(isinstance(part, ast.Name) and part.id in names for part in walked(value))
 
@@ -172,7 +172,7 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
 
 
 def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
-    """Whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
+    """Return whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
     return isinstance(node.slice, ast.Slice) or explanation.literal(node.slice) is None
 
 

@@ -1,4 +1,4 @@
-"""What one step did, in clauses: values that names took, objects that changed, output, exceptions, conditions.
+"""Steps in clauses: values that names took, objects that changed, output, exceptions, conditions.
 
 A step is read at three moments. On entry come the calls that it makes. Before its first own change its expressions
 are worked out, for that is when the program did so. After its last change the new values are worded.
@@ -28,7 +28,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, as
 
 @dataclass(kw_only=True)
 class StepNotes:
-    """What was seen of a step on the way to its end.
+    """Notes of a step, taken on the way to its end.
 
     Attributes:
         why: How the values of its targets came about, by name or by code.
@@ -130,7 +130,7 @@ class Statements:
         return refs[most - 1 : -1]
 
     def _is_of_an_expression(self, ref: int) -> bool:
-        """Whether what goes on at a record is a generator expression: nobody calls its items."""
+        """Return whether what goes on at a record is a generator expression: nobody calls its items."""
         record = self._telling.trace.records[ref]
         activation = self._telling.trace.structure.activations.get(getattr(record, "f", 0))
         return activation is not None and is_unnamed(activation)
@@ -144,7 +144,7 @@ class Statements:
         self._telling.draft.say(text, claim(ClaimKind.COUNT, refs, step.frame, "calls", str(len(refs))))
 
     def _says_result(self, step: Step) -> bool:
-        """Whether the statement is one call, whose result is the value that it assigns or returns."""
+        """Return whether the statement is one call, whose result is the value that it assigns or returns."""
         value = getattr(step.statement, "value", None)
         if len(step.calls) != 1 or not isinstance(value, ast.Call) or not results_of(step, self._telling.generators):
             return False
@@ -211,7 +211,7 @@ class Statements:
         self._word_flow(step, where, seen)
 
     def word_body(self, header: Step, seen: StepNotes, targets: Sequence[str]) -> None:
-        """What the body of a loop did that stands on the line of its header.
+        """Tell what the body of a loop did that stands on the line of its header.
 
         Args:
             seen: As `tell` left it.
@@ -250,7 +250,7 @@ class Statements:
                 )
 
     def _is_new(self, path: str, seen: StepNotes) -> bool:
-        """Whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
+        """Return whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
 
         The value is told with the name, whole.
         """
@@ -344,7 +344,7 @@ class Statements:
 
 
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
-    """Whether it is a `from __future__ import …`, which does nothing when it runs."""
+    """Return whether it is a `from __future__ import …`, which does nothing when it runs."""
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
@@ -398,7 +398,7 @@ class ValueClauses:
 
 
 def results_of(step: Step, generators: frozenset[int]) -> Results:
-    """What the calls in a step's own text returned, as far as text and activations fit one to one.
+    """Return what the calls in a step's own text returned, as far as text and activations fit one to one.
 
     Args:
         generators: Frames of generators, whose calls return no value of their own.

@@ -1,4 +1,4 @@
-"""What every part of the narrator works with: the trace, the state at the moment that is told, the draft, the voice."""
+"""Tools of every part of the narrator: the trace, the state at the moment that is told, the draft, the voice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_AGAIN: Final = 40
 
 @dataclass(kw_only=True)
 class Telling:
-    """One narration in the making. The state only moves forward, as the run did.
+    """Narration in the making. The state only moves forward, as the run did.
 
     Attributes:
         generators: Frames that yielded.
@@ -67,7 +67,7 @@ class Telling:
             self.state.apply(self.trace.records[self.state.t + 1])
 
     def seen(self, key: Hashable) -> int:
-        """How often this was asked for before."""
+        """Return how often this was asked for before."""
         self._seen[key] += 1
         return self._seen[key] - 1
 
@@ -116,11 +116,11 @@ class Telling:
         return ast.unparse(node) if line < last else self._lines[line - 1].encode()[begin:end].decode()
 
     def is_disturbed(self, statement: ast.stmt | None) -> bool:
-        """Whether another statement of its line may have changed what it assigned."""
+        """Return whether another statement of its line may have changed what it assigned."""
         return statement in self._disturbed
 
     def parameters(self, activation: Activation) -> ast.arguments | None:
-        """How the function that runs is declared."""
+        """Return how the function that runs is declared."""
         return self._parameters.get(getattr(self.trace.records[activation.first], "n", 0))
 
     def code_name(self, frame: int) -> str:
@@ -128,12 +128,12 @@ class Telling:
         return self.state.frames[frame].name
 
     def is_code(self, value: V) -> bool:
-        """Whether a value is a function, class or module: what it stands for is said by its definition."""
+        """Return whether a value is a function, class or module: what it stands for is said by its definition."""
         label = ref_of(value)
         return kind_of(value) in UNTOLD or (label is not None and self.state.heap[label].type == "class")
 
     def thing(self, value: V) -> str:
-        """What sort of object a reference leads to: `list`, `dict`, `Node`."""
+        """Return what sort of object a reference leads to: `list`, `dict`, `Node`."""
         held = self.state.heap[value["ref"]]
         return held.type if held.type == "array" else held.class_ or held.type
 
@@ -166,7 +166,7 @@ def _parameters(tree: ast.Module | None) -> dict[int, ast.arguments]:
 
 
 def _says_no_more(test: ast.expr) -> bool:
-    """Whether the reason of a test is the test itself: `x is None`, or a call that was true."""
+    """Return whether the reason of a test is the test itself: `x is None`, or a call that was true."""
     if isinstance(test, ast.Compare):
         return len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot)
     return isinstance(test, ast.Call)

@@ -1,4 +1,4 @@
-"""Where two runs part: the first step that differs, what both sides did there, and which values differ."""
+"""Differences of two runs: the first step that differs, what both sides did there, and which values differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 120
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Side:
-    """What one run did at the step where they part.
+    """Doings of one run at the step where they part.
 
     Attributes:
         step: The step's number in its own trace; None when this run had ended.
@@ -51,7 +51,7 @@ class Differing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Where two runs part.
+    """Place where two runs part.
 
     Attributes:
         same: Whether they do not.
@@ -94,6 +94,7 @@ def diff(left: Trace, right: Trace) -> Difference:
     sides = _Reader(left), _Reader(right)
     begun = 0
     for mine, other in zip_longest(sides[0].moments, sides[1].moments):
+        # One of them has ended, or calls where the other one does not.
         if mine is None or other is None or mine.over != other.over:
             return _difference(sides, begun, mine, other, control=True)
         a, b = mine.step, other.step
@@ -102,6 +103,7 @@ def diff(left: Trace, right: Trace) -> Difference:
                 return _difference(sides, begun, mine, other, control=True)
             begun += 1
         elif a.condition != b.condition or sides[0].effects(a) != sides[1].effects(b):
+            # The step that differs has begun in both, and is none of those in common.
             return _difference(sides, begun - 1, mine, other, control=False)
     return Difference(same=True, steps=begun)
 
@@ -135,7 +137,7 @@ def _difference(
 
 
 class _Reader:
-    """One run, read forwards."""
+    """Run that is read forwards."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -194,6 +196,7 @@ class _Reader:
 
 def _moments(steps: Sequence[Step]) -> list[Moment]:
     moments = [Moment(step.step, step, False) for step in steps]
+    # What a step did is known when it is over, after what it called; where it went is known when it begins.
     moments.extend(Moment(step.last, step, True) for step in steps)
     # Where several are over at once, the one that began last is the innermost.
     return sorted(moments, key=lambda each: (each.t, each.over, -each.step.step))

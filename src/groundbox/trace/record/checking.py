@@ -114,7 +114,7 @@ class Checker:
 
     @property
     def owing(self) -> int:
-        """How many records at the end are descriptions that refer to an object without one."""
+        """Return how many records at the end are descriptions that refer to an object without one."""
         return self._described if self._owed else 0
 
     def take(self, records: Iterable[Record], kept: list[Record]) -> None:
@@ -302,7 +302,7 @@ class Checker:
         self._folds += 1
 
     def _known(self) -> Operands | None:
-        """What the source has, or None if it does not parse here."""
+        """Return what the source has, or None if it does not parse here."""
         if self._source is not None and self._operands is None:
             self._operands = operands_of(self._source)
             self._source = None
@@ -458,7 +458,7 @@ def _takes_plain(record: schema.Set) -> bool:
 
 
 def _is_plain(value: V) -> bool:
-    """Whether `values.check` allows a value, and it refers to nothing; False may mean either."""
+    """Return whether `values.check` allows a value, and it refers to nothing; False may mean either."""
     kind = type(value)
     if kind is int:
         return -MOST_INT <= value <= MOST_INT  # type: ignore[no-any-return]

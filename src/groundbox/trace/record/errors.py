@@ -1,4 +1,4 @@
-"""What can be wrong with a trace, and what cannot be known from one."""
+"""Errors: what can be wrong with a trace, and what cannot be known from one."""
 
 from __future__ import annotations
 

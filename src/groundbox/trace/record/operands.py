@@ -20,7 +20,7 @@ _TURNED: Final = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopLines:
-    """One `for` or `while` statement.
+    """Lines of a `for` or `while` statement.
 
     Attributes:
         inner: The lines of the loops inside it, in the same code.
@@ -32,7 +32,7 @@ class LoopLines:
 
 
 class Operands:
-    """What can be tested in a source, and its loops.
+    """Operands that can be tested in a source, and its loops.
 
     Attributes:
         units: For each operand the first and last line of the statement, header or clause that it is in.

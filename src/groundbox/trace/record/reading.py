@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from groundbox.trace.run.structure import Structure
 
 SLACK_BYTES: Final = 1024 * 1024
-"""What a body may have over `max_bytes`: a core notices after the record that was one too many."""
+"""Bytes that a body may have over `max_bytes`: a core notices after the record that was one too many."""
 SLACK_EVENTS: Final = 10_000
 """The same over `max_events`: one event may describe 2,000 objects and change more."""
 _PIECE_BYTES: Final = 1024 * 1024
-"""How much of a body is split into lines at a time."""
+"""Size of the pieces in which a body is split into lines."""
 MOST_RECORD_BYTES: Final = 8 * 1024 * 1024
 MEMORY_RATIO: Final = 4
 """Memory that the records of a guest's trace may take, for each byte that the trace may have."""
@@ -57,7 +57,7 @@ _HEADER: Final = msgspec.json.Decoder(Header)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trace:
-    """What one run did, record by record. Equal when the bytes are.
+    """Records of a run, in order. Equal when the bytes are.
 
     Attributes:
         records: The step number `t` of a record is its index here.
@@ -106,17 +106,17 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether all that the program did is here, in full or folded."""
+        """Return whether all that the program did is here, in full or folded."""
         return self.header.complete
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it is not complete, as short sentences."""
+        """Return why it is not complete, as short sentences."""
         return self.header.reasons
 
     @property
     def folded(self) -> bool:
-        """Whether iterations or calls ran without records."""
+        """Return whether iterations or calls ran without records."""
         return self.header.folded
 
     @property
@@ -126,11 +126,11 @@ class Trace:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many records there are of each kind."""
+        """Return how many records there are of each kind."""
         return self.header.counts
 
     def summary(self) -> dict[str, Any]:
-        """What an execution's JSON says of its trace."""
+        """Return what an execution's JSON says of its trace."""
         header = self.header
         return {
             "schema": header.schema,
@@ -171,13 +171,13 @@ class Trace:
         return history(self, name, frame)
 
     def why(self, line: int) -> Why:
-        """What led to a line, or kept the program from it; see `groundbox.trace.query.cause`."""
+        """Return what led to a line, or kept the program from it; see `groundbox.trace.query.cause`."""
         from groundbox.trace.query.cause import why
 
         return why(self, line)
 
     def diff(self, other: Trace) -> Difference:
-        """Where two runs part; see `groundbox.trace.query.difference`."""
+        """Return where two runs part; see `groundbox.trace.query.difference`."""
         from groundbox.trace.query.difference import diff
 
         return diff(self, other)
@@ -375,7 +375,7 @@ def _decode(line: bytes) -> Record:
 
 
 def _start_of_line(body: bytes, end: int, back: int) -> int:
-    """Where the line begins that stands `back` lines before `end`."""
+    """Return where the line begins that stands `back` lines before `end`."""
     for _ in range(back):
         end = body.rfind(b"\n", 0, end - 1) + 1
     return end
@@ -466,7 +466,7 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
 
 
 def line_count(source: str) -> int:
-    """How many lines Python counts in a source; at least 1. `\\r` alone ends one, form feeds and U+2028 do not."""
+    """Count the lines of a source as Python does, at least 1: `\\r` alone ends one, form feeds and U+2028 do not."""
     return max(1, source.count("\n") + source.replace("\r\n", "\n").count("\r") + (not source.endswith(("\n", "\r"))))
 
 

@@ -215,7 +215,7 @@ Record: TypeAlias = (
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Which function was called, with which arguments as JSON."""
+    """Call of a function that the run began with; the arguments as JSON."""
 
     call: str
     args: list[Any] = []

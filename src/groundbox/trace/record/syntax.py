@@ -1,4 +1,4 @@
-"""Where the lines of a source stand in its syntax tree.
+"""Places of the lines of a source in its syntax tree.
 
 A record says a frame and a line. The frame's name and line lead to its code (module, function, class body, lambda,
 generator expression), the line to a statement of that code and to what part of the statement begins there.
@@ -60,7 +60,7 @@ class Place:
     loops: tuple[ast.stmt, ...] = ()
 
     def inside(self, owner: ast.stmt, name: str, clause: ast.AST | None = None) -> bool:
-        """Whether it stands in that block of `owner`."""
+        """Return whether it stands in that block of `owner`."""
         return any(b.owner is owner and b.name == name and b.clause is clause for b in self.within)
 
 
@@ -74,7 +74,7 @@ class Block:
 
 
 class Code:
-    """One code object of the source: a module, function, class body, lambda or generator expression.
+    """Code object of the source: a module, function, class body, lambda or generator expression.
 
     Attributes:
         qualname: As `__qualname__` has it; `<module>` for the module.
@@ -89,7 +89,7 @@ class Code:
         self._places: dict[int, Place] | None = None
 
     def place(self, line: int) -> Place | None:
-        """What stands in a line of this code, or None."""
+        """Return what stands in a line of this code, or None."""
         if self._places is None:
             self._places = {}
             body = getattr(self.node, "body", None)
@@ -386,5 +386,5 @@ def within_code(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def always_true(test: ast.expr) -> bool:
-    """Whether a test is a constant that holds, so that the compiler leaves it out."""
+    """Return whether a test is a constant that holds, so that the compiler leaves it out."""
     return isinstance(test, ast.Constant) and bool(test.value)

@@ -40,7 +40,7 @@ def condition_of(before: Place, place: Place | None, end: str, tests: Iterable[s
 
 
 def truth_of(test: ast.expr, told: Mapping[Range, bool]) -> bool | None:
-    """What a condition was, by the outcomes of its operands; None if one that decides is not told."""
+    """Return what a condition was, by the outcomes of its operands; None if one that decides is not told."""
     try:
         return _truth(test, told)
     except RecursionError:

@@ -16,7 +16,7 @@ from groundbox.trace.run.structure import Activation, Folded, Iteration, Loop, N
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Folding:
-    """How much is shown; None shows all.
+    """Bounds of what is shown; None shows all.
 
     Attributes:
         iterations: So many of the first iterations of each loop are shown, and the last one.
@@ -33,7 +33,7 @@ ALL = Folding(iterations=None, recursion=None)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What is left out here.
+    """Stretch that is left out.
 
     Attributes:
         line: Of the loop's header, or where the function begins.
@@ -117,7 +117,7 @@ class Hidden(NamedTuple):
 
 
 def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[tuple[int, int, Gap]]:
-    """What is left out, as first and last records, in order; none is inside another."""
+    """Return what is left out, as first and last records, in order; none is inside another."""
     return [(each.first, each.last, each.gap) for each in _outermost(all_hidden(structure, folding or Folding()))]
 
 
@@ -139,7 +139,7 @@ def told(structure: Structure, folding: Folding | None = None) -> list[Moment]:
 
 
 def _key(moment: Moment) -> tuple[int, int, int]:
-    """Where several steps are over at once, the one that began last is the innermost.
+    """Order moments; where several steps are over at once, the one that began last is the innermost.
 
     A step of which the last that happened is the end of a call is over after that call, and not before.
     """
@@ -150,7 +150,7 @@ def _key(moment: Moment) -> tuple[int, int, int]:
 
 
 def _visible(moments: Sequence[Moment], hidden: Sequence[Hidden]) -> list[Moment]:
-    """What began inside of something that is left out is left out, too; a generator's step may end outside of it."""
+    """Leave out what began inside of something that is left out; a generator's step may end outside of it."""
     firsts = [each.first for each in hidden]
     shown: list[Moment] = []
     for moment in moments:
@@ -196,7 +196,7 @@ def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
 
 
 def _level(structure: Structure, activation: Activation, levels: dict[int, int]) -> int:
-    """How many activations of its function an activation is inside of, with itself."""
+    """Return how many activations of its function an activation is inside of, with itself."""
     caller = structure.activations.get(activation.parent)
     # Recursion by way of other functions is found, too, but not at any distance.
     for _ in range(_FARTHEST):
@@ -209,7 +209,7 @@ def _level(structure: Structure, activation: Activation, levels: dict[int, int])
 
 
 class _Counter:
-    """How many steps began between two records."""
+    """Counter of the steps that began between two records."""
 
     def __init__(self, structure: Structure) -> None:
         self._starts = [step.step for step in structure.steps]

@@ -15,7 +15,7 @@ _FRAMELESS: Final = (schema.Object, schema.Mutate, schema.Out)
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Visit:
-    """One line record and what belongs to it; of a line that gave a value right after a fold, the `yield`."""
+    """Line record and what belongs to it; of a line that gave a value right after a fold, the `yield`."""
 
     record: int
     line: int
@@ -34,7 +34,7 @@ class Visit:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class FoldedLoop:
-    """Where iterations of the loop at `line` were left out."""
+    """Place where iterations of the loop at `line` were left out."""
 
     line: int
     fold: Folded
@@ -50,7 +50,7 @@ Entry: TypeAlias = Visit | FoldedLoop
 
 
 class Gathered:
-    """What one pass over the records found.
+    """Findings of one pass over the records.
 
     Attributes:
         entries: For each frame its line records and folds, in order.

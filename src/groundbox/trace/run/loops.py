@@ -1,4 +1,4 @@
-"""One activation's lines grown into steps and loops: the second half of deriving a trace's structure.
+"""Lines of an activation grown into steps and loops: the second half of deriving a trace's structure.
 
 The lines of a frame come in the order in which they ran. Each is placed in the frame's code; lines of one execution
 of a statement are one step; open loops are kept on a stack. What a step did (a test that held, a loop that ended)
@@ -50,7 +50,7 @@ class _Open:
 
     @property
     def headerless(self) -> bool:
-        """Whether iterations begin without a line event of the header."""
+        """Return whether iterations begin without a line event of the header."""
         return isinstance(self.loop.statement, ast.While) and always_true(self.loop.statement.test)
 
     def begin(self, header: Step | None, number: int = 0) -> None:
@@ -129,7 +129,7 @@ class _Grower:
     # Steps
 
     def _goes_on(self, visit: Visit, place: Place | None) -> bool:
-        """Whether a line is another one of the same execution of the same statement."""
+        """Return whether a line is another one of the same execution of the same statement."""
         if place is None or place is not self._place or self._step is None:
             return False
         again = visit.line == self._visits[-1].line
@@ -139,7 +139,7 @@ class _Grower:
         return not (again and self._alone_in_headerless(place))
 
     def _alone_in_headerless(self, place: Place) -> bool:
-        """Whether the loop around it can begin its next iteration right with it."""
+        """Return whether the loop around it can begin its next iteration right with it."""
         # Of `while True: x = f()` over two lines, with one statement, the body's line follows itself in each iteration.
         if not place.within or place.within[-1].name != "body" or place.path[-1] != 0:
             return False
@@ -213,7 +213,7 @@ class _Grower:
             self._handled_at(step.line if step.leaving else None)
 
     def _may_carry(self, place: Place) -> bool:
-        """Whether an exception that was not taken may still be on its way at this place."""
+        """Return whether an exception that was not taken may still be on its way at this place."""
         if place.part == "except" or (place.part == "with" and place.statement in self._withs):
             return True
         return any(block.name == "finalbody" for block in place.within)
@@ -341,7 +341,7 @@ class _Grower:
         self._activation.body.append(node)
 
     def _common(self, place: Place, *, own: bool) -> int:
-        """How many of the open loops the place is in (or is the header of)."""
+        """Return how many of the open loops the place is in (or is the header of)."""
         if not self._open:
             return 0
         chain = (*place.loops, place.statement) if own else place.loops
@@ -382,7 +382,7 @@ class _Grower:
             top.loop.exit = self._exit(top, place, end)
 
     def _exit(self, top: _Open, place: Place | None, end: str) -> str | None:
-        """How a loop was left whose header did not end it."""
+        """Return how a loop was left whose header did not end it."""
         if end in (OPEN, UNWIND):
             return "open" if end == OPEN else "raise"
         leaving = _leaving_statements(top.loop.statement)
@@ -411,7 +411,7 @@ class _Grower:
 
 
 def _leaving_statements(loop: LoopStatement) -> set[type[ast.AST]]:
-    """Which of `break` and `return` may leave a loop from its body."""
+    """Return which of `break` and `return` may leave a loop from its body."""
     found: set[type[ast.AST]] = set()
     for statement in loop.body:
         for node in within_code(statement):
@@ -421,7 +421,7 @@ def _leaving_statements(loop: LoopStatement) -> set[type[ast.AST]]:
 
 
 def _breaks(loop: LoopStatement, wanted: ast.Break) -> bool:
-    """Whether a `break` leaves this loop, and not one inside it."""
+    """Return whether a `break` leaves this loop, and not one inside it."""
     waiting: list[ast.AST] = list(loop.body)
     while waiting:
         node = waiting.pop()

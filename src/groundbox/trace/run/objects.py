@@ -35,7 +35,7 @@ class Items:
 
     @property
     def unknown(self) -> int:
-        """How many values are not known."""
+        """Return how many values are not known."""
         return sum(run for run in self.runs if isinstance(run, int))
 
     def known(self) -> Iterator[V]:
@@ -125,7 +125,7 @@ def _split(runs: Sequence[Run], at: int) -> tuple[list[Run], list[Run]]:
 
 
 class Obj:
-    """One object with an identity.
+    """Object with an identity.
 
     Attributes:
         type: `list`, `dict`, `set`, `deque`, `object`, `class`, `bytearray` or `array`.
@@ -187,13 +187,13 @@ class Obj:
 
     @property
     def head_size(self) -> int:
-        """How many known items stand before those that are not shown."""
+        """Return how many known items stand before those that are not shown."""
         first = self.items.runs[0] if self.items is not None and self.items.runs else []
         return len(first) if isinstance(first, list) else 0
 
     @property
     def complete(self) -> bool:
-        """Whether every part of it is shown; the parts may have parts that are not."""
+        """Return whether every part of it is shown; the parts may have parts that are not."""
         if self.type == "bytearray":
             return self.hex is not None and len(self.hex) == 2 * (self.length or 0)
         hidden = self.unknown_pairs or self.unknown_attrs or (self.items.unknown if self.items is not None else 0)

@@ -50,7 +50,7 @@ class Handle:
         return handled_value(self._state, obj.attrs[name])
 
     def length(self) -> int:
-        """How many items a builtin container has that is not shown whole.
+        """Return how many items a builtin container has that is not shown whole.
 
         Raises:
             Unknown: It is no builtin container.

@@ -1,4 +1,4 @@
-"""What the program's names and objects were at one moment, rebuilt from the records up to there.
+"""State of a program's names and objects at one moment, rebuilt from the records up to there.
 
 A state only says what the trace says.
 Parts that were elided are counted, and stay unknown until a later record tells them.
@@ -28,7 +28,7 @@ SPACING: Final = 512
 
 
 class Frame:
-    """One activation's names.
+    """Names of an activation.
 
     Attributes:
         names: Its own names. A value of None means: it has one, and the trace does not say which.

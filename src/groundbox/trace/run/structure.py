@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # eq=False, here and below: each is equal to itself alone, and comparing two does not go through all that is in them.
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Step:
-    """One execution of a statement, or of the header of a compound one.
+    """Execution of a statement, or of the header of a compound one.
 
     Attributes:
         step: The number of its (first) line record; of a line that was folded up to its `yield`, of that record.
@@ -105,7 +105,7 @@ class Folded:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Iteration:
-    """One time through the body of a loop.
+    """Time through the body of a loop.
 
     Attributes:
         number: From 1; folded iterations are counted.
@@ -120,7 +120,7 @@ class Iteration:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Loop:
-    """One execution of a `for` or `while` statement.
+    """Execution of a `for` or `while` statement.
 
     Attributes:
         line: The line of its header.
@@ -144,12 +144,12 @@ class Loop:
 
     @property
     def folded(self) -> int:
-        """How many iterations were not recorded."""
+        """Return how many iterations were not recorded."""
         return sum(fold.iterations for fold in self.folds)
 
     @property
     def count(self) -> int:
-        """How many iterations there were, recorded or not."""
+        """Return how many iterations there were, recorded or not."""
         return max(self.counted, len(self.iterations) + self.folded)
 
 
@@ -158,7 +158,7 @@ Node: TypeAlias = Step | Loop
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Activation:
-    """One call of user code. A generator is one activation, however often it is resumed.
+    """Call of user code. A generator is one activation, however often it is resumed.
 
     Attributes:
         frame: Its number.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Measure(NamedTuple):
-    """How much of a value is shown: items of each container, levels, characters of each string."""
+    """Measure of what is shown of a value: items of each container, levels, characters of each string."""
 
     items: int
     depth: int
@@ -306,7 +306,7 @@ _NAMED: Final = {
 
 
 def _repr_text(value: dict[str, Any], chars: int) -> str:
-    """How a value of a standard type shows itself; its type where that is long, or is no code.
+    """Return how a value of a standard type shows itself; its type where that is long, or is no code.
 
     A pattern of `re` cuts its own text at 200 characters, in the middle of a string.
     """

@@ -40,7 +40,7 @@ END: Final = "<|trace_end|>"
 TOKENS: Final = (CALL, LINE, RETURN, YIELD, RAISE, SKIP, CODE, VALUE, END)
 """To be added to a tokenizer as special tokens."""
 SAME: Final = ".."
-"""What stands for a value that has not changed since the frame's last token."""
+"""Sign for a value that has not changed since the frame's last token."""
 _SHORT_CHARS: Final = 1000
 """Of a value in `short`: tests compare whole values."""
 

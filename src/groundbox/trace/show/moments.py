@@ -56,7 +56,7 @@ class MomentTexts:
         return self.state.text(value, self._max_chars)
 
     def arguments(self, activation: Activation) -> str:
-        """`n=5, xs=[1, 2]`"""
+        """Return the parameters of a call: `n=5, xs=[1, 2]`."""
         return ", ".join(f"{name}={self.value(value)}" for name, value in activation.args.items())
 
     def names(self, frame: int) -> dict[str, str]:
@@ -93,7 +93,7 @@ class MomentTexts:
             yield name + (f".{place}" if attribute else f"[{self.value(place)}]"), self.value(value)
 
     def output(self, step: Step) -> str:
-        """What a step printed, both streams together."""
+        """Return what a step printed, both streams together."""
         pieces = []
         for t in step.effects:
             record = self.trace.records[t]
@@ -113,7 +113,7 @@ class MomentTexts:
         return f"{record.type}({', '.join(map(self.value, record.args))})"
 
     def differences(self, gap: Gap) -> list[str]:
-        """What was left out has changed, as far as only the differences are recorded."""
+        """Return what changed in a stretch that was left out, as far as only the differences are recorded."""
         return [f"{name} = {value}" if value is not None else f"del {name}" for name, value in self.changes(gap)]
 
     def effects(self, step: Step) -> list[str]:

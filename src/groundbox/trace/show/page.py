@@ -110,7 +110,7 @@ def _marked(value: Any) -> Any:
 
 
 def _positions(trace: Trace) -> list[list[Any]]:
-    """Where the page stops: before each step, and where a frame gives a value, raises or is left."""
+    """Return where the page stops: before each step, and where a frame gives a value, raises or is left."""
     # A step is the moment before its line runs; what a frame gives is shown once it is given.
     stops = [[step.step, step.frame, step.line, "line"] for step in trace.structure.steps]
     for t, record in enumerate(trace.records):

@@ -23,7 +23,7 @@ VERSIONS = ((3, 11), (3, 12), (3, 13))
 # CPython is built with -fwrapv itself, and its headers count on it. What is hidden cannot clash with other modules.
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing")
 PASSED = "the tracer can be used"
-"""What `trial.py` prints, and nothing else, once it has compared all."""
+"""Words that `trial.py` prints, and no others, once it has compared all."""
 
 SOURCES = Path(__file__).parent
 _COMPILERS = ("cc", "gcc", "clang")
