@@ -171,6 +171,7 @@ def _causes_of(trace: Trace, activation: Activation, place: Place | None, before
     for block in place.within:
         deciding = [step for step in steps if _decides(step, block)]
         if deciding and _has_condition(block):
+            # The last one before the line ran: of a loop, the header that began this very iteration.
             yield _cause(trace, deciding[-1], block, True, len(deciding))
 
 
@@ -182,6 +183,7 @@ def _kept(trace: Trace, activations: Sequence[Activation], place: Place) -> tupl
             continue
         deciding = [step for activation in activations for step in activation.steps() if _decides(step, block)]
         if not deciding:
+            # Nothing inside of it was come to either.
             causes.append(Cause(step=None, line=_line(block), source=_heading(block), held=None, times=0))
             break
         # Gone into once, in whatever activation, it did not keep the program from the line.
@@ -226,6 +228,7 @@ def _last(block: Block) -> int:
 
 def _line(block: Block) -> int:
     if isinstance(block.clause, ast.match_case):
+        # A `case` has no line of its own; its pattern has.
         return block.clause.pattern.lineno
     return block.clause.lineno if isinstance(block.clause, ast.ExceptHandler) else block.owner.lineno
 
@@ -260,6 +263,7 @@ def _expression(block: Block) -> ast.expr | None:
 
 
 def _origins(trace: Trace, step: Step, expression: ast.expr) -> Iterator[Origin]:
+    # Before the step has done anything: these are the values that its condition was asked of.
     state = trace.state_at(step.step)
     seen = set()
     for node in ast.walk(expression):
@@ -306,6 +310,7 @@ def _origin(trace: Trace, state: State, step: Step, name: str) -> Origin | None:
 
 
 def _calls(trace: Trace, activation: Activation) -> Iterator[tuple[str, int]]:
+    # So many show how the program came here; a recursion may have thousands.
     for _ in range(20):
         caller = trace.structure.activations.get(activation.parent)
         if caller is None:

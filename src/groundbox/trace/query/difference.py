@@ -93,12 +93,14 @@ def diff(left: Trace, right: Trace) -> Difference:
     lines = _line_map(left.source, right.source)
     sides = _Reader(left), _Reader(right)
     begun = 0
+    # A run that goes on where the other one has ended parts from it there.
     for mine, other in zip_longest(sides[0].moments, sides[1].moments):
         # One of them has ended, or calls where the other one does not.
         if mine is None or other is None or mine.over != other.over:
             return _difference(sides, begun, mine, other, control=True)
         a, b = mine.step, other.step
         if not mine.over:
+            # A line that only one version has corresponds to none.
             if lines.get(a.line) != b.line or sides[0].function(a) != sides[1].function(b):
                 return _difference(sides, begun, mine, other, control=True)
             begun += 1
@@ -209,6 +211,7 @@ def _line_map(left: str, right: str) -> dict[int, int]:
     mine, other = left.splitlines(), right.splitlines()
     lines: dict[int, int] = {}
     for tag, a, b, c, d in difflib.SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
+        # Lines that were changed in their place correspond as well, one by one.
         if tag == "equal" or (tag == "replace" and b - a == d - c):
             lines.update((a + offset + 1, c + offset + 1) for offset in range(b - a))
     return lines

@@ -82,6 +82,7 @@ def history(trace: Trace, name: str, frame: int | None = None, *, max_chars: int
 
 def _values(trace: Trace, name: str, frame: int | None, max_chars: int) -> Iterator[Value]:
     state = State()
+    # By frame, as long as it is under way: the label of the object that the name holds there.
     held: dict[int, int | None] = {}
     for t, record in enumerate(trace.records):
         # Before the record is applied: a `set` is told on the line that made it, and the frame is there still.

@@ -142,6 +142,7 @@ def name_of(state: State, frame: int, label: int) -> str:
         if ref is not None:
             waiting.append((name, ref, 1))
     seen: set[int] = set()
+    # Breadth first, so that the shortest way is found; each object is gone through once, or a cycle would have no end.
     while waiting and len(seen) < MOST_LOOKED_AT:
         path, ref, depth = waiting.popleft()
         obj = state.heap.get(ref)
@@ -160,6 +161,7 @@ def _names(state: State, frame: int) -> Iterator[tuple[str, object]]:
     found = state.frames.get(frame)
     if found is not None:
         yield from state.names(frame).items()
+        # Own names first, then those of enclosing functions, and of the module last: as a reader would look for them.
         yield from ((name, held[0]) for name, held in found.others.items() if held is not None)
     yield from ((name, held[0]) for name, held in state.globals.items() if held is not None)
     if state.module and state.module != frame:

@@ -61,6 +61,7 @@ def _policy(script: str, style: str) -> str:
 
 
 def _hash(text: str) -> str:
+    # As a content security policy has it: of the very text between the tags.
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -85,6 +86,7 @@ def _data(trace: Trace, folding: Folding) -> dict[str, Any]:
         "complete": trace.complete,
         "reasons": list(trace.reasons),
         "lines": structure.syntax.lines,
+        # All of them: the page goes through them forwards and back, and folding is only how it begins.
         "records": [_record(record) for record in trace.records],
         "positions": _positions(trace),
         "spans": [[h.first, h.last, h.gap.text, h.gap.line, h.gap.frame] for h in all_hidden(structure, folding)],
