@@ -35,9 +35,8 @@ from groundbox.trace.narrate.document import document
 from groundbox.trace.narrate.narrator import STYLES, narrate
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
-from groundbox.trace.show.forms import FORMS
+from groundbox.trace.show.forms import FORMS, short
 from groundbox.trace.show.page import html
-from groundbox.trace.show.short import short
 from groundbox.values import codec, literals
 from groundbox.values.equal import as_told, equal, equal_as_json, frozen, identical
 from groundbox.values.literals import shown

@@ -46,6 +46,7 @@ class Handle:
     def _unknown(self, other: object = None) -> Any:
         raise Unknown("what the program's own classes would answer is not known")
 
+    # Comparing, looking up and hashing would run methods of the program.
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = _unknown
     __hash__ = _unknown
 

@@ -5,13 +5,7 @@ import textwrap
 import pytest
 
 from groundbox.testing.traces import written
-from groundbox.trace.show.annotated import annotated
-from groundbox.trace.show.concise import concise
-from groundbox.trace.show.dynamic import dynamic
-from groundbox.trace.show.forms import FORMS
-from groundbox.trace.show.frames import TOKENS, frames
-from groundbox.trace.show.scratchpad import scratchpad
-from groundbox.trace.show.short import short
+from groundbox.trace.show.forms import FORMS, TOKENS, annotated, concise, dynamic, frames, scratchpad, short
 from groundbox.trace.show.terminal import terminal
 
 SOURCE = """\

@@ -1,6 +1,6 @@
-"""Where a program tests a condition and begins an iteration: conditional jumps, and what each way that they go says.
+"""Branches of a program: its conditional jumps, and what each of their ways says of tests and iterations.
 
-`read_tests` finds in the syntax tree the *operands* that are tested: the parts between `and`, `or` and `not` of the
+`Tests` finds in the syntax tree the *operands* that are tested: the parts between `and`, `or` and `not` of the
 condition of an `if`, `while`, `assert`, conditional expression, `case` guard or generator expression's `if`; the
 operands of an `and` or `or` whose value is used, but the last; and the types of `except` clauses. `branches_of` finds
 for each conditional jump of a code object which operand it tests, by columns.
@@ -41,25 +41,28 @@ protect(globals())
 MOST_TARGETS = 32
 """Of an item that is assigned to more names, none is told."""
 NOTHING, TAKES, BEGINS, ENDS = range(4)
-"""What a way says of its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
+"""Meanings of a way for its loop: nothing; an item was taken, and its iteration begins with the body's first line; an
 iteration begins; the loop is over."""
 
 Range = tuple[int, int, int, int]
 """First line, first column, last line, column behind the last; columns in bytes of UTF-8, from 0."""
 
+# By opcode until 3.12, by name from 3.13 on.
 _entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
 _UNITS = [
     1 + (_entries.get(name, 0) if isinstance(_entries, dict) else _entries[op] if op < len(_entries) else 0)
     for op, name in enumerate(dis.opname)
 ]
 """By opcode: code units that an instruction has, with its caches."""
+# POP_JUMP_IF_…, on 3.11 with FORWARD or BACKWARD in it, and JUMP_IF_…_OR_POP there. The INSTRUMENTED ones of
+# `sys.monitoring` are never in `co_code`.
 _CONDITIONAL = [
     ("JUMP_IF_" in name or "JUMP_FORWARD_IF_" in name or "JUMP_BACKWARD_IF_" in name) and "INSTRUMENTED" not in name
     for name in dis.opname
 ]
 _JUMPS = frozenset(dis.hasjrel)
 _BACKWARD = ["BACKWARD" in name for name in dis.opname]
-_BETWEEN = [name in ("TO_BOOL", "COPY", "EXTENDED_ARG") for name in dis.opname]
+_BETWEEN = [name in ("TO_BOOL", "COPY", "EXTENDED_ARG") for name in dis.opname]  # between a value and its jump
 _EXTENDED_ARG, _FOR_ITER = dis.opmap["EXTENDED_ARG"], dis.opmap["FOR_ITER"]
 _MERGED = frozenset(op for op, name in enumerate(dis.opname) if name in ("STORE_FAST_LOAD_FAST", "LOAD_FAST_LOAD_FAST"))
 """Loads that were made one with the instruction before them, and have its columns (3.13). No jump ends at the load, so
@@ -70,7 +73,7 @@ _NEGATED = (ast.NotIn, ast.IsNot)
 
 
 class Way(NamedTuple):
-    """What it says that a jump went one way."""
+    """Meaning of one of the two ways of a jump."""
 
     truth: bool | None
     """Of the operand; None if nothing is said."""
@@ -79,14 +82,14 @@ class Way(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """One conditional jump."""
+    """Conditional jump."""
 
     falls_to: int
     """The offset behind it: where it goes when it does not jump."""
     at: str
     """The operand's range, as in JSON; empty for FOR_ITER."""
     loop: int
-    """Which of the code's loops it is about, or -1."""
+    """Number of the code's loop that it is about, or -1."""
     falls: Way
     jumps: Way
 
@@ -98,7 +101,7 @@ class CountedLoop(NamedTuple):
     header_last: int
     """The last line of its header."""
     inner: int
-    """How many loops are inside it, in the same code: those that follow it."""
+    """Number of loops inside it, in the same code: those that follow it."""
     targets: tuple[str, ...]
     """The names that an item is assigned to, if it is to nothing else."""
 
@@ -132,7 +135,7 @@ class _Operand(NamedTuple):
     """The `while` whose condition it is part of, or -1."""
     if_true: bool | None
     if_false: bool | None
-    """What that condition is then, if that is decided."""
+    """Outcome of that condition then, if that is decided."""
     around: int
     """The innermost loop that it is in the body or header of, or -1."""
     used: bool
@@ -165,7 +168,7 @@ class Tests:
         self.loops: list[_LoopNode] = []
         self.iterables: dict[Range, int] = {}
         self.back: dict[Range, int] = {}
-        """What a jump backward may stand for, to the loop that goes on: the condition, the statement, a `continue`."""
+        """By the range of a jump backward (of the condition, the statement, a `continue`) the loop that goes on."""
         self.continues: set[Range] = set()
         self._tested: set[int] = set()
         self._scope: _Scope = ("<module>", 1)
@@ -175,6 +178,7 @@ class Tests:
             inside = self._read(node, loop)
             scope = _scope_of(node) or self._scope
             todo += [(part, around, scope) for part, around in reversed(inside)]
+        # A loop has a lower number than those in it, so each knows its last one before the loop around it asks.
         for each in reversed(self.loops):
             if each.around >= 0:
                 around = self.loops[each.around]
@@ -183,9 +187,10 @@ class Tests:
             self._leave_out_formatted(tree)
 
     def _read(self, node: ast.AST, loop: int) -> list[tuple[ast.AST, int]]:
-        """Take note of one node; gives those in it, each with the innermost loop around it."""
+        """Take note of one node, and return those in it, each with the innermost loop around it."""
+        # Their bodies are codes of their own, in no loop of this one.
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            return [(part, -1) for part in _parts(node)]
+            return [(part, -1) for part in ast.iter_child_nodes(node)]
         if isinstance(node, (ast.For, ast.While)):
             return self._loop(node, loop)
         if isinstance(node, (ast.If, ast.Assert, ast.IfExp)):
@@ -194,6 +199,7 @@ class Tests:
         elif isinstance(node, ast.GeneratorExp):
             for generator in node.generators:
                 for test in generator.ifs:
+                    # A generator expression is a code of its own, too.
                     self._test(test, -1, -1)
         elif isinstance(node, ast.match_case):
             if node.guard is not None:
@@ -208,7 +214,7 @@ class Tests:
         elif isinstance(node, ast.Continue) and loop >= 0:
             self.back[_range(node)] = loop
             self.continues.add(_range(node))
-        return [(part, loop) for part in _parts(node)]
+        return [(part, loop) for part in ast.iter_child_nodes(node)]
 
     def _loop(self, node: ast.For | ast.While, around: int) -> list[tuple[ast.AST, int]]:
         number = len(self.loops)
@@ -216,6 +222,7 @@ class Tests:
         self.loops.append(found)
         inside: list[tuple[ast.AST, int]] = []
         if isinstance(node, ast.For):
+            # FOR_ITER has the columns of the one or of the other.
             self.iterables[_range(node.iter)] = self.iterables[_range(node)] = number
             inside = [(node.target, around), (node.iter, around)]
         else:
@@ -225,7 +232,7 @@ class Tests:
         return [*inside, *((part, number) for part in node.body), *((part, around) for part in node.orelse)]
 
     def _test(self, test: ast.expr, around: int, loop: int) -> bool:
-        """Take note of the operands of a condition; gives whether there are any."""
+        """Take note of the operands of a condition, and return whether there are any."""
         todo: list[tuple[ast.expr, Any, Any]] = [(test, True, False)]
         some = False
         while todo:
@@ -233,8 +240,11 @@ class Tests:
             if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
                 todo.append((node.operand, false, true))
             elif isinstance(node, ast.BoolOp):
+                # Its parts are told as operands of this condition, and not once more as a value that is used.
                 self._tested.add(id(node))
                 is_and = isinstance(node.op, ast.And)
+                # From the last operand to the first: where one leaves it undecided, the next one follows. `a and b`
+                # goes on to `b` where `a` is true, and is false where `a` is.
                 then = true if is_and else false
                 for value in reversed(node.values):
                     part = (value, then, false) if is_and else (value, true, then)
@@ -244,7 +254,7 @@ class Tests:
                 self._tested.add(id(node))
                 parts = (node.body, true, false), (node.orelse, true, false)
                 todo += [(node.test, *parts), *parts]
-            elif not isinstance(node, ast.Constant):
+            elif not isinstance(node, ast.Constant):  # of which the compiler leaves the jump out
                 some = True
                 self._operand(node, _Operand(node, False, loop, _decided(true), _decided(false), around, False))
         return some
@@ -252,10 +262,12 @@ class Tests:
     def _operand(self, node: ast.expr, operand: _Operand) -> None:
         self.operands[_range(node)] = operand
         if isinstance(node, ast.NamedExpr):
+            # `if (n := f()):` tests what it has just stored, by an instruction with the columns of the name.
             self.aliases[_range(node.target)] = _range(node)
 
     def _used(self, node: ast.BoolOp, around: int) -> None:
         ranges = self.values[_range(node)] = []
+        # The last operand is the value itself: nothing jumps on it.
         for value in node.values[:-1]:
             plain = value
             if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.Not) and _is_turned(value.operand):
@@ -264,7 +276,7 @@ class Tests:
             self._operand(plain, _Operand(plain, False, -1, None, None, around, True))
 
     def _leave_out_formatted(self, tree: ast.Module) -> None:
-        """Columns inside f-strings are not to be relied on before 3.12."""
+        """Forget operands in f-strings, whose columns are not to be relied on before 3.12 (PEP 701)."""
         for node in walk(tree):
             if isinstance(node, ast.JoinedStr):
                 for part in walk(node):
@@ -272,13 +284,8 @@ class Tests:
                         self.operands.pop(_range(part), None)
 
 
-def read_tests(tree: ast.Module) -> Tests:
-    """Read what is tested in a whole source."""
-    return Tests(tree)
-
-
 def branches_of(code: types.CodeType, tests: Tests, hidden: frozenset[int]) -> Branches:
-    """The conditional jumps of one code object.
+    """Read the conditional jumps of one code object.
 
     Args:
         hidden: Offsets that belong to inlined comprehensions.
@@ -311,12 +318,11 @@ class _Reader:
         self._scope = code.co_name, 1 if code.co_name == "<module>" else code.co_firstlineno
         self._instructions = list(_instructions(code))
         self._targets = {each.target for each in self._instructions if each.op in _JUMPS}
-        self._loops: dict[int, int] = {}
-        """Which loops the code has: by number in the source, the number here."""
 
     def read(self) -> Branches:
         found: dict[int, tuple[_Instruction, Range | None, Way, Way, int]] = {}
         for place, each in enumerate(self._instructions):
+            # A jump to the next instruction says nothing: both its ways are one, as of `if x: pass`.
             if each.offset in self._hidden or each.target == each.after:
                 continue
             if each.op == _FOR_ITER:
@@ -328,6 +334,7 @@ class _Reader:
                 told = self._tested(place)
                 if told is not None:
                     found[each.offset] = each, *told
+        # `tests` has the loops of the whole source; those that jumps of this code are about get numbers of its own.
         heads, back, sources = self._heads()
         used = {number for *_, number in found.values() if number >= 0}
         used.update(number for numbers in heads.values() for number in numbers)
@@ -346,7 +353,7 @@ class _Reader:
         )
 
     def _extend(self, jumps: dict[int, Branch]) -> None:
-        """A jump begins at the EXTENDED_ARGs before it, for those who see single instructions."""
+        """Let a jump begin at the EXTENDED_ARGs before it, for those who see single instructions."""
         for place in range(len(self._instructions) - 1, 0, -1):
             each, before = self._instructions[place], self._instructions[place - 1]
             if each.offset in jumps and before.op == _EXTENDED_ARG:
@@ -363,7 +370,7 @@ class _Reader:
         return CountedLoop(loop.node.lineno, loop.header_last, inner, targets)
 
     def _tested(self, place: int) -> tuple[Range, Way, Way, int] | None:
-        """The operand that a conditional jump tests, what its ways say, and the loop that they say it of."""
+        """Return the operand that a conditional jump tests, what its ways say, and the loop that they say it of."""
         jump = self._instructions[place]
         name = dis.opname[jump.op]
         made = place - 1
@@ -377,6 +384,8 @@ class _Reader:
         if operand is None or at is None:
             return None
         node, last = operand.node, True
+        # `x is None` is one POP_JUMP_IF_NONE with the columns of the comparison; `except* E` asks so for the group that
+        # it takes.
         if name.endswith("NONE"):
             truth = name.endswith("NOT_NONE")
             if not operand.is_handler:
@@ -388,11 +397,14 @@ class _Reader:
             if isinstance(node, ast.Compare) and len(node.ops) > 1:
                 if operand.used and jump.position not in self._tests.values:
                     return None
+                # Of `a < b < c` each comparison but the last copies its right side first, for the next one.
                 last = made == 0 or dis.opname[self._instructions[made - 1].op] != "COPY"
             elif isinstance(node, ast.Compare) and dis.opname[value.op] in ("IS_OP", "CONTAINS_OP"):
+                # Their argument turns them round: 1 for `not in` and `is not`, and for `in` and `is` behind a `not`.
                 truth = truth == (isinstance(node.ops[0], _NEGATED) == bool(value.arg))
         goes, falls = _way(operand, truth), _way(operand, not truth)
         if not last:
+            # Where it holds so far, the chain goes on, and nothing is decided.
             goes, falls = (goes, Way(None, NOTHING)) if not truth else (Way(None, NOTHING), falls)
         return at, falls, goes, operand.loop
 
@@ -406,6 +418,8 @@ class _Reader:
             at = jump.position if _TELLS_OPERAND and jump.position in self._tests.operands else value.position
         elif value.op in _MERGED:
             return parts[0]
+        # Ways of an inner `and`, `or` or `if` meet here, so that the instruction before is only one of those that may
+        # have made the value.
         elif any(offset in self._targets for offset in range(value.offset + 2, jump.offset + 2, 2)):
             return next((part for part in parts if _is_within(value.position, part)), None)
         else:
@@ -422,6 +436,7 @@ class _Reader:
                 continue
             jumps.setdefault(each.target, []).append(each)
             number = back.get(each.position, -1)
+            # `while True`: a jump back to its head begins an iteration, as no test does.
             if number >= 0 and not loops[number].tested:
                 (others if each.position in self._tests.continues else heads).setdefault(each.target, set()).add(number)
         for target, going in others.items():
@@ -433,6 +448,7 @@ class _Reader:
         sources: dict[int, int] = {}
         found: dict[int, list[int]] = {}
         for head, unordered in heads.items():
+            # Outer loops have lower numbers. `while True: while True: …` have one head.
             numbers = found[head] = sorted(unordered)
             for jump in jumps.get(head, ()):
                 within = self._goes_on_within(jump, numbers)
@@ -444,8 +460,10 @@ class _Reader:
         return found, {jump.offset: head for head in found for jump in jumps.get(head, ())}, sources
 
     def _goes_on_within(self, jump: _Instruction, numbers: list[int]) -> int | None:
-        """How many of the loops that share a head a jump to it leaves in their iteration; None if that is unclear."""
+        """Return how many of the loops of a head a jump to it leaves in their iteration; None if that is unclear."""
         assert jump.position is not None
+        # On 3.11 alone a conditional jump may go backward: `while True: if x: continue` is one then, with the columns
+        # of `x`.
         if _CONDITIONAL[jump.op]:
             operand = self._tests.operands.get(jump.position)
             owner = operand.around if operand is not None else -1
@@ -458,7 +476,7 @@ class _Reader:
         return sum(number < owner <= self._tests.loops[number].last for number in numbers)
 
     def _add_unrepeated(self, known: set[int], heads: dict[int, set[int]]) -> None:
-        """Loops without a test that never go back: their only iteration begins where their body does."""
+        """Add heads of loops without a test that never go back: their only iteration begins where their body does."""
         waiting = [
             loop
             for loop in self._tests.loops
@@ -468,6 +486,7 @@ class _Reader:
             first, last = loop.node.body[0], loop.node.body[-1]
             body = (first.lineno, first.col_offset, last.end_lineno or 0, last.end_col_offset or 0)
             offsets = [i.offset for i in self._instructions if i.position is not None and _is_within(i.position, body)]
+            # A body on the header's line has no line event of its own, at which its iteration could be told.
             if offsets and loop.node.lineno < first.lineno:
                 heads.setdefault(min(offsets), set()).add(loop.number)
 
@@ -483,6 +502,7 @@ def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
         known = None not in (line, last_line, column, last_column)
         yield _Instruction(offset, op, arg, (line, column, last_line, last_column) if known else None)
         more = arg << 8 if op == _EXTENDED_ARG else 0
+        # Inline caches stand behind their instruction, and are none themselves.
         offset += 2 * _UNITS[op]
 
 
@@ -494,7 +514,7 @@ def _way(operand: _Operand, truth: bool) -> Way:
 
 
 def _decided(then: Any) -> bool | None:
-    """What a condition is, if it goes on there: it is decided, or another operand is next, unless that is constant."""
+    """Return what a condition is if it goes on there, or None where an operand comes next that is not constant."""
     while isinstance(then, tuple):
         node, true, false = then
         if not isinstance(node, ast.Constant):
@@ -510,7 +530,7 @@ def _scope_of(node: ast.AST) -> _Scope | None:
 
 
 def _is_turned(node: ast.expr) -> bool:
-    """Whether `not` before it is made part of its operator."""
+    """Return whether the compiler makes a `not` before a comparison part of its operator."""
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.Is, *_NEGATED))
 
 
@@ -522,10 +542,6 @@ def _target_names(target: ast.expr) -> tuple[str, ...]:
         if len(names) == len(target.elts) <= MOST_TARGETS:
             return names
     return ()
-
-
-def _parts(node: ast.AST) -> list[ast.AST]:
-    return list(ast.iter_child_nodes(node))
 
 
 def _range(node: ast.expr | ast.stmt | ast.ExceptHandler) -> Range:

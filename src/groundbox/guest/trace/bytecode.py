@@ -1,4 +1,4 @@
-"""What the plan takes from bytecode: which instruction touches which name, and where inlined comprehensions are."""
+"""Bytecode as the plan reads it: which instruction touches which name, and where inlined comprehensions are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .own import protect
 protect(globals())
 
 LOCAL, FREE, SPACE, GLOBAL = range(4)
-"""Where a name lives."""
+"""Places where a name may live."""
 
 STORES = {
     "STORE_FAST": LOCAL, "DELETE_FAST": LOCAL, "STORE_FAST_LOAD_FAST": LOCAL, "STORE_FAST_STORE_FAST": LOCAL,
@@ -28,7 +28,7 @@ LOADS = {
 
 
 class Instruction(NamedTuple):
-    """One of the instructions that matter here. `argval` is what `dis` says, or None where nobody asks."""
+    """Instruction of those that matter here. `argval` is what `dis` says, or None where nobody asks."""
 
     opname: str
     arg: int
@@ -39,6 +39,7 @@ class Instruction(NamedTuple):
 _NAMED = frozenset(
     ("LOAD_NAME", "STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
 )
+# Two instructions made one from 3.13 on (superinstructions): the argument has a variable in each half byte.
 _PAIRS = frozenset(("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"))
 _OTHERS = (
     "LOAD_CONST", "RESUME", "RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE", "LOAD_FAST_AND_CLEAR", "FOR_ITER", "SEND",
@@ -46,12 +47,13 @@ _OTHERS = (
 )  # fmt: skip
 _MATTERS = [dis.opname[op] in {*STORES, *LOADS, *_OTHERS} for op in range(256)]
 _EXTENDED_ARG = dis.opmap["EXTENDED_ARG"]
+# By opcode until 3.12, by name from 3.13 on.
 _entries: Any = opcode._inline_cache_entries  # type: ignore[attr-defined]
 _FOR_ITER_BYTES = 2 + 2 * (_entries["FOR_ITER"] if isinstance(_entries, dict) else _entries[dis.opmap["FOR_ITER"]])
 
 
 def instructions(code: types.CodeType) -> list[Instruction]:
-    """Those that touch names or end something, and constants, as `dis` reads them, without what else it finds out."""
+    """Return the instructions that touch names or end something, and constants, without what else `dis` finds out."""
     found = []
     more = 0
     content = code.co_code
@@ -61,13 +63,15 @@ def instructions(code: types.CodeType) -> list[Instruction]:
             arg = content[offset + 1] | more
             name = dis.opname[op]
             found.append(Instruction(name, arg, _argval(code, name, arg, offset), offset))
+        # EXTENDED_ARG holds the higher bytes of the argument of the instruction behind it; up to three may stand in a
+        # row.
         more = (content[offset + 1] | more) << 8 if op == _EXTENDED_ARG else 0
     return found
 
 
 def _argval(code: types.CodeType, name: str, arg: int, offset: int) -> Any:
     if name == "LOAD_GLOBAL":
-        return code.co_names[arg >> 1]
+        return code.co_names[arg >> 1]  # from 3.11 on the lowest bit says that a NULL is pushed, too
     if name in _NAMED:
         return code.co_names[arg]
     if name in _PAIRS:
@@ -84,24 +88,24 @@ def _variable(code: types.CodeType, place: int) -> str:
 
 
 def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code objects right inside one."""
+    """Yield the code objects right inside one."""
     return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
 def lines_by_offset(code: types.CodeType) -> dict[int, int | None]:
-    """The line of each instruction, None for those that the compiler added without one."""
+    """Return the line of each instruction, None for those that the compiler added without one."""
     return {offset: line for start, end, line in code.co_lines() for offset in range(start, end, 2)}
 
 
 def stores_at(opname: str, position: int) -> bool:
-    """Whether an instruction stores the name at this position of its argument; else it loads it."""
+    """Return whether an instruction stores the name at this position of its argument; else it loads it."""
     if opname == "STORE_FAST_LOAD_FAST":
         return position == 0
     return opname in STORES
 
 
 def rebinds(code: types.CodeType, name: str) -> bool:
-    """Whether `code`, or code inside it, stores the outer variable `name`."""
+    """Return whether `code`, or code inside it, stores the outer variable `name`."""
     if name not in code.co_freevars:
         return False
     stores = ("STORE_DEREF", "DELETE_DEREF")
@@ -114,17 +118,21 @@ def _regions(instructions: list[Instruction]) -> Iterator[tuple[int, int, set[st
     """Inlined comprehensions, outermost only: offsets of the first and last instruction, and their variables."""
     rest = iter(instructions)
     for instruction in rest:
+        # PEP 709: an inlined comprehension first saves what its variables' places hold, by this instruction for each of
+        # them, which nothing else uses.
         if instruction.opname == "LOAD_FAST_AND_CLEAR":
             names = {instruction.argval}
             yield instruction.offset, _end_of_region(rest, names), names
 
 
 def _end_of_region(rest: Iterator[Instruction], names: set[str]) -> int:
-    """Reads up to the instruction that ends the outermost loop."""
+    """Read up to the instruction that ends the outermost loop, and return its offset."""
     end, waiting = -1, 0
     for instruction in rest:
         if instruction.opname == "LOAD_FAST_AND_CLEAR":
             names.add(instruction.argval)
+        # The first loop is the outermost, and is over where its FOR_ITER jumps to; an `async for` has no such jump, and
+        # ends with END_ASYNC_FOR.
         elif instruction.opname == "FOR_ITER" and end < 0 and not waiting:
             end = instruction.argval
         elif instruction.opname == "GET_ANEXT":
@@ -138,22 +146,24 @@ def _end_of_region(rest: Iterator[Instruction], names: set[str]) -> int:
 
 
 def inlined(instructions: list[Instruction]) -> frozenset[int]:
-    """The offsets that belong to inlined comprehensions (3.12 and later)."""
+    """Return the offsets that belong to inlined comprehensions (3.12 and later)."""
     return frozenset(offset for start, end, _ in _regions(instructions) for offset in range(start, end + 2, 2))
 
 
 def restored_variables(instructions: list[Instruction], positions: list[Any]) -> set[tuple[str, Any]]:
-    """Variables of inlined comprehensions, each with its comprehension's place: that of the stores that restore it."""
+    """Return the variables of inlined comprehensions, each with the place of the stores that restore it."""
+    # They stand behind the comprehension's last instruction, or in its handler, and have its columns as nothing else
+    # has.
     return {(i.argval, positions[i.offset // 2]) for i in instructions if i.opname == "LOAD_FAST_AND_CLEAR"}
 
 
 def comprehension_variables(instructions: list[Instruction]) -> dict[int, set[str]]:
-    """By offset: names that are variables of the inlined comprehension there, not of the frame."""
+    """Return by offset the names that are variables of the inlined comprehension there, and not of the frame."""
     return {offset: names for start, end, names in _regions(instructions) for offset in range(start, end + 2, 2)}
 
 
 def expression_loop(code: types.CodeType, line_at: dict[int, int | None]) -> tuple[int, int, int] | None:
-    """Of a generator expression: the line that it comes to once for each item, its first line and its last.
+    """Return the line that a generator expression comes to once for each item, its first line and its last, or None.
 
     On one line that is this line, for all its `for`s. Else it is the line of the first target, if nothing else of the
     expression is on it: where `FOR_ITER` stands is another line in every version.
@@ -166,8 +176,10 @@ def expression_loop(code: types.CodeType, line_at: dict[int, int | None]) -> tup
     if min(lines) == max(lines):
         return lines[0], lines[0], lines[0]
     ends = instructions[takes].argval
+    # The instruction behind FOR_ITER stores the first target.
     header = line_at[instructions[takes + 1].offset]
     here = [place for place, i in enumerate(instructions) if i.offset < ends and line_at[i.offset] == header]
+    # All on that line stands in one row behind FOR_ITER, so that each item comes to it once.
     together = here[0] >= takes and here[-1] - here[0] + 1 == len(here)
     waits = any(instructions[place].opname == "YIELD_VALUE" for place in here)
     return (header, min(lines), max(lines)) if header is not None and together and not waits else None

@@ -1,4 +1,4 @@
-"""What kind of thing the values of a type are, told without running code of the program.
+"""Kinds of values by their types, told without running code of the program.
 
 A `Kind` is made once per type and cached by `id` of the type (a metaclass of the program may define `__hash__`); the
 types are kept alive. Attributes of types are read through descriptors of `type` that were taken when this module
@@ -20,6 +20,8 @@ from .own import protect
 
 protect(globals())
 
+# Numbered as `enum told` of native/kinds.h, and compared by size: LIST to OBJECT, BYTES and ARRAY have an identity, and
+# so have classes, if they are the program's; the contents of BYTES and ARRAY are data, and no objects.
 (
     LEAF,  # written in place, refers to nothing: int, str, functions, …
     TUPLE,
@@ -37,13 +39,16 @@ protect(globals())
 WORDS = {LIST: "list", DICT: "dict", SET: "set", OBJECT: "object", CLASS: "class", BYTES: "bytearray", ARRAY: "array"}
 
 json_text: Callable[[str], str] = encode_basestring_ascii
+# `type_dict(cls)` is `cls.__dict__` whatever its metaclass says: `class Meta(type): __getattribute__ = …` of the
+# program would be called by the latter.
 type_dict: Callable[[Any], Any] = type.__dict__["__dict__"].__get__
 type_mro: Callable[[Any], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 type_name: Callable[[Any], str] = type.__dict__["__name__"].__get__
 type_module: Callable[[Any], Any] = type.__dict__["__module__"].__get__
 type_qualname: Callable[[Any], str] = type.__dict__["__qualname__"].__get__
 _type_flags: Callable[[Any], int] = type.__dict__["__flags__"].__get__
-_HEAP_TYPE = 1 << 9
+function_qualname: Callable[[Any], str] = types.FunctionType.__dict__["__qualname__"].__get__
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement or by `type`, and not built into C
 _EnumType: Any = type(enum.Enum)
 
 deque = collections.deque
@@ -62,7 +67,7 @@ ATOMS = frozenset(id(atom) for atom in (int, float, str, bool, type(None), bytes
 
 
 class Kind(NamedTuple):
-    """How values of one type are written."""
+    """Way in which values of one type are written."""
 
     type: Any
     kind: int
@@ -89,14 +94,15 @@ class Kinds:
         """Array types by id, with the name that is told."""
 
     def of(self, kind_type: Any) -> Kind:
-        """The kind of values of `kind_type`."""
+        """Return the kind of values of `kind_type`."""
         kind = self._by_id.get(id(kind_type))
         if kind is None:
+            # `Kind.type` keeps the type alive: no other one can get its id.
             kind = self._by_id[id(kind_type)] = self._make(kind_type)
         return kind
 
     def is_own(self, cls: Any) -> bool:
-        """Whether it is a class of the program."""
+        """Return whether a class is one of the program."""
         if not _type_flags(cls) & _HEAP_TYPE:
             return False
         module = type_dict(cls).get("__module__")
@@ -106,6 +112,8 @@ class Kinds:
         mro = type_mro(cls)
         own = self.is_own(cls)
         name = json_text(type_qualname(cls))
+        # The order decides: `class Colour(IntEnum)` has int among its bases and would be told as a number, and what a
+        # metaclass of the program makes are classes, and no objects.
         if id(cls) in self.arrays:
             return Kind(cls, ARRAY, "array", json_text(self.arrays[id(cls)]), cls, False, None, ())
         if cls is types.MethodType or cls is types.BuiltinMethodType:
@@ -114,6 +122,7 @@ class Kinds:
             return Kind(cls, CLASS, "class", None, type, False, None, ())
         if is_enum(cls):
             return Kind(cls, LEAF, "enum", name, object, False, _real_dictionary(mro), ())
+        # The first built-in base says how contents are read: a named tuple is a tuple, `class Stack(list)` a list.
         for base in mro:
             if id(base) in _BASES:
                 return self._of_base(cls, base, own, name, mro)
@@ -121,21 +130,24 @@ class Kinds:
                 return Kind(cls, LEAF, "", None, base, False, None, ())
         if own:
             return Kind(cls, OBJECT, "object", name, object, True, _real_dictionary(mro), _slots(mro))
+        # An object of a library is told by its type's name alone.
         return Kind(cls, LEAF, "", None, cls, False, None, ())
 
     def _of_base(self, cls: Any, base: Any, own: bool, name: str, mro: tuple[type, ...]) -> Kind:
         kind = _BASES[id(base)]
         word = "deque" if base is deque else WORDS.get(kind, "")
         if base is dict and any(part is collections.OrderedDict for part in mro):
+            # `move_to_end` changes the order that its own methods know, and not that of the dict below.
             base = collections.OrderedDict
         told = None if cls is base and cls is not collections.OrderedDict else name
         if kind in (TUPLE, FROZENSET, BYTES) or not own:
+            # Attributes of these are not told, though `class Pair(tuple)` may have some.
             return Kind(cls, kind, word, told, base, False, None, ())
         return Kind(cls, kind, word, told, base, True, _real_dictionary(mro), _slots(mro))
 
 
 def is_enum(cls: Any) -> bool:
-    """Whether its metaclass is that of enumerations."""
+    """Return whether the metaclass of a class is that of enumerations."""
     return issubclass(type(cls), _EnumType)
 
 
@@ -143,7 +155,7 @@ def _real_dictionary(mro: tuple[type, ...]) -> Any:
     """The descriptor by which instances give their true `__dict__`; a property of that name is passed over."""
     for cls in mro:
         found = type_dict(cls).get("__dict__")
-        if type(found) is types.GetSetDescriptorType and cls is not type:
+        if type(found) is types.GetSetDescriptorType:
             return found
     return None
 
@@ -165,13 +177,7 @@ def _slot_order(cls: Any, declared: Any) -> Callable[[tuple[str, Any]], int]:
     places = {}
     for place, name in enumerate(names):
         if type(name) is str:
+            # `__slots__` has a name as it is written, the member the mangled one: `__size` of `class _Node` is
+            # `_Node__size`.
             places[name] = places[f"_{type_name(cls).lstrip('_')}{name}"] = place
     return lambda item: places.get(item[0], len(places))
-
-
-def function_qualname(function: Any) -> str:
-    """The qualified name of a function of type FunctionType."""
-    return _FUNCTION_QUALNAME(function)  # type: ignore[no-any-return]
-
-
-_FUNCTION_QUALNAME = types.FunctionType.__dict__["__qualname__"].__get__

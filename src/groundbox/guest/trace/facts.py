@@ -1,4 +1,4 @@
-"""What holds for a source as a whole: which names it shadows, whether it is lazy, whether ends of objects matter.
+"""Facts about a source as a whole: which names it shadows, whether it is lazy, whether ends of objects matter.
 
 A source is *lazy* if it hands mutating methods or functions to others by name (`map(stack.append, xs)`), or mentions
 `methodcaller`: then calls of pure builtins and `for` headers may change anything. Ends of objects matter if it
@@ -19,7 +19,7 @@ protect(globals())
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
@@ -27,7 +27,10 @@ _MUTATORS = words(
     "add append appendleft clear discard extend extendleft insert pop popitem popleft remove reverse rotate "
     "setdefault sort update __setitem__ __delitem__ __setattr__ subtract move_to_end heappush heappop heapify"
 )
+# Functions of the library that call the function that they are given while somebody goes through their result.
 _TAKERS = words("map filter starmap accumulate partial takewhile dropwhile filterfalse")
+# A program that names one of these may see when an object ends: `ref()` of weakref gives None then, and a file that is
+# dropped is closed. An object that the tracer held would end too late.
 _FINALIZED = words(
     "__del__ weakref gc getrefcount finalize open fdopen socket tempfile TemporaryFile NamedTemporaryFile "
     "TemporaryDirectory Popen contextmanager"
@@ -35,10 +38,13 @@ _FINALIZED = words(
 
 
 _PLAIN_DECORATORS = words("staticmethod classmethod abstractmethod")
+# Modules of which no method changes an object, but for those in `_LIBRARY_ATTRIBUTES`: where the program has a method
+# of the same name, the call of either changes nothing that lines of the program do not tell.
 _PLAIN_MODULES = words(
     "abc bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq itertools json math "
     "operator random re statistics string sys time typing __future__"
 )
+# By these an attribute gets a name that does not stand in the source, so that none is certain to be the program's.
 _MAKES_ATTRIBUTES = words("setattr __dict__ __getattr__ __getattribute__ __setattr__ vars type globals exec eval")
 _LIBRARY_ATTRIBUTES = frozenset(
     name
@@ -51,7 +57,7 @@ _LIBRARY_ATTRIBUTES = frozenset(
 
 
 class Facts(NamedTuple):
-    """What holds for the source as a whole."""
+    """Facts about the source as a whole."""
 
     shadowed: frozenset[str]
     """Names that the source binds anywhere, by assignment, import, definition or parameter."""
@@ -69,11 +75,12 @@ class Facts(NamedTuple):
 
 
 def read_facts(tree: ast.Module) -> Facts:
-    """Read them from the whole tree."""
+    """Read the facts from the whole tree."""
     reader = _FactsReader()
     for node in walk(tree):
         reader.read(node)
     mentioned = reader.mentioned
+    # Reading `counts[key]` of a defaultdict makes the pair; a cached property becomes an attribute when it is read.
     reads = {"item"} if mentioned & {"defaultdict", "__missing__"} else set()
     if "cached_property" in mentioned:
         reads.add("attribute")
@@ -116,6 +123,8 @@ class _FactsReader:
             self.mentioned.add(node.attr)
             if not isinstance(node.ctx, ast.Load):
                 self.stored.add(node.attr)
+            # `walk` gives a call before its function, so that `xs.append` of `xs.append(1)` is known by now: it is
+            # handed to nobody.
             if node.attr in _MUTATORS and isinstance(node.ctx, ast.Load) and id(node) not in self._functions:
                 self.lazy = True
         elif isinstance(node, ast.Call):
@@ -145,6 +154,7 @@ class _FactsReader:
     def _define(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         self.bound.add(node.name)
         self.mentioned.add(node.name)
+        # `@cache def f` binds what the decorator gives, which is no function of the program.
         (self.rebound if node.decorator_list else self.defined).add(node.name)
         if not isinstance(node, ast.ClassDef):
             self._defined.append(node)
@@ -155,11 +165,11 @@ class _FactsReader:
                 (self.methods if names <= _PLAIN_DECORATORS else self.stored).add(part.name)
 
     def ends_matter(self) -> bool:
-        """Whether a generator has something to do when it is dropped."""
+        """Return whether a generator has something to do when it is dropped."""
         return self._gives and any(map(_waits_with_care, self._defined))
 
     def own_methods(self) -> frozenset[str]:
-        """Names of methods that can only be methods of the program's classes."""
+        """Return the names of methods that can only be methods of the program's classes."""
         if self.mentioned & _MAKES_ATTRIBUTES or not self.imports <= _PLAIN_MODULES:
             return frozenset()
         return frozenset(self.methods - self.stored - self.rebound - _LIBRARY_ATTRIBUTES)
@@ -175,8 +185,9 @@ class _FactsReader:
             self.mentioned.update(node.module.split("."))
 
     def _taker(self, node: ast.Call) -> None:
-        """A function handed on by its name, to be called later: it may be one that mutates."""
+        """Note a function that is handed on by its name, to be called later: it may be one that mutates."""
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        # `iter(stack.pop, None)` calls its function for each item of the loop.
         if name == "iter" and len(node.args) == 2:
             self.lazy = True
         if name in _TAKERS and node.args and isinstance(node.args[0], ast.Name) and node.args[0].id in _MUTATORS:
@@ -184,7 +195,7 @@ class _FactsReader:
 
 
 def _waits_with_care(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """A generator with `finally` or `with`: what it does when it is dropped must be done at that moment."""
+    """Return whether a generator has a `finally` or `with`, which runs at the very moment at which it is dropped."""
     parts = list(walk(node))
     if not any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in parts):
         return False
@@ -194,5 +205,6 @@ def _waits_with_care(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def _cleans_up(node: ast.AST) -> bool:
     if not isinstance(node, ast.Try):
         return False
+    # A generator that is dropped is closed: GeneratorExit comes up at its `yield`.
     names = {getattr(handler.type, "id", "") for handler in node.handlers}
     return bool(node.finalbody or names & {"", "GeneratorExit", "BaseException"})

@@ -1,4 +1,4 @@
-"""What makes a trace doubtful: the program reaches for the tracer itself, or for memory behind its back.
+"""Guards against what makes a trace doubtful: the program reaches for the tracer itself, or for memory behind its back.
 
 An audit hook cannot be taken away. It tells the recorder, once for each reason, when the program
 
@@ -43,6 +43,7 @@ _REASONS = {
 _FOREIGN = frozenset(("ctypes", "_ctypes", "cffi", "_cffi_backend"))
 _LOADED = "the program loaded ctypes or cffi"
 _FORKED = "a forked process was not traced"
+# Frames of these are passed over: whoever is above them has asked for the import or the call.
 _TRUSTED = ("importlib._bootstrap", "importlib._bootstrap_external", "ctypes", "cffi")
 
 
@@ -56,7 +57,7 @@ class Guards:
         self._installed = False
 
     def watch(self, recorder: Any, imports: frozenset[str], leave: Callable[[], None]) -> None:
-        """Begin.
+        """Begin to watch a recording.
 
         Args:
             imports: First parts of the modules that the source imports.
@@ -77,12 +78,15 @@ class Guards:
         self._recorder = None
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        # Each audited event of the process comes here. `_getframe` below is one itself, and would come here without
+        # end.
         if event == "sys._getframe" or self._recorder is None:
             return
         why = _REASONS.get(event)
         if event in ("sys.settrace", "sys.setprofile") and _by_threading():
             return
-        if why is None and event[0] in "icao":
+        # import, ctypes and open; a glance at the letter keeps the hook cheap for all others.
+        if why is None and event[0] in "ico":
             why = self._other(event, args)
         if why is not None:
             self._tell(why)
@@ -97,7 +101,8 @@ class Guards:
         return None
 
     def _by_program(self) -> bool:
-        """Whether the nearest frame that is not part of importing or of ctypes is user code."""
+        """Return whether the nearest frame that is not part of importing or of ctypes is user code."""
+        # 0 is this frame, 1 `_other`, 2 `_audit`, 3 whatever caused the event.
         frame: types.FrameType | None = _getframe(3)
         while frame is not None:
             module = frame.f_globals.get("__name__")
@@ -122,7 +127,8 @@ class Guards:
 
 
 def _by_threading() -> bool:
-    """A thread that begins hands the interpreter what was set for all threads."""
+    """Return whether a thread that begins hands the interpreter what was set for all threads."""
+    # 0 is this frame, 1 `_audit`, 2 the caller of `sys.settrace`.
     return _getframe(2).f_code is _BOOTSTRAP
 
 

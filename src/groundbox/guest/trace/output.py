@@ -22,6 +22,7 @@ _plain_text = str.__str__
 
 class _Stream(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
+        # Written first: what cannot be encoded raises here, and is not told.
         count = super().write(text)
         if self._tell is not None:
             self._tell(self._number, text if type(text) is str else _plain_text(text))
@@ -31,6 +32,7 @@ class _Stream(io.TextIOWrapper):
     _number = 0
 
 
+# `type(sys.stdout)` shows itself as it does without a tracer.
 _Stream.__name__ = _Stream.__qualname__ = "TextIOWrapper"
 _Stream.__module__ = "_io"
 
@@ -45,17 +47,20 @@ class Output:
 
     def _replace(self, name: str, number: int, tell: Tell) -> None:
         old = getattr(sys, name)
+        # A stream of another kind was put there before the run; what is written to it is not in the trace.
         if type(old) is not io.TextIOWrapper:
             return
+        # Both streams write to one buffer: what waits in the old one comes first.
         old.flush()
         new = _Stream(
             _buffer(old),
             encoding=old.encoding,
             errors=old.errors,
-            newline="\n",
+            newline="\n",  # nothing is translated, as in the interpreter's own on POSIX
             line_buffering=old.line_buffering,
             write_through=old.write_through,
         )
+        # The interpreter sets it on its own streams, and a new wrapper has none.
         if hasattr(old, "mode"):
             new.mode = old.mode  # type: ignore[misc]
         new._number, new._tell = number, tell
@@ -65,7 +70,7 @@ class Output:
                 self._replaced.append((where, old, new))
 
     def put_back(self) -> None:
-        """The streams of before, unless the program has put others in their place. Ours are flushed and kept open."""
+        """Put the former streams back, unless the program has put others in place of ours, which stay open."""
         for where, old, new in self._replaced:
             new._tell = None
             try:
@@ -73,13 +78,14 @@ class Output:
             except (OSError, ValueError):
                 pass
             if getattr(sys, where, None) is new:
+                # A program that has put a stream of its own there, as by `redirect_stdout`, keeps it.
                 setattr(sys, where, old)
         _KEPT.extend(new for _, _, new in self._replaced)
         self._replaced.clear()
 
 
 def _buffer(stream: io.TextIOWrapper) -> Any:
-    """The stream's own; or one like it, when its file was put in the place of another that could seek.
+    """Return the stream's own buffer, or one like it where its file was put in place of another that could seek.
 
     A FileIO remembers that it can, and TextIOWrapper asks it where it is.
     """

@@ -7,6 +7,7 @@ package calls `protect` before its first definition.
 import builtins
 from typing import Any
 
+# A copy: `builtins.len = None` of the program changes the module, and not this.
 _OWN = dict(vars(builtins))
 
 

@@ -1,4 +1,4 @@
-"""What is known about a program before it runs: per code object and line, what must be looked at.
+"""Plan of a program before it runs: per code object and line, what must be looked at.
 
 `plan_program(code, source)` walks the constants of the module's code object to all code objects of the program
 (the *user code*) and joins two readings: the bytecode says which names an instruction stores and loads and on
@@ -54,7 +54,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .branches import NONE as NO_BRANCHES
-from .branches import Branches, Tests, branches_of, read_tests
+from .branches import Branches, Tests, branches_of
 from .bytecode import (
     FREE,
     GLOBAL,
@@ -89,7 +89,8 @@ _MADE_BY_COMPILER = frozenset(
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 _ASYNC = 0x80 | 0x200  # CO_COROUTINE, CO_ASYNC_GENERATOR
 _WAITS = 0x20 | _ASYNC  # CO_GENERATOR
-_NEWLOCALS = 0x2
+_NEWLOCALS = 0x2  # CO_NEWLOCALS, which modules and class bodies do not have
+_VARARGS, _VARKEYWORDS = 0x4, 0x8
 _ENDS_LOOP = ("FOR_ITER", "SEND", "END_FOR", "END_SEND", "CLEANUP_THROW")
 
 
@@ -109,7 +110,7 @@ class Loop(NamedTuple):
 
 
 class Line(NamedTuple):
-    """What one line of one code object can do. The module's docstring says what the fields mean."""
+    """Possible doings of one line of one code object. The module's docstring says what the fields mean."""
 
     names: tuple[Name, ...]
     last_names: tuple[Name, ...]
@@ -120,7 +121,7 @@ class Line(NamedTuple):
 
 
 class Code(NamedTuple):
-    """One code object of the program."""
+    """Code object of the program."""
 
     code: types.CodeType
     kind: int
@@ -129,7 +130,7 @@ class Code(NamedTuple):
     variables: tuple[Name, ...]
     lines: dict[int, Line]
     hides: bool
-    """Some of its lines are hidden."""
+    """Some of its lines are hidden. Only the core in C asks for it (native/plan.c)."""
     blank: Line
     """Stands for a line that the bytecode does not have, and for the time before the first line."""
     shared: tuple[Name, ...]
@@ -167,13 +168,15 @@ def plan_program(code: types.CodeType, source: str) -> Program:
         tree = ast.parse(source)
     units = read_units(tree)
     codes: dict[int, Code] = {}
-    _add(code, (), units, read_tests(tree), codes)
+    _add(code, (), units, Tests(tree), codes)
     return Program(codes, _global_names(codes), units.facts)
 
 
 def _add(
     code: types.CodeType, outer: tuple[types.CodeType, ...], units: Any, tests: Tests, codes: dict[int, Code]
 ) -> None:
+    # Code objects are constants of the one around them. Each is known by its `id`, since those of equal lambdas are
+    # equal.
     codes[id(code)] = _Reader(code, outer, units, tests).read()
     for inner in inner_codes(code):
         _add(inner, (*outer, code), units, tests, codes)
@@ -190,6 +193,7 @@ def _global_names(codes: dict[int, Code]) -> tuple[Name, ...]:
 
 def kind_of(code: types.CodeType) -> int:
     """MODULE, FUNCTION, CLASS, GENERATOR or TRANSPARENT."""
+    # Nothing else of a source gets such a name: `<` begins no identifier.
     if code.co_name in _COMPREHENSIONS or code.co_name.startswith("<generic parameters of"):
         return TRANSPARENT
     if code.co_flags & _WAITS:
@@ -204,7 +208,7 @@ _REACHES_ALL = frozenset(("eval", "exec", "globals", "locals", "vars"))
 
 
 class _Access(NamedTuple):
-    """One instruction's use of a name."""
+    """Use of a name by an instruction."""
 
     line: int | None
     name: Name
@@ -235,6 +239,7 @@ class _Reader:
     def read(self) -> Code:
         accesses = list(self._accesses(self._code))
         for inner in inner_codes(self._code):
+            # Comprehensions of 3.11 and scopes of type parameters are frames of which no record is made.
             if kind_of(inner) == TRANSPARENT:
                 accesses += self._borrowed(inner)
         variables = self._variables(accesses)
@@ -266,6 +271,7 @@ class _Reader:
         return self._kind in (MODULE, CLASS)
 
     def _accesses(self, code: types.CodeType) -> Iterator[_Access]:
+        # An inner code that is read here is a comprehension of 3.11 with a frame of its own: nothing is inlined in it.
         comprehension = comprehension_variables(self._instructions) if code is self._code else {}
         positions = list(code.co_positions()) if comprehension else []
         restored = restored_variables(self._instructions, positions) if comprehension else set()
@@ -273,6 +279,7 @@ class _Reader:
             stores, loads = STORES.get(instruction.opname), LOADS.get(instruction.opname)
             if stores is None and loads is None:
                 continue
+            # Offsets of an inner code are none of this one; `_borrowed` says on which line it stands.
             line = self._line_at[instruction.offset] if code is self._code else None
             names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
             for position, name in enumerate(names):
@@ -283,6 +290,8 @@ class _Reader:
                     or (restored and (name, positions[instruction.offset // 2]) in restored)
                 ):
                     continue
+                # A body that is no function has fast locals only for comprehensions that are inlined into it (PEP 709),
+                # and for the cell `__class__`. What the compiler makes is no name of the program.
                 if (
                     name in _MADE_BY_COMPILER
                     or where is None
@@ -297,11 +306,12 @@ class _Reader:
         return FREE if where == LOCAL and name in code.co_freevars else where
 
     def _borrowed(self, inner: types.CodeType) -> Iterator[_Access]:
-        """What a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
+        """Yield what a comprehension's own frame does to names outside it, on the line that makes it (3.11)."""
         line = next(
             (self._line_at[i.offset] for i in self._instructions if i.opname == "LOAD_CONST" and i.argval is inner),
             None,
         )
+        # A comprehension may stand in another one.
         inners = [inner, *(deeper for deeper in inner_codes(inner) if kind_of(deeper) == TRANSPARENT)]
         for code in inners:
             for access in self._accesses(code):
@@ -309,6 +319,7 @@ class _Reader:
                 if where in (GLOBAL, SPACE):
                     yield _Access(line, access.name, access.stores)
                 elif where == FREE:
+                    # Free in the comprehension, it is a cell of this frame, or free here, too.
                     mine = FREE if name in self._code.co_freevars else LOCAL
                     yield _Access(line, Name(name, mine), access.stores)
 
@@ -318,6 +329,7 @@ class _Reader:
         fast = dict.fromkeys((*code.co_varnames, *code.co_cellvars))
         kept = [Name(name, LOCAL) for name in fast if Name(name, LOCAL) in stored or name in _parameters(code)]
         if self._is_body():
+            # `co_names` is in the order of first use; names that only comprehensions of 3.11 bind (`:=`) are not in it.
             names = dict.fromkeys((*code.co_names, *sorted(name.name for name in stored if name.where == SPACE)))
             kept = [Name(name, SPACE) for name in names if Name(name, SPACE) in stored]
         kept += [Name(name, FREE) for name in code.co_freevars if Name(name, FREE) in stored]
@@ -331,6 +343,7 @@ class _Reader:
         owners = {}
         for name, where in variables:
             if where == FREE:
+                # The innermost function around that has the variable, as Python's scoping rules have it.
                 owner = next((code for code in reversed(self._outer) if name in code.co_cellvars), None)
                 if owner is not None:
                     owners[name] = owner
@@ -342,6 +355,7 @@ class _Reader:
             if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
                 exits[instruction.offset] = RETURN
             elif instruction.opname == "YIELD_VALUE":
+                # `f_lasti` of a frame that waits is behind its YIELD_VALUE on 3.13, and at it before.
                 exits[instruction.offset] = exits[instruction.offset + 2] = YIELD
         return exits
 
@@ -366,7 +380,10 @@ class _Reader:
         roots = dict.fromkeys(access.name for access in here if not access.stores)
         if any(name.name in _REACHES_ALL for name in roots):
             module = self._outer[0] if self._outer else self._code
+            # `exec(text)` may change whatever it can name.
             roots |= order | dict.fromkeys(Name(name, GLOBAL) for name in module.co_names)
+        # A name of a body may be set by other lines than its own, by `global` or by `exec`, and a cell of a function by
+        # the functions in it.
         last = order if self._is_body() else {*stored, *shared}
         facts = self._scope.lines.get(number) if self._scope else None
         effects = self._effects(facts.effects, stored) if facts and facts.effects is not None else None
@@ -399,13 +416,16 @@ class _Reader:
         kept: dict[Effect, None] = {}
         for effect in effects:
             root = effect.root
-            if root is None:  # zero-argument super(): the first parameter
+            if root is None:  # `super().m()` is a call on the first parameter, whatever it is called
                 if not self._code.co_argcount:
                     return None
                 root = self._code.co_varnames[0]
+            # Of `xs = make(); xs.append(1)` on one line: which object is changed is not known beforehand.
             if root in names and not effect.in_place:
                 return None
             steps = tuple(self._step(step, names, calls) for step in effect.steps)
+            # The first argument matters to functions that change it, such as `heappush`; one that is not known
+            # beforehand is as one without a path.
             first = effect.first if effect.first is not None and effect.first[0] not in names else None
             if first is not None:
                 first = (self._root(first[0]), tuple(self._step(step, names, calls) for step in first[1]))
@@ -424,6 +444,8 @@ class _Reader:
         if step[0] != "i" or step[1] != VALUE_OF:
             return step
         name = step[2]
+        # Nobody but this frame's own lines can change it before the item is looked up: a cell or a global may be set by
+        # what the line calls.
         mine = name in self._code.co_varnames and name not in self._code.co_cellvars
         if name in stored or not (mine or (self._kind == MODULE and not calls)):
             return ("i", ANY, None)
@@ -432,6 +454,7 @@ class _Reader:
     def _hidden_on(self, number: int) -> bool | frozenset[int]:
         offsets = self._offsets.get(number, set())
         inside = offsets & self._hidden
+        # A line of a comprehension of several lines may have instructions of the statement around it, too.
         if not inside:
             return number < 1  # a module without a statement returns from line 0
         return True if inside == offsets else frozenset(inside)
@@ -444,5 +467,7 @@ def _named(targets: tuple[str, ...], variables: tuple[Name, ...]) -> tuple[Name,
 
 
 def _parameters(code: types.CodeType) -> tuple[str, ...]:
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x4) + bool(code.co_flags & 0x8)
+    # Parameters are the first of the local variables: those by place, by name, then `*args` and `**options`.
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & _VARARGS) + bool(code.co_flags & _VARKEYWORDS)
     return tuple(name for name in code.co_varnames[:count] if name not in _MADE_BY_COMPILER)

@@ -1,4 +1,4 @@
-"""Going through a syntax tree, past what says nothing: operators, contexts, names and constants have nothing below."""
+"""Ways through a syntax tree that leave out what has nothing below: operators, contexts, names and constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PARTS[ast.Name] = _PARTS[ast.Constant] = ()
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below one, in the order of its fields."""
+    """Return the nodes right below one, in the order of its fields."""
     found: list[ast.AST] = []
     for name in _PARTS[type(node)]:
         value: Any = getattr(node, name, None)
@@ -32,7 +32,9 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, outer ones first."""
+    """Yield a node and all below it, outer ones first."""
+    # The list grows while it is gone through: breadth first, and without recursion, which a source that is nested
+    # deeply would exhaust.
     found = [node]
     for part in found:
         found += children(part)

@@ -1,4 +1,4 @@
-"""What each statement of a source may change, read from its syntax tree.
+"""Effects of the statements of a source: what each of them may change, read from the syntax tree.
 
 A unit is a simple statement or the header of a compound one. Expressions of nested functions, lambdas and generator
 expressions belong to those (but for what is evaluated outside: decorators, defaults, the first iterable).
@@ -67,7 +67,7 @@ class Effect(NamedTuple):
 
 
 class LineFacts:
-    """What the units of one line do. `effects` is None if they may change anything."""
+    """Effects of the units of one line, None if they may change anything, and the loop that it heads."""
 
     def __init__(self) -> None:
         self.effects: list[Effect] | None = []
@@ -88,14 +88,14 @@ class Scope:
         self._units: dict[int, set[int]] = {}
 
     def open_unit(self, first: int, last: int) -> list[LineFacts]:
-        """Facts of the lines of a unit, to be added to."""
+        """Return the facts of the lines of a unit, to be added to."""
         lines = range(first, last + 1)
         for number in lines:
             self._units.setdefault(number, set()).update(lines)
         return [self.lines.setdefault(number, LineFacts()) for number in lines]
 
     def unit_lines(self, number: int) -> frozenset[int]:
-        """All lines of the units that have this line."""
+        """Return all lines of the units that have this line."""
         return frozenset(self._units.get(number, (number,)))
 
 
@@ -108,15 +108,18 @@ class Units:
         self._scopes: dict[tuple[str, int], Scope] = {}
 
     def make_scope(self, name: str, first_line: int) -> Scope:
+        # Two lambdas of one line cannot be told apart by a code object, and have their units together.
         return self._scopes.setdefault((name, first_line), Scope())
 
     def scope_of(self, name: str, first_line: int) -> Scope | None:
+        # A module is kept under line 1, whatever line its code object says.
         return self._scopes.get((name, 1 if name == "<module>" else first_line))
 
 
 def read_units(tree: ast.Module) -> Units:
-    """All scopes of a module."""
+    """Read the units of all scopes of a module."""
     units = Units(read_facts(tree))
+    # A list rather than recursion: scopes and blocks may be nested deeper than Python's limit.
     todo = [_ScopeReader(units, units.make_scope("<module>", 1), None, list(tree.body), [])]
     while todo:
         todo += todo.pop().read()
@@ -139,7 +142,7 @@ class _ScopeReader:
         self._bound: list[set[str]] = []
 
     def read(self) -> list[_ScopeReader]:
-        """Read it; gives the scopes in it, unread."""
+        """Read the scope, and return the scopes in it, unread."""
         for value in self._values:
             self._unit([value])
         todo = list(self._body)
@@ -148,7 +151,7 @@ class _ScopeReader:
         return self._inner
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        """Read one statement, or the header of one; gives the statements in it."""
+        """Read one statement, or the header of one, and return the statements in it."""
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._definition(node)
         elif isinstance(node, ast.ClassDef):
@@ -159,10 +162,12 @@ class _ScopeReader:
                 self._loop(node, node.test)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             self._unit([node.target, node.iter], node.lineno)
+            # Taking an item from `map(stack.append, xs)`, or awaiting one, runs code that may change anything.
             if self._units.facts.lazy or isinstance(node, ast.AsyncFor):
                 self._anything()
             self._loop(node, node.iter)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
+            # `__enter__` and `__exit__` run on this line, and it does not name them.
             self._unit([item.context_expr for item in node.items], node.lineno)
             self._anything()
         elif isinstance(node, (ast.Try, ast.TryStar)):
@@ -192,6 +197,7 @@ class _ScopeReader:
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         arguments = node.args
         defaults = [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
+        # The code object's first line is that of the first decorator.
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         self._unit([*defaults, *node.decorator_list], first, max(first, _before(node.body, node.lineno)))
         self._decorators(node.decorator_list)
@@ -205,6 +211,7 @@ class _ScopeReader:
         self._enter(node.name, first, node.name, list(node.body))
 
     def _decorators(self, decorators: list[ast.expr]) -> None:
+        # `@register` calls its function without an `ast.Call`.
         for decorator in decorators:
             self._call(decorator, None)
 
@@ -218,6 +225,7 @@ class _ScopeReader:
         last = node.body[-1].end_lineno or node.lineno
         one_line = node.lineno == header.lineno == header.end_lineno
         waits = any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in walk(header))
+        # A header of several lines is come to at several line events, so that they do not count iterations.
         if one_line and not waits and not isinstance(node, ast.AsyncFor):
             self._scope.lines[node.lineno].loop = (node.lineno, last)
 
@@ -245,6 +253,7 @@ class _ScopeReader:
             if isinstance(part, (ast.Name, ast.Constant)):
                 continue
             if isinstance(part, ast.Lambda):
+                # Defaults are worked out where the lambda stands, its body when it is called.
                 self._enter("<lambda>", part.lineno, self._class_name, [], [part.body])
                 arguments = part.args
                 todo += [*arguments.defaults, *(value for value in arguments.kw_defaults if value is not None)]
@@ -260,6 +269,8 @@ class _ScopeReader:
         inside = [*elements, first.target, *first.ifs]
         for generator in others:
             inside += [generator.target, generator.iter, *generator.ifs]
+        # The first iterable is worked out outside of a generator expression or comprehension, all else inside (language
+        # reference, 6.2.4).
         self._visit(first.iter)
         if isinstance(node, ast.GeneratorExp):
             self._enter("<genexpr>", node.lineno, self._class_name, [], inside)
@@ -267,6 +278,7 @@ class _ScopeReader:
         if self._units.facts.lazy:
             self._anything()
         targets = [part for generator in node.generators for part in walk(generator.target)]
+        # Variables of a comprehension are no names of the frame: a path that starts at one cannot be resolved.
         self._bound.append({part.id for part in targets if isinstance(part, ast.Name)})
         for part in inside:
             self._visit(part)
@@ -276,6 +288,7 @@ class _ScopeReader:
         if isinstance(node, ast.Call):
             self._call(node.func, node.args[0] if node.args else None)
         elif isinstance(node, ast.AugAssign):
+            # `xs += ys` calls `xs.__iadd__`: it may be the old list that changes.
             self._store(node.target, in_place=True)
         elif isinstance(node, (ast.Subscript, ast.Attribute)):
             kind = "item" if isinstance(node, ast.Subscript) else "attribute"
@@ -293,6 +306,7 @@ class _ScopeReader:
             if facts.lazy:
                 self._anything()
             return
+        # What a function of the program changes, its own lines tell.
         if isinstance(function, ast.Name) and function.id in facts.functions:
             return
         if isinstance(function, ast.Name) and function.id in ("setattr", "delattr") and first is not None:
@@ -308,7 +322,7 @@ class _ScopeReader:
         self._effect(path and Effect(CALL, path[0], path[1], known))
 
     def _path(self, node: ast.expr) -> tuple[str | None, tuple[tuple[Any, ...], ...]] | None:
-        """Root name and steps, or None if it does not start at a name of the scope."""
+        """Return root name and steps, or None if a path does not start at a name of the scope."""
         steps: list[tuple[Any, ...]] = []
         while True:
             if isinstance(node, ast.Attribute):
@@ -320,11 +334,13 @@ class _ScopeReader:
             node = node.value
         if isinstance(node, ast.Name) and not any(node.id in names for names in self._bound):
             return self._mangled(node.id), tuple(reversed(steps))
+        # Of all calls in a path only `super()` leads to a known object.
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
             return None, tuple(reversed(steps))
         return None
 
     def _mangled(self, name: str) -> str:
+        # Private names: `self.__size` in `class _Node` is the attribute `_Node__size`.
         if self._class_name is None or not name.startswith("__") or name.endswith("__") or "." in name:
             return name
         stripped = self._class_name.lstrip("_")
@@ -332,6 +348,7 @@ class _ScopeReader:
 
 
 def _item_step(index: Any, mangled: Any) -> tuple[Any, ...]:
+    # Keys whose lookup runs no code of the program.
     if isinstance(index, ast.Constant) and type(index.value) in (int, str, bool, type(None), bytes):
         return ("i", CONSTANT, index.value)
     if isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.USub):
@@ -349,6 +366,6 @@ def _nested(node: Any) -> list[ast.stmt]:
 
 
 def _before(body: list[ast.stmt], first: int) -> int:
-    """The last line of a header: the one before its body, unless that is on the same line."""
+    """Return the last line of a header: the one before its body, unless that is on the same line."""
     decorators: list[ast.expr] = getattr(body[0], "decorator_list", [])
     return max(first, min([body[0].lineno, *(decorator.lineno for decorator in decorators)]) - 1)

@@ -28,9 +28,9 @@ from .own import protect
 
 protect(globals())
 
-_SAFE_INTEGER = 2**53
+_SAFE_INTEGER = 2**53  # larger ones are no exact numbers to readers whose numbers are floats
 _MANY_DIGITS = 10**400
-_MANY_BITS = 1329
+_MANY_BITS = 1329  # of 10**400; an int of fewer bits is below it, and is told apart without writing it out
 _LONG_TEXT, _TEXT_HEAD, _TEXT_TAIL = 400, 200, 50
 _LONG_BYTES = 200
 _MANY_ITEMS, _ITEMS_HEAD, _ITEMS_TAIL = 32, 24, 4
@@ -40,10 +40,10 @@ _MOST_PARTS = 2_000
 _sha256 = hashlib.sha256
 _get_ident = threading.get_ident
 _int_text, _float_text = int.__repr__, float.__repr__
+# They give an exact int, float or str for one of a subclass, whose `__int__` and so on are not asked.
 _plain_int, _plain_float, _plain_str = int.__int__, float.__pos__, str.__str__
 _tuple_items, _frozenset_items = tuple.__iter__, frozenset.__iter__
-_TYPE_OF_MODULES: Any = types.ModuleType
-module_dict: Callable[[Any], dict[str, Any]] = type_dict(_TYPE_OF_MODULES)["__dict__"].__get__
+module_dict: Callable[[Any], dict[str, Any]] = type_dict(types.ModuleType)["__dict__"].__get__
 _method_function: Callable[[Any], Any] = types.MethodType.__dict__["__func__"].__get__
 _method_self: Callable[[Any], Any] = types.MethodType.__dict__["__self__"].__get__
 _builtin_self: Callable[[Any], Any] = types.BuiltinFunctionType.__dict__["__self__"].__get__
@@ -81,15 +81,17 @@ class Values:
         }
 
     def text(self, value: Any, depth: int = 0) -> str:
-        """The JSON text of `value`, which stands inside `depth` tuples or frozensets."""
+        """Return the JSON text of `value`, which stands inside `depth` tuples or frozensets."""
         cls = type(value)
         exact = self._exact.get(id(cls))
         if exact is not None:
             return exact(value)
         kind = self.kinds.of(cls)
+        # Most often asked for, so first: lists to objects, and bytearrays and arrays.
         if kind.kind > CLASS or METHOD < kind.kind < CLASS:
             return self.label(value, kind)
         if depth == 0:
+            # The bound is on parts of one whole value, however deep they stand in it.
             self._shown = 0
         if kind.kind == TUPLE:
             return self._tuple(value, kind, depth)
@@ -104,12 +106,12 @@ class Values:
         return self._leaf(value, cls, kind)
 
     def several(self, values: Any, depth: int = 0) -> str:
-        """The texts of some values, with commas."""
+        """Return the texts of some values, with commas."""
         one = self.text
         return ",".join([one(value, depth) for value in values])
 
     def exception_args(self, exception: BaseException) -> tuple[Any, ...]:
-        """At most 32 of the arguments of an exception."""
+        """Return at most 32 of the arguments of an exception."""
         return _exception_args(exception)[:_MANY_ITEMS]
 
     def _tuple(self, value: Any, kind: classes.Kind, depth: int) -> str:
@@ -140,10 +142,12 @@ class Values:
         if cls is types.MethodType:
             function, owner = _method_function(value), _method_self(value)
             if type(function) is not types.FunctionType:
-                return '{"opaque":"method"}'
+                return '{"opaque":"method"}'  # of a callable object, or of a partial
             name = classes.function_qualname(function)
         else:
             owner, name = _builtin_self(value), _builtin_name(value)
+            # `len.__self__` is the module `builtins`, and `str.maketrans.__self__` None: no bound methods, though of
+            # their type.
             if owner is None or type(owner) is types.ModuleType:
                 return f'{{"builtin":{json_text(_builtin_qualname(value))}}}'
         if depth >= _DEEPEST_TUPLE or self._shown >= _MOST_PARTS:
@@ -157,6 +161,7 @@ class Values:
         write = self.reprs.get(id(cls))
         if write is not None:
             shown = write(value)
+            # None of a time in a zone other than `timezone`, see `_take`.
             if type(shown) is str and len(shown) <= _LONG_TEXT:
                 return f'{{"repr":{json_text(shown)},"type":{json_text(_full_name(cls))}}}'
         if kind.base is not cls:
@@ -168,7 +173,7 @@ class Values:
 
 
 def inner_objects(value: Any, kind: classes.Kind, kinds: Kinds) -> list[Any]:
-    """What the text of a tuple, frozenset or bound method refers to, but for other tuples: in order, not unique."""
+    """Return the objects that the text of a tuple, frozenset or bound method refers to, in order and not unique."""
     found: list[Any] = []
     _gather(value, kind, kinds, 0, found, [0])
     return found
@@ -177,6 +182,8 @@ def inner_objects(value: Any, kind: classes.Kind, kinds: Kinds) -> list[Any]:
 def _gather(value: Any, kind: classes.Kind, kinds: Kinds, depth: int, found: list[Any], shown: list[int]) -> None:
     if depth >= _DEEPEST_TUPLE or shown[0] >= _MOST_PARTS:
         return
+    # What `Values` would write, in its order and within its bounds: labels are given in the order in which parts are
+    # come upon here, and a part that is not written gets none.
     items = _shown_in(value, kind)
     shown[0] += len(items)
     for item in items:
@@ -201,7 +208,7 @@ def _shown_in(value: Any, kind: classes.Kind) -> list[Any]:
 
 
 def _owner(method: Any) -> Any:
-    """The object that a bound method is shown with, or None."""
+    """Return the object that a bound method is shown with, or None."""
     if type(method) is types.MethodType:
         return _method_self(method) if type(_method_function(method)) is types.FunctionType else None
     owner = _builtin_self(method)
@@ -209,7 +216,7 @@ def _owner(method: Any) -> Any:
 
 
 def integer(value: int) -> str:
-    """An exact int."""
+    """Return the JSON text of an exact int."""
     if -_SAFE_INTEGER < value < _SAFE_INTEGER:
         return _int_text(value)
     bits = value.bit_length()
@@ -221,16 +228,18 @@ def integer(value: int) -> str:
 
 
 def text(value: str) -> str:
-    """An exact str."""
+    """Return the JSON text of an exact str."""
     if len(value) <= _LONG_TEXT:
         return json_text(value)
+    # Half of a surrogate pair is a character of a str, and no UTF-8.
     digest = _sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
     head, tail = json_text(value[:_TEXT_HEAD]), json_text(value[-_TEXT_TAIL:])
     return f'{{"str":{{"len":{len(value)},"head":{head},"tail":{tail},"sha256":"{digest}"}}}}'
 
 
 def real(value: float) -> str:
-    """An exact float."""
+    """Return the JSON text of an exact float."""
+    # JSON has no word for these three.
     if value != value:
         return '{"float":"nan"}'
     shown = _float_text(value)
@@ -238,21 +247,20 @@ def real(value: float) -> str:
 
 
 def octets(value: bytes) -> str:
-    """Exact bytes."""
+    """Return the JSON text of exact bytes."""
     if len(value) <= _LONG_BYTES:
         return f'{{"bytes":{{"len":{len(value)},"hex":"{value.hex()}"}}}}'
     shown, digest = value[:_LONG_BYTES].hex(), _sha256(value).hexdigest()
     return f'{{"bytes":{{"len":{len(value)},"hex":"{shown}","sha256":"{digest}"}}}}'
 
 
+# By base type: an exact value of one of a subclass. Exact ones do not come here.
 _PLAIN: dict[int, Callable[[Any], Any]] = {
     id(int): _plain_int,
     id(float): _plain_float,
     id(str): _plain_str,
-    id(bytes): lambda value: (
-        bytes.__getitem__(value, slice(None)) if type(value) is bytes else bytes.__add__(value, b"")
-    ),
-    id(complex): lambda value: complex.__pos__(value),
+    id(bytes): lambda value: bytes.__add__(value, b""),
+    id(complex): complex.__pos__,
 }
 
 
@@ -273,6 +281,7 @@ def _module(module: Any) -> str:
 
 
 def _enum_member(value: Any, cls: Any, kind: classes.Kind) -> str:
+    # `value.name` may be a property of the program.
     attributes = kind.dictionary.__get__(value) if kind.dictionary is not None else None
     name = attributes.get("_name_") if type(attributes) is dict else None
     if type(name) is not str:
@@ -289,6 +298,7 @@ def _full_name(cls: Any) -> str:
 
 def thread_name() -> str:
     """Return the name of this thread, or `thread` where it cannot be had without running code of the program."""
+    # `current_thread` would make an object for a thread that `_thread` has begun, and it would stay.
     thread = threading._active.get(_get_ident())  # type: ignore[attr-defined]
     name = getattr(thread, "_name", None) if type(thread) in (threading.Thread, threading.Timer) else None
     return name if type(name) is str else "thread"
@@ -303,6 +313,7 @@ _STANDARD = {
     "re": ("Pattern",),
 }
 _ARRAYS = {"array": ("array",), "numpy": ("ndarray",)}
+# A program that imports the former has values of the latter, and does not name them.
 _LOADS = {"statistics": ("fractions", "decimal")}
 
 
@@ -338,6 +349,7 @@ def _take(values: Values, module_name: str, name: str, cls: type, module: Any) -
         return
     own_repr: Callable[[Any], str] = getattr(cls, "__repr__")  # noqa: B009
     if name in ("time", "datetime"):
+        # The repr of a time has that of its zone in it, which may be of a class of the program.
         zones = (type(None), module.timezone)
         values.reprs[id(cls)] = lambda value: own_repr(value) if type(value.tzinfo) in zones else None
     else:
@@ -347,5 +359,5 @@ def _take(values: Values, module_name: str, name: str, cls: type, module: Any) -
 def _take_scalars(values: Values, numpy: Any) -> None:
     generic = numpy.generic
     for scalar in dict.fromkeys(numpy.sctypeDict.values()):
-        if issubclass(scalar, generic) and scalar not in (numpy.object_, numpy.void):
+        if issubclass(scalar, generic) and scalar not in (numpy.object_, numpy.void):  # which hold objects
             values.reprs[id(scalar)] = scalar.__repr__

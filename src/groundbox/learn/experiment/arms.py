@@ -12,7 +12,7 @@ from typing import Final
 
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.run.folding import ALL, Begin, Done, Enter, Leave
-from groundbox.trace.show.telling import Telling, shown
+from groundbox.trace.show.moments import MomentTexts
 from groundbox.values.parsing import module_of
 
 ARMS: Final = ("direct", "raw", "concise", "bare", "proven", "jumps", "false8", "false25", "mutated", "unrelated")
@@ -168,19 +168,19 @@ def concise(trace: Trace) -> str:
             depth += 1
         elif isinstance(moment, Done) and depth:
             if effects := telling.effects(moment.step):
-                lines.append(f"{moment.step.line}: {shown(effects)}")
+                lines.append(f"{moment.step.line}: {'; '.join(effects)}")
         elif isinstance(moment, Leave) and depth:
             lines.append(f"return {telling.value(moment.activation.value)}")
             depth -= 1
     return "\n".join(lines)
 
 
-def _whole(trace: Trace) -> Telling:
+def _whole(trace: Trace) -> MomentTexts:
     """Tell a run without leaving anything out, as people at a terminal want it."""
-    return Telling(trace, ALL, _MOST_CHARS)
+    return MomentTexts(trace, ALL, _MOST_CHARS)
 
 
-def _line(telling: Telling, line: int) -> str:
+def _line(telling: MomentTexts, line: int) -> str:
     return telling.structure.syntax.lines[line - 1].rstrip()
 
 

@@ -1,4 +1,4 @@
-"""What a text of any writer claims about a run, held against its record.
+"""Claims of a text by any writer about a run, held against its record.
 
 In: a text in English, by a model or a person, and a trace. Out: a `Proof` with each claim supported, refuted by a named
 record, not found, or about something else than the run; and which of the text's numbers stand in what is supported.

@@ -33,7 +33,7 @@ class CallWalk(Walk):
     """The run up to a record, with calls and values that claims write compared with those that are recorded."""
 
     def misfit(self, claim: ClaimData, call: schema.Call) -> Judged | None:
-        """Why a call that was made just now is not the one that a claim speaks of; None if it is."""
+        """Return why a call that was made just now is not the one that a claim speaks of; None if it is."""
         (node, texts), step = parsed_call(claim.subject), self.state.t
         function = node.func if isinstance(node, ast.Call) else node
         if not isinstance(function, ast.Name | ast.Attribute):
@@ -43,14 +43,17 @@ class CallWalk(Walk):
         of_class = (
             function.value.id if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) else ""
         )
+        # `Stack.push(s, 1)` names its class: a method of another class by that name is another one.
         is_other = owner[-1:] != [of_class] and self.course.defines(of_class, said)
         if is_other or not is_of(call, said):
             return refuted(step, f"record {step} is a call of `{cut(call.name)}`")
         if not isinstance(node, ast.Call):
             return None
+        # `self.items(0)` of a property calls what the property gives.
         if self.course.is_property(call):
             return not_found("a property is given no arguments")
         given = dict(call.args)
+        # Arguments without a default cannot be left out, and a claim that leaves them out claims another call.
         if len(node.args) + len(node.keywords) < self.course.required(call) - _has_object(call):
             return refuted(step, f"`{cut(call.name)}` was given more arguments")
         if owner and owner[-1] != "<locals>" and len(node.args) + len(node.keywords) < len(given):
@@ -76,6 +79,7 @@ class CallWalk(Walk):
         keys = set(given)
         for value in given.values():
             obj = self.state.heap.get(ref_of(value) or 0)
+            # `*args` is a tuple, which is written in place; `**options` a dict with a label.
             held += value["tuple"] if isinstance(value, dict) and "tuple" in value else [value]
             held += [pair[1] for pair in obj.pairs.values()] if obj is not None and obj.pairs is not None else []
             keys |= (
@@ -83,6 +87,7 @@ class CallWalk(Walk):
             )
         if any(keyword.arg is not None and keyword.arg not in keys for keyword in node.keywords):
             return refuted(self.state.t, f"`{cut(call.name)}` was given no argument of this name")
+        # Which place each took is not known of all; each has to be among what was given.
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
             if all(self._misfitting(argument, value, call, texts) is not None for value in held):
                 return refuted(self.state.t, f"`{cut(call.name)}` was not given one of these arguments")
@@ -111,7 +116,7 @@ class CallWalk(Walk):
     def _misfitting(
         self, argument: ast.expr, given: schema.V, call: schema.Call, texts: Mapping[str, str]
     ) -> Judged | None:
-        """Why an argument is not what a call was given; `...` may be anything, a name is one of the caller's."""
+        """Return why an argument is not what a call was given; `...` may be anything, a name is one of the caller's."""
         if isinstance(argument, ast.Constant) and argument.value is ...:
             return None
         if isinstance(argument, ast.Name) and argument.id in texts:
@@ -125,9 +130,11 @@ class CallWalk(Walk):
                     found = self.is_value(argument.id, given)
                     return None if found.status is Status.SUPPORTED else found
                 return None if argument.id in call.args else not_found(f"the caller has no `{argument.id}`")
+            # A name of the function itself is what a telling has for an object that it does not write out.
             fits = held == given or argument.id in call.args
             return None if fits else refuted(self.state.t, f"`{argument.id}` is not what was given")
         text = ast.unparse(argument)
+        # Code of the caller, such as `xs[i]`: worked out in its frame at this moment.
         if not told(text).known and (fits := self.is_given(argument, given, call.p)) is not None:
             return None if fits else refuted(self.state.t, f"`{cut(text)}` is not what was given")
         if not told(text).known and text in self.code:
@@ -148,6 +155,7 @@ class CallWalk(Walk):
         """A value that is no literal, by its text: `Account(owner='Ada')`, `[1, … 9 more …, 4]`."""
         step = self.state.t
         shown = ""
+        # The width at which it was cut is not said; what fits at none of these was not written by `State.text`.
         for width in dict.fromkeys((*WIDTHS, len(claim.value) + 8, len(claim.value), 100_000)):
             self.left -= 1 + width // 1000
             text = self.state.text(raw, width)
@@ -158,7 +166,7 @@ class CallWalk(Walk):
 
 
 def _has_object(call: schema.Call) -> bool:
-    """Whether the first argument is the object or class that a method belongs to."""
+    """Return whether the first argument is the object or class that a method belongs to."""
     return next(iter(call.args), "") in ("self", "cls")
 
 

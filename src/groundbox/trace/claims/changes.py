@@ -58,7 +58,7 @@ def _item(node: ast.expr) -> ast.expr | None:
 
 
 class RecordedChange:
-    """One recorded change, to be compared with one that is told."""
+    """Recorded change of an object, to be compared with one that is told."""
 
     def __init__(self, state: State, record: schema.Mutate, before: Obj) -> None:
         self._state = state
@@ -81,6 +81,7 @@ class RecordedChange:
         return None
 
     def _spliced(self, said: SaidChange, start: int, removed: int, items: list[V]) -> list[V] | None:
+        # Records tell a change of a list by places alone: which method it was follows from where and how many.
         at_end = start + removed == self._size
         if items and not removed:
             fits = {
@@ -93,10 +94,12 @@ class RecordedChange:
         if removed == 1 and not items:
             held = self._before.items
             gone = held.get(start) if held is not None else None
+            # `del xs[-1]` counts from the end, a record from the beginning.
             key = said.key is None or self._is_key(said.key, start) or self._is_key(said.key, start - self._size)
             fits = {
                 "pop": at_end if said.key is None else key,
                 "popleft": start == 0,
+                # It takes the first equal item, which may stand anywhere.
                 "remove": True,
                 "del": key,
             }
@@ -125,6 +128,7 @@ class RecordedChange:
         code = ast.unparse(said)
         text = told(code)
         if not text.known:
+            # Keys that are no literals go by their text, as cut as a telling cuts it.
             return code in (self._state.text(key, 60), self._state.text(key, len(code) + 8))
         try:
             return as_told(self._state.python_value(key), text.value)

@@ -1,4 +1,4 @@
-"""Where control went: loops with the numbers of their iterations, and how conditions came out, as records tell them.
+"""Course of control: loops with the numbers of their iterations, and how conditions came out, as records tell them.
 
 This fold is small and of its own; nothing that a narrator works out of records is used. `iteration` and `ended` say
 how often a loop ran and that it ended by itself, `test` says how the parts of a condition came out. Lines say only
@@ -35,12 +35,12 @@ class Loop(NamedTuple):
     inline: bool
 
     def has(self, line: int) -> bool:
-        """Whether a line is one of its header or its body."""
+        """Return whether a line is one of its header or its body."""
         return line in self.header or line in self.body
 
 
 class LoopRun:
-    """One execution of a loop, as far as it has come.
+    """Execution of a loop, as far as it has come.
 
     Attributes:
         count: Iterations that have begun.
@@ -86,7 +86,7 @@ class Course:
         self._frames: dict[int, _Frame] = {}
 
     def _index(self, tree: ast.Module) -> None:
-        """Where statements stand, and functions and classes by line and name."""
+        """Index statements by line, and functions and classes by line and name."""
         for node in walked(tree):
             if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
                 header = header_of(node)
@@ -101,6 +101,7 @@ class Course:
         if isinstance(record, schema.Call):
             self._frames[record.f] = _Frame(self._loops_of(record))
             return
+        # Records of objects and output are of no frame, and move nobody.
         frame = self._frames.get(getattr(record, "f", 0))
         if frame is None:
             return
@@ -132,23 +133,23 @@ class Course:
         return found if isinstance(found, ast.arguments) else None
 
     def spreads(self, call: schema.Call) -> bool:
-        """Whether a function takes `*args` or `**options`."""
+        """Return whether a function takes `*args` or `**options`."""
         arguments = self.arguments(call)
         return arguments is not None and bool(arguments.vararg or arguments.kwarg)
 
     def defines(self, owner: str, name: str) -> bool:
-        """Whether a class of the program has a function of its own by this name."""
+        """Return whether a class of the program has a function of its own by this name."""
         classes = (code for (_, each), code in self._codes.items() if each == owner and isinstance(code, ast.ClassDef))
         functions = (each for code in classes for each in code.body if not isinstance(each, ast.ClassDef))
         return any(getattr(each, "name", None) == name for each in functions)
 
     def is_property(self, call: schema.Call) -> bool:
-        """Whether a function is called where its name is asked for, so that arguments go to what it gives."""
+        """Return whether a function is called where its name is asked for, so that arguments go to what it gives."""
         decorators = getattr(self._codes.get((call.n, call.name.rpartition(".")[2])), "decorator_list", ())
         return any(isinstance(each, ast.Name) and each.id in ("property", "cached_property") for each in decorators)
 
     def required(self, call: schema.Call) -> int:
-        """How many arguments a function has to be called with, its object counted; 0 if that is not known."""
+        """Return how many arguments a function has to be called with, its object counted; 0 if that is not known."""
         arguments = self.arguments(call)
         if arguments is None:
             return 0
@@ -156,18 +157,21 @@ class Course:
         return len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults) + keywords
 
     def _line(self, frame: _Frame, step: int, line: int) -> None:
+        # A line outside of the innermost loop has left it, however.
         while frame.open and not frame.open[-1].loop.has(line):
             self._leave(frame, step, None)
         for loop in frame.loops:
             if loop.has(line) and all(run.loop is not loop for run in frame.open):
                 frame.open.append(LoopRun(loop))
         for run in frame.open:
+            # In its body, and no iteration has been told.
             run.unsure = run.unsure or (not run.count and line not in run.loop.header)
         frame.line, frame.raised = line, False
 
     def _turn(self, frame: _Frame, step: int, record: schema.Iteration | schema.Ended | schema.Fold) -> None:
         """An iteration of a loop begins, the loop is over, or iterations of it were not recorded."""
         run = next((run for run in reversed(frame.open) if run.loop.node.lineno == record.n), None)
+        # The loop around goes on, so that those inside are over.
         while run is not None and frame.open[-1] is not run:
             self._leave(frame, step, None)
         if run is not None and run.count and isinstance(record, schema.Iteration) and record.number == 1:
@@ -195,6 +199,7 @@ class Course:
         if run.exit is not None:
             return
         last = self.statements.get(frame.line, ())
+        # The line that was left last says how: an exception came up in it, or it is a `break` or `return`.
         if frame.raised:
             run.exit = "raise"
         elif how is not None:
@@ -209,6 +214,7 @@ class Course:
         if code is None:
             return ()
         if code not in self._loops:
+            # Outer loops begin on earlier lines than inner ones, so that they are opened first.
             self._loops[code] = sorted(map(_loop, _own_loops(code)), key=lambda loop: loop.node.lineno)
         return self._loops[code]
 
@@ -239,10 +245,11 @@ class Lines:
         return self._line(steps[place]) if place >= 0 else None
 
     def tests(self, frame: int, step: int, header: range) -> Mapping[Range, bool]:
-        """How the parts of conditions came out while a frame went through the lines of a header, around a record.
+        """Return how parts of conditions came out while a frame went through the lines of a header, around a record.
 
         A part that came out in both ways is left out.
         """
+        # A condition of several lines has several line events, and the tests stand among them.
         found: dict[Range, bool] = {}
         both: set[Range] = set()
         for record in self._told_within(frame, step, header):
@@ -264,6 +271,7 @@ class Lines:
         steps, told = self._at.get(frame, []), self._told.get(frame, [])
         end = bisect.bisect_right(steps, step)
         begin = max(end - 1, 0)
+        # Back to where this run of the header began, and on to where it was left.
         if len(header) > 1:
             begin = next((at + 1 for at in range(begin, -1, -1) if self._line(steps[at]) not in header), 0)
             while end < len(steps) and self._line(steps[end]) in header:
@@ -280,7 +288,7 @@ class Lines:
 
 
 def truth_of(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
-    """How a condition came out, by the outcomes of its parts; None if one that decides is not told."""
+    """Return how a condition came out, by the outcomes of its parts; None if one that decides is not told."""
     try:
         return _truth(condition, told)
     except RecursionError:
@@ -288,6 +296,7 @@ def truth_of(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
 
 
 def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
+    # A part may be told as a whole, as an inner `and` is whose value is used.
     if (outcome := told.get(range_of(condition))) is not None:
         return outcome
     match condition:
@@ -295,6 +304,7 @@ def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
             inner = _truth(operand, told)
             return None if inner is None else not inner
         case ast.BoolOp(op=op, values=values):
+            # The first that decides ends it; what is not told of it may have ended it, too.
             for value in values[:-1]:
                 outcome = _truth(value, told)
                 if outcome is not isinstance(op, ast.And):
@@ -309,7 +319,7 @@ def _truth(condition: ast.expr, told: Mapping[Range, bool]) -> bool | None:
 
 
 def range_of(node: ast.expr) -> Range:
-    """Where an expression stands, as records of tests tell it."""
+    """Return where an expression stands, as records of tests tell it."""
     return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 

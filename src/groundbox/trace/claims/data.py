@@ -33,7 +33,7 @@ class BadClaims(ValueError):
 
 
 class ClaimData(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One claim, as `claims.schema.json` describes it.
+    """Claim, as `claims.schema.json` describes it.
 
     Attributes:
         subject: Code: what is spoken of.

@@ -33,7 +33,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from groundbox.trace.claims.steps import MOST_PASSED_ON, Course, Fact, Key, Read, Step
+from groundbox.trace.claims.steps import MOST_PASSED_ON, Fact, Key, Read, RunSteps, Step
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace
 from groundbox.trace.record.value import ref_of
@@ -94,7 +94,7 @@ class Jump(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Derivation:
-    """What was found of a telling.
+    """Result for a telling: how many of its values follow, and which do not.
 
     Attributes:
         values: Stated values by sentence.
@@ -122,8 +122,9 @@ def derivable(sentences: Sequence[Told], trace: Trace) -> Derivation:
     Args:
         sentences: In the order of the text.
     """
-    course = Course(trace)
+    course = RunSteps(trace)
     stated = [[_facts(claim, course) for claim in sentence.claims] for sentence in sentences]
+    # One pass over the run for all facts: states are built once.
     course.look(fact for row in stated for facts in row for fact in facts)
     reader = _Reader(course)
     values, followed = [0] * len(sentences), [0] * len(sentences)
@@ -140,7 +141,7 @@ def derivable(sentences: Sequence[Told], trace: Trace) -> Derivation:
     return Derivation(values=tuple(values), followed=tuple(followed), jumps=tuple(jumps))
 
 
-def _facts(claim: Stated, course: Course) -> list[Fact]:
+def _facts(claim: Stated, course: RunSteps) -> list[Fact]:
     """The records that a claim speaks of, none where there is nothing to be known of them."""
     refs = [ref for ref in claim.refs[:MOST_REFS] if 0 <= ref < len(course.records)]
     if not refs:
@@ -185,7 +186,7 @@ def _sets(record: schema.Record, frame: int, name: str) -> bool:
 class _Reader:
     """Knows what was told."""
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: RunSteps) -> None:
         self._course = course
         self._known: set[Key] = set()
         self._whole: dict[int, list[int]] = {}  # per label the records after which its content was known
@@ -194,19 +195,21 @@ class _Reader:
         self._items: set[int] = set()  # steps of whose comprehension the items were told
         self._implicit: dict[Key, str] = {}
         if course.entry is not None:
+            # The inputs of the run are known beforehand, with all that they lead to.
             call = course.frames[course.entry].call
             self._called.add(course.entry)
             self._known.update((call, name) for name in course.records[call].args)  # type: ignore[union-attr]
             self._keep_whole(course.closures.get(((call, ""), call), ()), call)
 
     def missing(self, claim: Stated, facts: Sequence[Fact]) -> str:
-        """Why a claim does not follow; "" for one that does."""
+        """Return why a claim does not follow; "" for one that does."""
         course = self._course
         items = "…" not in claim.value
         told = {fact.key[0] for fact in facts}
         for fact in facts:
             if fact.value is not None and not _is_as_told(claim.value, course.texts.get((fact.key, fact.t), "")):
                 return "the record shows another value"
+            # Told before: it may be told again without a reason.
             missing = "" if fact.key in self._known else self._missing_of(fact.key, items=items)
             missing = missing or self._changed_since(fact, told)
             if missing:
@@ -216,6 +219,7 @@ class _Reader:
     def _changed_since(self, fact: Fact, told: Collection[int]) -> str:
         """Changes of what a name or result leads to, after it was given and before the claim speaks of it."""
         course = self._course
+        # It is told as it was when it was given.
         if fact.value is None or fact.t == fact.key[0]:
             return ""
         for label in course.closures.get((fact.key, fact.t), ()):
@@ -233,6 +237,7 @@ class _Reader:
         course = self._course
         at = key[0]
         record = course.records[at]
+        # Given from outside, and not by a step of the program.
         if isinstance(record, schema.Call) and record.p == 0:
             return ""
         step = course.step_of[at]
@@ -242,7 +247,9 @@ class _Reader:
             return "iterations ran here that are not recorded"
         if isinstance(record, schema.Return) and not any(isinstance(part.node, ast.Return) for part in step.parts):
             return self._missing_way(step)
+        # A test has its outcome at its end, after the calls that it makes; a change is made at its record.
         upto = at if not isinstance(record, schema.Line) else self._end(step)
+        # A container that is shown whole shows each item: a reader checks them one by one.
         cost = step.item_cost if items or step.at in self._items else step.cost
         if cost > MOST_OPERATIONS:
             return f"line {step.line} takes {cost} operations"
@@ -272,6 +279,7 @@ class _Reader:
         record = course.records[at]
         frame = course.frames[record.f]  # type: ignore[union-attr]
         name = frame.name.rpartition(".")[2]
+        # A new object has no value to be told, but attributes, which are asked for themselves.
         if name == "__init__" or depth >= MOST_PASSED_ON:
             return "" if name == "__init__" else f"what `{name}` gave"
         missing = self._missing_of((at, ""), items=False, depth=depth + 1)
@@ -304,19 +312,22 @@ class _Reader:
             return True
         record = course.records[at]
         if isinstance(record, schema.Call):
+            # The object before the dot is known by its attributes.
             if next(iter(record.args), "") == name and name in ("self", "cls"):
                 return True
+            # An object that a told call was given is one that its caller had.
             return record.f in self._called and ref_of(record.args.get(name)) is not None
         return self._follows_from_program(at, name)
 
     def _follows_from_program(self, at: int, name: str) -> bool:
-        """Whether a name of the module was set by a line that needs nothing that is not in the program."""
+        """Return whether a name of the module was set by a line that needs nothing that is not in the program."""
         course = self._course
         step = course.step_of[at]
         if step is None or step.frame != course.module or course.entry is None:
             return False
         key = (at, name)
         if key not in self._implicit:
+            # A name that needs itself does not follow: this is the answer for whoever asks meanwhile.
             self._implicit[key] = "is being looked at"
             self._implicit[key] = self._missing_of(key, items=True)
             if not self._implicit[key]:
@@ -347,6 +358,7 @@ class _Reader:
     def _missing_way(self, step: Step, depth: int = 0) -> str:
         """A test on the way from the last told step that is neither told nor follows."""
         course = self._course
+        # From the step back to the last told one of its frame, then on in its caller, as control came.
         for _ in range(50):
             frame = course.frames[step.frame]
             seen: set[int] = set()
@@ -358,6 +370,8 @@ class _Reader:
                     continue
                 if other.folded:
                     return f"which way was taken in line {other.line}, which is not recorded"
+                # Of several times that one test was made the last one decided; earlier ones matter where they could
+                # have left.
                 if not other.is_test or not other.decides(step, first=other.line not in seen):
                     continue
                 seen.add(other.line)
@@ -379,6 +393,7 @@ class _Reader:
     def learn(self, claim: Stated, facts: Sequence[Fact], *, follows: bool) -> None:
         """Take in what a claim says."""
         course = self._course
+        # What was cut is known whole only where a reader can work it out.
         shown = follows or ("…" not in claim.value and "<" not in claim.value)
         for fact in facts:
             if fact.value is not None and not _is_as_told(claim.value, course.texts.get((fact.key, fact.t), "")):
@@ -394,6 +409,7 @@ class _Reader:
                 self._called.add(record.f)
             step = course.step_of[ref]
             if step is not None:
+                # The text has been here, so that a reader knows that control came here.
                 self._anchors.add((step.frame, step.index))
                 if claim.kind == "condition" and step.parts and not step.is_test:
                     self._items.add(step.at)
@@ -403,7 +419,7 @@ class _Reader:
             bisect.insort(self._whole.setdefault(label, []), at)
 
 
-def _last_before(touched: Sequence[int], upto: int, step: Step, course: Course) -> int | None:
+def _last_before(touched: Sequence[int], upto: int, step: Step, course: RunSteps) -> int | None:
     place = bisect.bisect_left(touched, upto) - 1
     while place >= 0 and course.step_of[touched[place]] is step and touched[place] >= step.at:
         place -= 1
@@ -411,7 +427,7 @@ def _last_before(touched: Sequence[int], upto: int, step: Step, course: Course) 
 
 
 def _is_as_told(told: str, recorded: str) -> bool:
-    """Whether a told text is the recorded one, or the beginning of it up to where parts are left out."""
+    """Return whether a told text is the recorded one, or the beginning of it up to where parts are left out."""
     if told == recorded or _AGAIN.fullmatch(told):
         return True
     head = told.partition("…")[0].partition("<")[0].rstrip(" ,'\"([{")

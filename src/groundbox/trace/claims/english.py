@@ -1,5 +1,5 @@
 # ruff: noqa: E501  one wording a line
-"""How texts say things about a run: one table of wordings, and what makes claims of them.
+"""English about runs: a table of wordings, and what makes claims of them.
 
 A new wording is one line of `WORDINGS`. `{place}` is a name or an expression of the program, `{test}` an expression that
 compares or asks, `{equation}` one with `==`, `{value}` a literal, `{values}` one or several, `{times}` how often, `{call}`
@@ -263,6 +263,8 @@ _MOMENT: Final = re.compile(
 """Words after which what is said may be of another moment, or taken back: it is not refuted."""
 _IN_FORMULA: Final = re.compile(r"!|[-+*/%^×·÷√²³] ?[\w(\ue000-\uf7ff]")
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n+|;(?= )")
+# Code and values of a text are replaced by one character each of the private use area, in rows by their kind, so that a
+# wording is a regular expression over kinds and words. `markup.plain` has taken such characters out of the text.
 _FIRST_NAME, _FIRST_EXPRESSION, _FIRST_VALUE, _FIRST_CODE = 0xE000, 0xE800, 0xF000, 0xF800
 _KINDS: Final = {"name": _FIRST_NAME, "expression": _FIRST_EXPRESSION, "value": _FIRST_VALUE, "code": _FIRST_CODE}
 _MOST_ITEMS: Final = 0x700
@@ -344,10 +346,11 @@ def read(
 
 
 def _tabled(text: str, sentences: Sequence[tuple[int, int]], names: Collection[str]) -> Iterator[Claim]:
-    """What tables of states say: a row's names, under their heads, have the values of its cells."""
+    """Yield what tables of states say: a row's names, under their heads, have the values of its cells."""
     starts = [start for start, _ in sentences]
     for cell in markup.cells(text):
         head = items.parsed(cell.head) if len(cell.head) < items.MOST_CODE else None
+        # A column of numbers of iterations, of which each has to be one.
         turn = re.fullmatch(r"(iteration|step|pass|round|#|no\.?|index|line)s?", cell.head, re.I)
         used = {node.id for node in ast.walk(head) if isinstance(node, ast.Name)} if head else set()
         number = bisect.bisect_right(starts, cell.start) - 1
@@ -365,7 +368,7 @@ def _tabled(text: str, sentences: Sequence[tuple[int, int]], names: Collection[s
 def _assigned(
     found: Sequence[Item], sentences: Sequence[tuple[int, int]], names: Collection[str], quotes: Callable[[str], bool]
 ) -> Iterator[Claim]:
-    """What quoted assignments of literals say."""
+    """Yield what quoted assignments of literals say."""
     starts = [start for start, _ in sentences]
     for item in found:
         number = bisect.bisect_right(starts, item.start) - 1
@@ -396,6 +399,8 @@ class _Text:
         def put(start: int, end: int) -> None:
             for place in range(start, end):
                 sign = text[place]
+                # Runs of white space become one sign, a line's end where there is one: wordings are written with single
+                # spaces.
                 if sign.isspace():
                     if sign == "\n" and signs and signs[-1] == " ":
                         signs[-1] = "\n"
@@ -440,6 +445,7 @@ class _Text:
 
     def claims(self, number: int, start: int, end: int, functions: Collection[str]) -> Iterator[Claim]:
         """Of one sentence; of wordings that overlap the longest."""
+        # A question claims nothing of the run.
         asks = self._signs[end - 1] == "?"
         general = asks or _GENERAL.search(self._signs, start, end) is not None
         hedged = _MOMENT.search(self._signs, start, end) is not None
@@ -448,14 +454,17 @@ class _Text:
             for pattern, wording in _COMPILED
             for match in pattern.finditer(self._signs, start, end)
         ]  # fmt: skip
+        # Longest first: `x is not in xs` holds `x is` as well.
         found.sort(key=lambda pair: (-(pair[0].end() - pair[0].start()), pair[0].start()))
         taken = bytearray(end - start)  # the last sign of a wording may begin another one
         made: list[Claim] = []
         for match, wording in found:
             begin, stop = match.start() - start, match.end() - start - 1
+            # Some of its words belong to a longer wording.
             if taken.find(1, begin, max(stop, begin + 1)) >= 0:
                 continue
             claims = list(self._claims(match, wording, number, functions))
+            # A wording that makes no claim here leaves its words to shorter ones.
             if claims:
                 taken[begin:stop] = b"\1" * (stop - begin)
                 unsure = hedged or self._goes_on(match)
@@ -466,7 +475,7 @@ class _Text:
         yield from sorted(made, key=lambda claim: claim.start)
 
     def _goes_on(self, match: re.Match[str]) -> bool:
-        """Whether a formula may begin before a wording's first sign or end after its last one: "√n = 2", "x = 4!"."""
+        """Return whether a formula may go on before a wording's first sign or after its last: "√n = 2", "x = 4!"."""
         before = self._signs[max(0, match.start() - 3) : match.start()].rstrip()
         after = self._signs[match.end() : match.end() + 6].lstrip()
         return (
@@ -480,6 +489,7 @@ class _Text:
     ) -> Iterator[Claim]:
         if "chain" in match.groupdict():
             links = [self._item_at[at] for at in range(*match.span("chain")) if at in self._item_at]
+            # `a + b = 3 + 5 = 8` says each equation, and the first of the last.
             for x, y in itertools.pairwise(links):
                 yield self._equation(x, y, number, wording, functions)
             if links[0].kind != "value" and links[-1].kind == "value":
@@ -516,6 +526,7 @@ class _Text:
         is_call = _is_call(node, functions)
         if "call" in groups and not is_call:
             return None
+        # `f(3) is 6` tells what the call gave, and no value of a name.
         if kind is Kind.VALUE and is_call:
             kind = Kind.RETURN
         if kind is Kind.VALUE and isinstance(node, ast.Name) and node.id in functions:
@@ -533,6 +544,7 @@ class _Text:
         equation = _equation(node)
         if "equation" in groups and equation is None:
             return None
+        # `f(3) == 6` of a text is what the call gave.
         if kind is Kind.TEST and told and equation is not None and _is_call(equation[0], functions):
             kind, certain, node, told = Kind.RETURN, True, *equation
         if groups.get("times"):

@@ -1,4 +1,4 @@
-"""One walk over the records: moments with the values of names, changes, rounds of loops, calls and exceptions.
+"""Walk over the records: moments with the values of names, changes, rounds of loops, calls and exceptions.
 
 A moment is where a line is about to run, or a function returns. This fold is of its own: nothing that a narrator works
 out of the records is used here.
@@ -44,7 +44,7 @@ class Change(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """One run of a loop: the records at which its iterations begin."""
+    """Run of a loop: the records at which its iterations begin."""
 
     line: int
     starts: list[int]
@@ -129,11 +129,13 @@ class _Fold:
     def take(self, step: int, record: Record) -> None:
         """The next record."""
         if isinstance(record, schema.Line | schema.Return | schema.Yield) and len(self._moments) < MOST_MOMENTS:
+            # Before the record is applied: a line is about to run, and shows what was so before it.
             self._moments.append(Moment(step, record.n, self._named(record.f, step), record.f))
         elif isinstance(record, schema.Iteration | schema.Ended):
             self._go_round(step, record)
         self._state.apply(record)
         if isinstance(record, schema.Mutate | schema.Object):
+            # Everything that the object is a part of has another value from now on.
             for whole in self._within.pop(record.id, ()):
                 self._objects.pop(whole, None)
         if isinstance(record, schema.Mutate):
@@ -142,6 +144,7 @@ class _Fold:
             arguments = self._plain(record.args)
             self._open_calls[record.f] = (record.name, arguments)
             self._called[record.name.rpartition(".")[2]] += 1
+            # The call that was asked for; the module, too, is called by nobody.
             if record.p == 0 and not record.body and record.name in self._functions:
                 self._given = arguments
         elif isinstance(record, schema.Return) and record.f in self._open_calls:
@@ -166,6 +169,7 @@ class _Fold:
         names = {}
         for name, raw in self._seen(frame).items():
             known = self._held.get((frame, name))
+            # The same reference and no object changed since: the same value, without looking at it.
             if known is None or known[:2] != (raw, self._mutations):
                 try:
                     value = self._value(raw)
@@ -173,6 +177,8 @@ class _Fold:
                     self._whole = self._whole and name not in self._told
                     self._held.pop((frame, name), None)
                     continue
+                # The object of before is kept, so that equal values are one object: whoever asks tells them apart by
+                # `id`.
                 if known is not None and (known[2] is value or equal(known[2], value)):
                     value = known[2]
                 elif known is not None:

@@ -73,10 +73,12 @@ def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[in
     spans: list[tuple[int, int]] = []
     at = 0
     for sentence in document.sentences:
+        # In their order, so that a sentence that stands twice is found at both places.
         start = text.find(sentence.text, at) if sentence.text.strip() else -1
         if start < 0:
             made += [_placed(data, len(text), len(text), -1) for data in sentence.claims]
             continue
+        # What the document leaves out stands there as sentences without claims, which then must tell nothing.
         spans += _split(text, at, start)
         number, end, quote_at = len(spans), start + len(sentence.text), 0
         spans.append((start, end))
@@ -94,7 +96,7 @@ def placed(text: str, document: ClaimsData) -> tuple[list[Placed], list[tuple[in
 
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What stands between sentences that have claims, as sentences."""
+    """Yield what stands between sentences that have claims, as sentences."""
     for stop in (*(found.end() for found in _SENTENCE_END.finditer(text, start, end)), end):
         piece = text[start:stop]
         if piece.strip() and any(sign.isalnum() for sign in piece):
@@ -103,7 +105,7 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _place(text: str, data: ClaimData, at: int) -> int:
-    """Where a claim's quote stands in its sentence; -1 if it does not."""
+    """Return where a claim's quote stands in its sentence; -1 if it does not."""
     if data.at is not None and data.at >= 0 and text.startswith(data.quote, data.at):
         return data.at if data.quote else 0
     found = text.find(data.quote, at)
@@ -128,10 +130,12 @@ def held(
     covered: set[int] = set()
     left = MOST_COMPARED
     for each, verdict in zip(claims, verdicts, strict=True):
+        # What does not hold bears out nothing, and neither does a claim without words of its own.
         if not verdict.holds or each.claim.start >= each.claim.end:
             continue
         first = bisect.bisect_left(starts, each.claim.start)
         last = bisect.bisect_left(starts, each.claim.end)
+        # Documents may have many claims of whole sentences: the work is bounded, and what is left over is not covered.
         left -= last - first
         if left < 0:
             break
@@ -143,7 +147,7 @@ def held(
 
 
 def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[int]) -> Iterator[int]:
-    """Which of the tokens in a claim's words it bears out.
+    """Yield which of the tokens in a claim's words it bears out.
 
     With a quote of its own, numbers and quoted values have to come in the order in which the claim has them.
     """
@@ -162,6 +166,7 @@ def _borne_out(each: Placed, text: str, found: Sequence[Token], said: Sequence[i
         if atoms is None:
             atoms = _atoms(data, with_subject="`" in quote or not _is_worked(data))
         if token.form in atoms[at:]:
+            # With a quote of its own, words come in the claim's order: `from 3 to 5` is not borne out by 5 and then 3.
             at = atoms.index(token.form, at) + 1 if data.quote else 0
             yield place
 
@@ -178,6 +183,7 @@ def held_closely(
         if verdict.holds:
             rows.setdefault(each.claim.sentence, []).append((each.data, each.claim))
         if not work.allows(each.claim.end - each.claim.start) or not _is_said(each, text):
+            # A claim whose words do not say it would cover words that say something else.
             unsaid.append(Number(start=each.claim.start, end=each.claim.end, covered=False))
     spans = [vocabulary.Sentence(start, end, rows.get(number, [])) for number, (start, end) in enumerate(sentences)]
     untold = Untold(trace)
@@ -190,7 +196,7 @@ _SAID: Final = PUBLISHED - {Kind.CALL, Kind.STATEMENT, Kind.EXIT, Kind.CATCH, Ki
 
 
 def _is_said(each: Placed, text: str) -> bool:
-    """Whether the words that a claim has as its own are in its sentence, and have all of its value."""
+    """Return whether the words that a claim has as its own are in its sentence, and have all of its value."""
     data = each.data
     quote = text[each.claim.start : each.claim.end]
     if each.claim.sentence < 0 or not quote:
@@ -212,7 +218,7 @@ def _is_said(each: Placed, text: str) -> bool:
 
 
 def _says_subject(data: ClaimData, quote: str, atoms: Sequence[str]) -> bool:
-    """Whether the words of a claim are those for what it is said of; the value stands in those of another one."""
+    """Return whether the words of a claim are those of its subject; the value stands in those of another one."""
     if not atoms:
         return data.kind is Kind.COUNT and "`" in quote
     return {*atoms} <= {*_atoms(data, with_subject=True)}
@@ -222,7 +228,7 @@ _DENIED_THERE: Final = re.compile(r"\bnot\b|!=|<>")
 
 
 def _denies(data: ClaimData) -> bool:
-    """Whether a test says by `not in`, `is not` or `!=` that something is not so."""
+    """Return whether a test says by `not in`, `is not` or `!=` that something is not so."""
     if data.kind is not Kind.TEST or data.value == "False":
         return False
     node = parsed_code(data.subject if data.value == "True" else data.value)
@@ -248,6 +254,7 @@ def misplaced(document: ClaimsData, claims: Sequence[Placed]) -> list[int]:
     found = []
     before: set[str] = set()
     for number, step in sorted(steps.items()):
+        # Told twice in the same words of the same record.
         if step < last or (step == last and texts[number] == before):
             found.append(number)
         last, before = max(last, step), texts[number]
@@ -271,7 +278,7 @@ class Token(NamedTuple):
 
 
 def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Iterator[Token]:
-    """What of a text has to stand in a claim."""
+    """Yield what of a text has to stand in a claim."""
     code = [found.span() for found in _CODE.finditer(text)]
     starts = [start for start, _ in code]
     quoted = [found.span() for found in _QUOTED.finditer(text)]
@@ -300,6 +307,7 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
         elif word.lower() in _NEGATIVE or word.lower() in _POSITIVE:
             denied = word.lower() in _NEGATIVE or _DENIED.search(text, max(0, found.start() - 24), found.start())
             yield Token(found.start(), found.end(), "negative" if denied else "positive")
+        # A function called `count` or `merge` is a common word, too; only `count(` or `count returns` speaks of it.
         elif word in names and (
             (word in functions and _OF_CALLS.match(text, found.end())) or not (word.isalpha() and word.islower())
         ):
@@ -307,7 +315,7 @@ def tokens(text: str, names: Collection[str], functions: Collection[str]) -> Ite
 
 
 def _is_list_marker(text: str, start: int, end: int) -> bool:
-    """Whether a number is that of a line of a list."""
+    """Return whether a number is that of a line of a list."""
     return text[end : end + 2] in (". ", ") ") and not text[text.rfind("\n", 0, start) + 1 : start].strip(" #*-")
 
 
@@ -361,7 +369,7 @@ def _atoms(data: ClaimData, *, with_subject: bool) -> list[str]:
 
 
 def _is_worked(data: ClaimData) -> bool:
-    """Whether the value of a claim says more than the subject: workings, or a reason."""
+    """Return whether the value of a claim says more than the subject: workings, or a reason."""
     if data.kind not in (Kind.VALUE, Kind.TEST):
         return False
     said = told(data.value)
@@ -369,7 +377,7 @@ def _is_worked(data: ClaimData) -> bool:
 
 
 def _truths(placed: Placed, quote: str) -> set[str]:
-    """Which words of truth a claim bears out: those of its value, and those of denials in its condition."""
+    """Return which words of truth a claim bears out: those of its value, and those of denials in its condition."""
     data = placed.data
     if data.kind is Kind.COUNT and data.subject.startswith("true tests"):
         return {"negative" if data.value == "0" else "positive"}
@@ -378,6 +386,7 @@ def _truths(placed: Placed, quote: str) -> set[str]:
     node = said if said is not None else placed.claim.subject
     inner = walked(node) if node is not None else ()
     denies = any(isinstance(each, ast.Not | ast.NotIn | ast.IsNot | ast.NotEq) for each in inner)
+    # Where the code itself stands in the quote, its `not` is told by it.
     denies = denies and not _DENIAL.search(code) and not _OUTCOME.search(quote)
     if data.value in ("True", "False"):
         truths = {"positive" if data.value == "True" else "negative"}

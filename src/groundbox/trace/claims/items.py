@@ -15,7 +15,7 @@ MOST_CODE: Final = 2000
 """Characters of one item; a longer one is prose."""
 _CANDIDATES: Final = 12
 _LOOKED_AT: Final = 20
-"""How often a character of a text is looked at, on the average; when that is used up, no more is found in it."""
+"""Times that a character of a text is looked at, on the average; when they are used up, no more is found in it."""
 _DEEPEST: Final = 60
 
 _QUOTED: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
@@ -81,6 +81,8 @@ class _Finder:
         self._names = names
         self._uses_xor = uses_xor
         self._closing = 0
+        # Brackets that open and never close would make each place look to the end: what all may look at is bounded
+        # together.
         self._left = _LOOKED_AT * (len(text) + MOST_CODE)
 
     def items(self) -> Iterator[Item]:
@@ -91,6 +93,7 @@ class _Finder:
                 yield item
                 at = item.end
                 continue
+            # A word in which nothing was found is passed over whole: no item begins within it.
             word = _WORD.match(text, at) or _NUMBER.match(text, at)
             at = word.end() if word else at + 1
 
@@ -139,6 +142,7 @@ class _Finder:
         """The longest expression that begins here."""
         if self._left < 0:
             return None
+        # From the longest to the shortest: the first that parses is the item.
         ends = list(self._ends(at))[-_CANDIDATES:]
         self._left -= ends[-1] - at if ends else 0
         for end in reversed(ends):
@@ -150,7 +154,7 @@ class _Finder:
         return None
 
     def _ends(self, at: int) -> Iterator[int]:
-        """Where an expression that begins here may end: after each operand."""
+        """Yield where an expression that begins here may end: after each operand."""
         text, wants_operand = self._text, True
         last = min(len(text), at + MOST_CODE)
         is_attribute = False
@@ -172,6 +176,7 @@ class _Finder:
             operator = _OPERATOR.match(self._maths, at + spaces)
             if operator is None or (operator[0] == "." and spaces):
                 return
+            # `xs -1` lists two things; `xs - 1` takes one from the other.
             if operator[0] == "-" and spaces and text[operator.end() : operator.end() + 1] != " ":
                 return
             is_attribute = operator[0] == "."
@@ -196,7 +201,7 @@ class _Finder:
         return word.end() if known else None
 
     def _closed(self, at: int) -> int | None:
-        """Where the bracket that opens here has its end."""
+        """Return where the bracket that opens here has its end."""
         text, open_ = self._text, []
         end = min(len(text), at + MOST_CODE)
         while at < end:
@@ -217,6 +222,7 @@ class _Finder:
         return None
 
     def _made(self, code: str, start: int, end: int, *, quoted: bool) -> Item | None:
+        # 1,000 is one number in English, and a tuple in Python.
         source = re.sub(r"(?<=\d),(?=\d{3}\b)", "", code) if _NUMBER.fullmatch(code) else code
         if not quoted and "'" not in source and '"' not in source:
             source = source.translate(_MATHS).translate(_IN_PYTHON)
@@ -276,7 +282,7 @@ def _loaded(target: ast.expr) -> ast.expr:
 
 
 def is_shallow(node: ast.AST) -> bool:
-    """Whether whoever goes through it by recursion stays far from Python's limit."""
+    """Return whether whoever goes through it by recursion stays far from Python's limit."""
     level: list[ast.AST] = [node]
     for _ in range(_DEEPEST):
         level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
@@ -286,7 +292,7 @@ def is_shallow(node: ast.AST) -> bool:
 
 
 def literal_of(node: ast.expr) -> tuple[bool, Any]:
-    """Whether an expression is a literal, and its value."""
+    """Return whether an expression is a literal, and its value."""
     try:
         return True, ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):

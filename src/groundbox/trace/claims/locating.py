@@ -30,14 +30,21 @@ def located(document: ClaimsData, trace: Trace) -> ClaimsData:
     """The document with a record for each claim that needs one, as far as there is one and `MOST_TRIED` allows."""
     records = len(trace.records)
     most = MOST_TRIED // max(1, records)
-    wanted = [claim for sentence in document.sentences for claim in sentence.claims if _lacks(claim)][:most]
+    wanted = [
+        claim
+        for sentence in document.sentences
+        for claim in sentence.claims
+        if claim.kind in LOCATED and claim.step is None
+    ][:most]
     if not wanted:
         return document
+    # All in one walk over the run, since each walk costs as much as the run is long.
     tries = [msgspec.structs.replace(claim, step=step) for claim in wanted for step in range(records)]
     judged = verify(tries, trace, Run(trace), _unasked)
     shown: dict[int, list[int]] = {}
     for place, claim in enumerate(wanted):
         found = judged[place * records : (place + 1) * records]
+        # By identity: the same claim may stand in two sentences, of two records.
         shown[id(claim)] = [step for step, each in enumerate(found) if each.status is Status.SUPPORTED]
     return _with_steps(document, shown)
 
@@ -57,10 +64,6 @@ def _with_steps(document: ClaimsData, shown: dict[int, list[int]]) -> ClaimsData
 def _first(steps: Sequence[int], after: int) -> int | None:
     later = [step for step in steps if step >= after]
     return next(iter(later or steps), None)
-
-
-def _lacks(claim: ClaimData) -> bool:
-    return claim.kind in LOCATED and claim.step is None
 
 
 def _unasked(claim: ClaimData) -> Judged:

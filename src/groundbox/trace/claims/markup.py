@@ -32,7 +32,7 @@ _COMMANDS: Final = {
     "_": "_", "%": "%", "{": "{", "}": "}", "$": "$", "(": " ", ")": " ", "[": " ", "]": " ", ",": " ", ";": " ",
     "!": "",
 }  # fmt: skip
-"""What is said with a command of LaTeX; others stay."""
+"""Signs that commands of LaTeX stand for; other commands stay."""
 _ROW: Final = re.compile(r"(?m)^[ \t]*\|?(?=[^\n]*\|)([^\n]+?)\|?[ \t\r]*$")
 _RULE: Final = re.compile(r"[\s|:+-]*-[\s|:+-]*")
 MOST_CELLS: Final = 2000
@@ -57,7 +57,7 @@ class Plain(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What stands in a row of a table under a head."""
+    """Text of a row of a table under a head."""
 
     head: str
     text: str
@@ -73,9 +73,11 @@ def plain(text: str) -> Plain:
 
     def put(made: str, start: int, end: int) -> None:
         signs.extend(made)
+        # Each character of what is said stands for all of the markup, so that a quote of it is the whole.
         places.extend([(start, end)] * len(made))
 
     for found in _PIECE.finditer(text):
+        # Code and quoted text are no markup: `a*b*c` stays as it is.
         if found["kept"]:
             continue
         for place in range(at, found.start()):
@@ -108,6 +110,7 @@ def cells(text: str) -> Iterator[Cell]:
     count = 0
     for row in _ROW.finditer(text):
         follows = before is not None and text[before.end() : row.start()].strip(" \t") in ("\n", "\r\n")
+        # `|---|---|` makes the row before it a head, and what follows cells.
         if _RULE.fullmatch(row[1]):
             heads = [each.strip(" \t`*") for each in before[1].split("|")] if follows and before else []
         elif follows and heads:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 
 class Kind(StrEnum):
-    """What is claimed."""
+    """Kinds of claims."""
 
     VALUE = "value"  # an expression of the program has a value at some moment
     TEST = "test"  # a condition of the program comes out true, or false
@@ -54,7 +54,7 @@ PUBLISHED: Final = frozenset(
 
 
 class Status(StrEnum):
-    """What the record says to a claim. Only `refuted` says that it is false."""
+    """Answers of the record to a claim. Only `refuted` says that it is false."""
 
     SUPPORTED = "supported"
     REFUTED = "refuted"
@@ -64,7 +64,7 @@ class Status(StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One claim of a text.
+    """Claim of a text.
 
     Attributes:
         subject: The expression that is spoken of; None for results and inputs of the run as a whole.
@@ -112,7 +112,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """What is said is so, also where it is said of the program and not of the run."""
+        """Return whether what is said is so, also where it is said of the program and not of the run."""
         return self.status is Status.SUPPORTED or (self.status is Status.OFF_PROGRAM and not self.message)
 
 
@@ -161,11 +161,11 @@ class Proof:
         )
 
     def count(self, status: Status) -> int:
-        """How many claims have this status."""
+        """Return how many claims have this status."""
         return sum(verdict.status is status for verdict in self.verdicts)
 
     def to_dict(self) -> dict[str, Any]:
-        """What `groundbox prove --json` prints."""
+        """Return what `groundbox prove --json` prints."""
         return {
             "passes": self.passes,
             "answer": self.answer,

@@ -91,6 +91,7 @@ def mutations(text: str, claims: Mapping[str, Any], trace: Trace, *, seed: int =
         made: dict[str, list[Mutation]] = {}
         for each in make(telling):
             made.setdefault(each.kind, []).append(each)
+        # In an order of their own, so that the random choices are the same in each process.
         for kind in sorted(made):
             telling.random.shuffle(made[kind])
             found.extend(made[kind][:most])
@@ -108,7 +109,7 @@ class _Telling:
 
     @functools.cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where the sentences stand in the text."""
+        """Return where the sentences stand in the text."""
         found, at = [], 0
         for sentence in self.claims["sentences"]:
             start = self.text.index(sentence["text"], at)
@@ -168,7 +169,7 @@ class _Telling:
 
     @functools.cached_property
     def counts(self) -> frozenset[int]:
-        """How often loops went round, and functions were called."""
+        """Return how often loops went round, and functions were called."""
         found: set[int] = set()
         called: dict[str, int] = {}
         for record in self.trace.records:
@@ -182,7 +183,7 @@ class _Telling:
 
     @functools.cached_property
     def outcomes(self) -> Mapping[str, frozenset[bool]]:
-        """How each operand of a condition came out, by its code."""
+        """Return how each operand of a condition came out, by its code."""
         lines = self.trace.source.splitlines(keepends=True)
         found: dict[str, set[bool]] = {}
         for record in self.trace.records:
@@ -231,6 +232,7 @@ class _Telling:
             if "quote" in claim:
                 first = claim.get("at", old.find(claim["quote"]))
                 last = first + len(claim["quote"])
+                # Places before the change stay, those behind it move, and one within it goes to its beginning.
                 first, last = (at if at <= start else at + longer if at >= end else start for at in (first, last))
                 claim = claim | {"quote": told[first:last], "at": first}
             claims.append(claim)
@@ -377,6 +379,7 @@ def _other_orders(telling: _Telling) -> Iterator[Mutation]:
             if first.sentence >= second.sentence or second.number != first.number + 1:
                 continue
             one, other = values[first.number], values[second.number]
+            # The run has the two values in this order, too, so that the exchanged text may be true.
             if any(value == other and one in values[at + 1 :] for at, value in enumerate(values)):
                 continue
             (begin, end), (start, stop) = telling.spans[first.sentence], telling.spans[second.sentence]
@@ -401,7 +404,7 @@ def _drops(telling: _Telling) -> Iterator[Mutation]:
 
 
 def _is_told_elsewhere(telling: _Telling, update: _Update) -> bool:
-    """Whether another sentence has the value that an update gave, such as the one that tells what it became."""
+    """Return whether another sentence has the value that an update gave, such as the one that tells what it became."""
     _, name = update.history
     steps = [step for step, _ in telling.histories[update.history]]
     since, until = steps[update.number], steps[update.number + 1]

@@ -75,17 +75,19 @@ def _apart(closed: Sequence[_Closed]) -> Iterator[_Closed]:
 
 
 def _operands(closed: _Closed, conditions: Sequence[Verdict], proof: Proof, run: Run) -> Verdict | None:
-    """What the record says to a comparison as the operands of a condition of its sentence; None for nothing."""
+    """Return what the record says to a comparison as the operands of a condition of its sentence; None for nothing."""
     within = (number for number, (start, end) in enumerate(proof.sentences) if start <= closed.start < end)
     sentence = next(within, -1)
     beside = [each.claim for each in conditions if each.claim.sentence == sentence]
     refuted = False
+    # The nearest condition first: it is the one that the comparison most likely stands for.
     for claim in sorted(beside, key=lambda other: max(other.start - closed.end, closed.start - other.end)):
         for condition in ast.walk(claim.subject or ast.Pass()):
             if not isinstance(condition, ast.Compare) or _is_of_working(condition, run):
                 continue
             if (said := _as_operands(closed.node, condition)) is None:
                 continue
+            # All sides as one list, so that they are of one moment.
             sides = ast.List([condition.left, *condition.comparators], ast.Load())
             seen = run.look(sides, said, None, after=-1)
             if seen.step is not None:

@@ -93,6 +93,7 @@ def _loose(proof: Proof) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for start, end in sorted((part.start, part.end) for part in (*proof.numbers, *proof.words) if not part.covered):
         if found and start < found[-1][1]:
+            # Marks that overlap would have to be nested: they become one.
             found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
             found.append((start, end))

@@ -26,6 +26,7 @@ def names_in(tree: ast.Module) -> Iterator[str]:
     """Names that the program binds, and others that it uses and that are no functions of Python's."""
     for node in walked(tree):
         if isinstance(node, ast.Name):
+            # A program that assigns `max` means its own.
             if node.id not in FUNCTIONS or isinstance(node.ctx, ast.Store):
                 yield node.id
         elif isinstance(node, ast.arg):
@@ -64,6 +65,7 @@ def outer_names(source: str) -> Mapping[str, Outer]:
         qualname = prefix + name
         taken = _taken_from_around(table)
         other = found.get(qualname, taken)
+        # Two functions of one name cannot be told apart by records.
         found[qualname] = Outer(taken.enclosing & other.enclosing, taken.module & other.module)
         inside = qualname + (".<locals>." if kind == "function" else ".")
         waiting += [(inner, inside) for inner in table.get_children()]
@@ -135,6 +137,7 @@ def instances_of(node: ast.expr, lookup: Any) -> Iterator[str]:
 
     if any(isinstance(each, ast.comprehension | ast.Lambda) for each in walked(node)):
         return
+    # From names alone to all operands: `xs[0] > n + 1` as `xs[0] > 2 + 1`, `5 > 2 + 1` and `5 > 3`.
     for kinds in ((ast.Name,), (ast.Name, ast.Subscript), (ast.Name, ast.Subscript, ast.Call, ast.BinOp)):
         # what is visited is the copy, so that `node` is its root
         original, node = node, copied(node)

@@ -97,8 +97,10 @@ def prove(
     read = english.read(text[:MOST_TEXT], run.names, run.functions, uses_xor=run.uses_xor, quotes=run.has_code)
     judge = _Judge(run, read.claims, text)
     verdicts = [judge.verdict(claim) for claim in read.claims]
+    # A value at the very end may be the answer of a text that has no words for it.
     right = _answer(verdicts, run, answer, [item for item in read.items if item.kind == "value"][-1:])
     numbers = list(_numbers(text[:MOST_TEXT], read, verdicts, run, judge.misread))
+    # They have covered their numbers by now, and count as no claims.
     verdicts = [verdict for verdict in verdicts if not _is_mention(verdict.claim)]
     return Proof(text=text, sentences=read.sentences, verdicts=verdicts, numbers=numbers, answer=right)
 
@@ -107,6 +109,7 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any, 
     """A text with its claims."""
     placed, sentences = holding.placed(text, document)
     judge = _Judge(run)
+    # By identity: a document may have the same claim twice, at two places.
     claim_of = {id(each.data): each.claim for each in placed}
 
     def search(data: ClaimData) -> Judged:
@@ -123,6 +126,7 @@ def _held(text: str, trace: Trace, run: Run, document: ClaimsData, answer: Any, 
     if strict:
         loose, gaps = holding.held_closely(text, sentences, placed, verdicts, trace)
         words = [*words, *loose]
+        # A text that may go back can tell an update later.
         gaps = gaps if document.order == "forward" else []
     return Proof(
         text=text, sentences=sentences, verdicts=verdicts, numbers=numbers, words=words,
@@ -152,22 +156,25 @@ class _Judge:
         self.misread: set[int] = set()
 
     def verdict(self, claim: Claim) -> Verdict:
-        """What the record says to a claim."""
+        """Return what the record says to a claim."""
         if claim.sentence != self._sentence:
             self._sentence, self._under = claim.sentence, {}
-        found: Verdict = getattr(self, f"_{claim.kind}")(claim)
+        found = _JUDGES[claim.kind](self, claim)
         if claim.kind is Kind.VALUE and isinstance(claim.subject, ast.Name):
             self._set_under(claim, claim.subject.id)
+        # What is said of a case is no statement of the run; that it is so may still be seen (`Verdict.holds`).
         if claim.general:
             return Verdict(claim=claim, status=Status.OFF_PROGRAM, step=found.step, message=found.message)
+        # Words may be meant of another moment; a false red mark costs more than a missed one.
         if found.status is Status.REFUTED and not claim.certain:
             return Verdict(claim=claim, status=Status.NOT_FOUND, message=found.message)
         if found.status is Status.SUPPORTED and found.step is not None and claim.kind in _IN_ORDER:
+            # What comes next in the text is looked for from here on first.
             self._after = max(self._after, found.step)
         return found
 
     def searched(self, claim: Claim, data: ClaimData) -> Verdict:
-        """What the record says to a claim that is data and names no step."""
+        """Return what the record says to a claim that is data and names no step."""
         if claim.kind not in _SEARCHED or (claim.kind in (Kind.VALUE, Kind.TEST) and claim.subject is None):
             return _not_found(claim, f"a claim of kind {claim.kind} names a step")
         if not told(data.value).known:
@@ -186,6 +193,7 @@ class _Judge:
             self.misread.add(id(claim))
         if not alike or not seen.whole:
             return _not_found(claim, f"no record tells `{claim.shown}`")
+        # The record that a reader is shown: the next one after what was told, else the first.
         step, actual = min(alike, key=lambda other: (other[0] <= self._after, other[0]))
         if claim.kind is Kind.TEST:
             return self._other_truth(claim, step)
@@ -204,6 +212,7 @@ class _Judge:
         under = {name: value for name, value in self._under.items() if name in _names_in(claim.subject)}
         if not under:
             return found
+        # As one list, so that both are so at one moment, and not each at some.
         both = ast.List([*(ast.Name(name, ast.Load()) for name in under), claim.subject], ast.Load())
         seen = self._run.look(both, [*under.values(), claim.value], None, after=self._after)
         if seen.step is None:
@@ -225,6 +234,7 @@ class _Judge:
             if claim.value and not self._is_data and self._is_near(subject, step):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=step)
             sides = [side for side in (subject.left, *subject.comparators) if not literal_of(side)[0]]
+            # The values of both sides say more than that it is false.
             were = []
             for side in sides[:2]:
                 value = self._run.value_at(side, step)
@@ -236,7 +246,7 @@ class _Judge:
         return _refuted(claim, step, "", f"`{claim.shown}` never comes out as the text says, as at record {step}")
 
     def _is_near(self, subject: ast.Compare, step: int) -> bool:
-        """Whether two sides of an equation differ by no more than floats do that were worked out in another way."""
+        """Return whether the sides of an equation differ by no more than floats that were worked out otherwise."""
         if not all(isinstance(each, ast.Eq) for each in subject.ops):
             return False
         sides = [self._run.value_at(side, step) for side in (subject.left, *subject.comparators)]
@@ -255,6 +265,7 @@ class _Judge:
         if not _alike(actual, claim.value):
             self.misread.add(id(claim))
         message = "it comes out otherwise" if claim.kind is Kind.TEST else f"it comes to {shown(actual)}"
+        # Refuted by no record: the run need not have asked for it.
         return Verdict(claim=claim, status=Status.OFF_PROGRAM, actual=shown(actual), message=message)
 
     def _return(self, claim: Claim) -> Verdict:
@@ -264,6 +275,7 @@ class _Judge:
                 return _not_found(claim, f"no call of `{ast.unparse(claim.subject.func)}` like this is recorded")
         else:
             calls = self._run.returned
+        # Any call will do: which one is meant is rarely said.
         for call in calls:
             if as_told(call.value, claim.value, claim.decimals):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
@@ -284,16 +296,15 @@ class _Judge:
             came = self._run.came_to(claim.value, claim.decimals, after=self._after)
             if came is not None:  # "returns" is said of methods, too
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=came)
+        # `if not xs: return -1` told as a case is what the program says, whether it was come to or not.
         if claim.general and claim.value in self._run.returns:
             return Verdict(claim=claim, status=Status.OFF_PROGRAM)
         if not is_of_the_run or not (self._run.whole or claim.kind is Kind.ANSWER):
             return _not_found(claim, f"what is given back is {was}")
         return _refuted(claim, step, was, f"what is given back at record {step} is {was}")
 
-    _answer = _return
-
     def _is_of_a_method(self, claim: Claim) -> bool:
-        """Whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
+        """Return whether it is told what a method or function of Python returns: "the `find` method returns 0"."""
         before = self._text[max(0, claim.start - 60) : claim.start]
         whose = _OF_A_METHOD.search(before)
         said = self._text[claim.start : claim.end]
@@ -307,6 +318,7 @@ class _Judge:
             everything = tuple(value for name, value in self._run.given.items() if name == claim.subject.id)
         if any(as_told(value, claim.value, claim.decimals) for value in everything):
             return Verdict(claim=claim, status=Status.SUPPORTED, step=0)
+        # In words, what a helper was given is called an input, too.
         for call in self._run.returned if not self._is_data else ():
             if any(as_told(value, claim.value, claim.decimals) for value in call.arguments.values()):
                 return Verdict(claim=claim, status=Status.SUPPORTED, step=call.step)
@@ -369,6 +381,7 @@ class _Judge:
 
     def _rounds(self, claim: Claim) -> Verdict:
         rounds = self._run.rounds
+        # One run of a loop first, then all runs of it together.
         counts = {len(each.starts): each for each in rounds}
         if claim.value in counts:
             starts = counts[claim.value].starts
@@ -378,6 +391,7 @@ class _Judge:
             totals[each.line] += len(each.starts)
         if claim.value in totals.values():
             return Verdict(claim=claim, status=Status.SUPPORTED)
+        # Only of a single loop that ran once it is certain which one is meant.
         if len(rounds) == 1 and self._run.loops_are_known and self._run.loop_count == 1:
             count, step = len(rounds[0].starts), (*rounds[0].starts, self._run.last)[0]
             message = f"the loop has {count} iteration{'s' * (count != 1)}, the first at record {step}"
@@ -414,6 +428,30 @@ class _Judge:
         return _not_found(claim, otherwise)
 
 
+_JUDGES: Final[Mapping[Kind, Callable[[_Judge, Claim], Verdict]]] = {
+    Kind.VALUE: _Judge._value,
+    Kind.TEST: _Judge._test,
+    Kind.RETURN: _Judge._return,
+    Kind.ANSWER: _Judge._return,
+    Kind.INPUT: _Judge._input,
+    Kind.CHANGE: _Judge._change,
+    Kind.ADD: _Judge._add,
+    Kind.REMOVE: _Judge._remove,
+    Kind.STEP: _Judge._step,
+    Kind.MEMBER: _Judge._member,
+    Kind.PAIR: _Judge._pair,
+    Kind.SIZE: _Judge._size,
+    Kind.INDEX: _Judge._index,
+    Kind.SPAN: _Judge._span,
+    Kind.ROUNDS: _Judge._rounds,
+    Kind.TURN: _Judge._turn,
+    Kind.CALLS: _Judge._calls,
+    Kind.RAISE: _Judge._raise,
+    Kind.REMARK: _Judge._remark,
+}
+"""By kind: those that are read from words, and those of claims as data that name no record (`_SEARCHED`)."""
+
+
 def _not_found(claim: Claim, message: str) -> Verdict:
     return Verdict(claim=claim, status=Status.NOT_FOUND, message=message)
 
@@ -423,8 +461,9 @@ def _refuted(claim: Claim, step: int, actual: str, message: str) -> Verdict:
 
 
 def _gained(before: Any, after: Any, value: Any) -> bool:
-    """Whether something came to hold a value, or a number grew by it."""
+    """Return whether something came to hold a value, or a number grew by it."""
     numbers = (int, float)
+    # A bool is an int, and does not grow.
     if isinstance(before, bool) or isinstance(after, bool):
         return False
     if isinstance(before, numbers) and isinstance(after, numbers):
@@ -432,6 +471,7 @@ def _gained(before: Any, after: Any, value: Any) -> bool:
     if isinstance(before, str) and isinstance(after, str):
         return isinstance(value, str) and value != "" and after in (before + value, value + before)
     if isinstance(before, list) and isinstance(after, list) and len(after) > len(before):
+        # The item itself, or a row of them that was added at the end.
         more = sum(equal(each, value) for each in after) - sum(equal(each, value) for each in before)
         return more > 0 or equal(after[len(before) :], value)
     if isinstance(before, set | dict) and isinstance(after, set | dict):
@@ -444,7 +484,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_mention(claim: Claim) -> bool:
-    """Whether a claim only says that a value is there, of which the text says more that was not understood.
+    """Return whether a claim only says that a value is there, of which the text says more that was not understood.
 
     It may cover a number, and is not told as borne out.
     """
@@ -462,7 +502,7 @@ def _is_result(wanted: Any, said: Any, decimals: int | None) -> bool:
 
 
 def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence[Item] = ()) -> bool | None:
-    """Whether the last result that a text tells is the answer.
+    """Return whether the last result that a text tells is the answer.
 
     Claims that say that they tell it come first; of a text without words for it, a value at its end may.
 
@@ -481,6 +521,7 @@ def _answer(verdicts: Sequence[Verdict], run: Run, answer: Any, values: Sequence
         claim = verdict.claim
         if claim.kind in (Kind.RETURN, Kind.ANSWER) and not claim.general:
             right = _is_result(wanted, claim.value, claim.decimals)
+            # A wrong value counts as an answer only where it is surely said of the result.
             if right or (claim.certain and claim.subject is None):
                 found = right
     if found is None and not isinstance(wanted, bool | None) and any(as_told(wanted, item.value) for item in values):
@@ -497,7 +538,7 @@ def _escapes(verdicts: Sequence[Verdict], run: Run) -> bool | None:
 
 
 def _alike(actual: Any, said: Any) -> bool:
-    """Whether two values are of one kind, so that the one could have been the other."""
+    """Return whether two values are of one kind, so that the one could have been the other."""
     if isinstance(actual, bool) or isinstance(said, bool):
         return type(actual) is type(said)
     numbers = (int, float, complex)
@@ -513,6 +554,7 @@ def _numbers(
 ) -> Iterator[Number]:
     """The numbers of a text: covered where a claim that is supported says them, or where code or a value is quoted that
     is there and of which nothing is claimed that is not so."""
+    # These deny what stands beside them, whatever else supports their numbers.
     turned = set(_turned(read, verdicts, text, run))
     told = [
         part
@@ -523,6 +565,7 @@ def _numbers(
         # "91 is not less than 50" is so whatever happened
         if not _is_closed_test(verdict.claim, run) or _is_made_of(verdict.claim.subject, run)
     ]
+    # Parts of claims that were looked for and are not so: that the value occurs elsewhere does not bear them out.
     doubtful = {
         part
         for verdict in verdicts
@@ -542,6 +585,7 @@ def _numbers(
     plain = read.plain.text
     for found in _NUMBER.finditer(plain):
         start, end = found.span()
+        # In `3-1` the sign is none of the number's.
         start += found[0].startswith("-") and start > 0 and plain[start - 1].isalnum()
         start, end = read.plain.span(start, end)
         yield Number(start=start, end=end, covered=covered.hold(start, end))
@@ -555,6 +599,7 @@ class _Spans:
         self._ends: list[int] = []
         for start, end in sorted(spans):
             self._starts.append(start)
+            # The farthest end so far, so that one look finds whether any of those that begin before holds it.
             self._ends.append(max(end, self._ends[-1] if self._ends else 0))
 
     def hold(self, start: int, end: int) -> bool:
@@ -563,7 +608,7 @@ class _Spans:
 
 
 def _is_untrue(item: Item, text: str, run: Run) -> bool:
-    """Whether a text says that a comparison of numbers is so which is not; not where it asks, or says how it is."""
+    """Return whether a text states a comparison of numbers that is not so, and neither asks nor denies it."""
     if _truth_of(item.node, run) is not False:
         return False
     before, after = text[max(0, item.start - _MOST_AROUND) : item.start], text[item.end : item.end + _MOST_AROUND]
@@ -586,7 +631,7 @@ def _turned(read: english.Reading, verdicts: Sequence[Verdict], text: str, run: 
 
 
 def _means(closed: ast.expr | None, condition: ast.Compare) -> bool | None:
-    """Whether a comparison with numbers is the condition (True) or its contrary (False); None for neither."""
+    """Return whether a comparison with numbers is the condition (True) or its contrary (False); None for neither."""
     if not isinstance(closed, ast.Compare) or len(closed.ops) != 1 or len(condition.ops) != 1:
         return None
     one, other = type(closed.ops[0]), type(condition.ops[0])
@@ -601,7 +646,7 @@ def _contrary(node: ast.expr) -> ast.expr | None:
 
 
 def _truth_of(node: ast.expr | None, run: Run) -> bool | None:
-    """How a comparison without names comes out, or None where it is none or cannot be worked out."""
+    """Return how a comparison without names comes out, or None where it is none or cannot be worked out."""
     if not isinstance(node, ast.Compare) or _names_in(node) & run.named:
         return None
     try:
@@ -616,7 +661,7 @@ def _is_closed_test(claim: Claim, run: Run) -> bool:
 
 
 def _is_made_of(node: ast.expr | None, run: Run) -> bool:
-    """Whether an expression without names is one of the program with values put in.
+    """Return whether an expression without names is one of the program with values put in.
 
     Or it is made of numbers and texts that the program writes out, or that a slip would not give.
     """
@@ -627,7 +672,7 @@ def _is_made_of(node: ast.expr | None, run: Run) -> bool:
 
 
 def _is_known(item: Item, run: Run) -> bool:
-    """Whether a text quotes what is there: a piece of the program, or a value that the run had."""
+    """Return whether a text quotes what is there: a piece of the program, or a value that the run had."""
     if item.kind == "value":
         if isinstance(item.value, int | float) or item.value is None:
             return item.value in run.constants or (item.value is not None and run.is_distinct(item.value))

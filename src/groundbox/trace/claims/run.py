@@ -32,7 +32,7 @@ MOST_VALUES: Final = 5_000
 MOST_EVALUATIONS: Final = 20_000
 """Of all claims of a text together, and again of the steps inside expressions."""
 OPERATIONS_OF_ONE: Final = 100
-"""What takes more counts as so many more evaluations."""
+"""More of them count as so many more evaluations."""
 _MOST_QUOTED: Final = 1_000_000
 _NEAR: Final = 12
 """Moments after the last one told in which a number without a name is looked for."""
@@ -45,7 +45,7 @@ _TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 
 class Seen(NamedTuple):
-    """What an expression came to over the run.
+    """Values of an expression over the run.
 
     Attributes:
         step: A record at which it had the value that was asked for; None if there is none.
@@ -83,7 +83,7 @@ class Run:
 
     @property
     def moments(self) -> list[Moment]:
-        """Where lines are about to run, and functions return."""
+        """Return where lines are about to run, and functions return."""
         return self._happened.moments
 
     @property
@@ -98,7 +98,7 @@ class Run:
 
     @property
     def calls(self) -> Counter[str]:
-        """How often each of the program's functions was called."""
+        """Return how often each of the program's functions was called."""
         return self._happened.calls
 
     @property
@@ -118,12 +118,12 @@ class Run:
 
     @functools.cached_property
     def uses_xor(self) -> bool:
-        """Whether the program has `^`."""
+        """Return whether the program has `^`."""
         return any(isinstance(node, ast.BitXor) for node in walked(self.tree))
 
     @property
     def is_recorded(self) -> bool:
-        """Whether everything that the run did is recorded; values that are not plain may be among it."""
+        """Return whether everything that the run did is recorded; values that are not plain may be among it."""
         return self._trace.complete and not self._trace.folded
 
     @property
@@ -185,7 +185,8 @@ class Run:
         return frozenset(found)
 
     def is_distinct(self, number: Any) -> bool:
-        """Whether the run had a number, and none so near to it that a slip would give it."""
+        """Return whether the run had a number, and none so near to it that a slip would give it."""
+        # A reader who miscounts is off by so much.
         near = (number - slip for slip in (-3, -2, -1, 1, 2, 3)) if type(number) in (int, float) else ()
         return number in self.scalars and not any(each in self.scalars for each in near)
 
@@ -210,7 +211,7 @@ class Run:
         return found
 
     def holds_at(self, place: int, value: Any) -> bool:
-        """Whether a sequence of the run has a value at a place; negative ones count from its end."""
+        """Return whether a sequence of the run has a value at a place; negative ones count from its end."""
         return any(
             -len(each) <= place < len(each) and equal(each[place], value)
             for each in self._containers
@@ -218,11 +219,11 @@ class Run:
         )
 
     def has_size(self, size: int) -> bool:
-        """Whether a value of the run has this many items or characters."""
+        """Return whether a value of the run has this many items or characters."""
         return size in self._sizes
 
     def has_place(self, place: int) -> bool:
-        """Whether a value of the run has a part at this place."""
+        """Return whether a value of the run has a part at this place."""
         return -self._largest <= place < self._largest
 
     @functools.cached_property
@@ -234,7 +235,7 @@ class Run:
         return max((len(each) for each in self._containers if not isinstance(each, set | frozenset)), default=0)
 
     def goes(self, place: ast.expr | None, first: Any, last: Any) -> bool:
-        """Whether values go from one to another step by step: those of an expression, or of any name, or a range."""
+        """Return whether values go from one to another step by step: of an expression, of any name, or of a range."""
         if place is None and any(
             len(each) and each[0] == first and last in (each[-1], each.stop)
             for each in self._containers
@@ -249,7 +250,7 @@ class Run:
         return False
 
     def value_at(self, expression: ast.expr, step: int) -> tuple[Any] | None:
-        """What an expression was at a moment, if that is known."""
+        """Return what an expression was at a moment, if that is known."""
         at = bisect.bisect_left(self.moments, step, key=lambda moment: moment.step)
         try:
             return (evaluate(expression, self._lookup(self.moments[at])),)
@@ -271,17 +272,17 @@ class Run:
         return frozenset("".join(line.split()) for line in self._trace.source.splitlines())
 
     def has_line(self, line: str) -> bool:
-        """Whether a line of text is one of the program."""
+        """Return whether a line of text is one of the program."""
         squeezed = "".join(line.split())
         return len(squeezed) > 3 and squeezed in self._source_lines
 
     def has_code(self, quoted: str) -> bool:
-        """Whether a piece of code stands in the program, however it is spaced."""
+        """Return whether a piece of code stands in the program, however it is spaced."""
         squeezed = "".join(quoted.split())
         return len(squeezed) > 2 and squeezed in self._squeezed
 
     def has_pair(self, key: Any, value: Any) -> bool:
-        """Whether a dictionary of the run maps one to the other."""
+        """Return whether a dictionary of the run maps one to the other."""
         return any(
             isinstance(each, dict) and any(equal(one, key) and equal(other, value) for one, other in each.items())
             for each in self._containers
@@ -299,7 +300,7 @@ class Run:
 
     @property
     def steps(self) -> list[tuple[int, Any]]:
-        """What the expressions on the way of each line came to, with the record before which they are worked out."""
+        """Return the values of expressions on the way of each line, with the record before which each is worked out."""
         return self._steps[0]
 
     @property
@@ -317,6 +318,8 @@ class Run:
         for moment in self.moments:
             lookup = self._lookup(moment)
             for number, (node, used) in enumerate(inner.get(moment.line, ())):
+                # Equal values of a name are one object (`happened`), so that an expression is worked out once for each
+                # set of values.
                 key = (moment.line, number, *(id(moment.names.get(name)) for name in used))
                 if key in seen:
                     continue
@@ -330,18 +333,20 @@ class Run:
                 except Unknown:
                     continue
                 finally:
+                    # What takes long counts as several.
                     left -= meter.used // OPERATIONS_OF_ONE
                 if isinstance(node, ast.Compare | ast.BinOp | ast.Subscript | ast.Call):
                     instances.update(instances_of(node, lookup))
         return found, instances
 
     def look(self, expression: ast.expr, value: Any, decimals: int | None, *, after: int) -> Seen:
-        """When an expression had a value; rather after the record `after` than before."""
+        """Return when an expression had a value; rather after the record `after` than before."""
         early: int | None = None
         others: list[tuple[int, Any]] = []
         whole = self.whole
         for meant in self._meant(expression):
             for step, actual in self._over_time(meant, after):
+                # The expression was not worked out somewhere, so that nothing can be said of never.
                 if step < 0:
                     whole = False
                 elif not as_told(actual, value, decimals):
@@ -359,6 +364,7 @@ class Run:
         for moment in self.moments:
             if any(name not in moment.names for name in bound):
                 continue
+            # Each set of values once before `after` and once behind it: when it was so matters to the order of a text.
             key = (*(id(moment.names[name]) for name in bound), moment.step > after)
             if key in keys:
                 continue
@@ -400,6 +406,7 @@ class Run:
 
     def came_to(self, value: Any, decimals: int | None, *, after: int) -> int | None:
         """A record at which some name or expression had a value: a number or a short text soon after `after` only."""
+        # A long text or a list is rarely there by chance; 3 is somewhere in every run.
         if not isinstance(value, int | float) and not (isinstance(value, str) and len(value) < 3):
             wanted = frozen(value)
             for step, actual in (*self._named_values(), *self.steps):
@@ -430,7 +437,7 @@ class Run:
             yield each.step, each.value
 
     def changes(self, place: ast.expr | None) -> Iterator[Change]:
-        """How an expression changed in each call; of all names if none is given."""
+        """Yield how an expression changed in each call; of all names if none is given."""
         if place is None or (isinstance(place, ast.Name) and place.id in _TYPES):
             yield from (change for _, change in self._happened.changes)
             return
@@ -464,13 +471,13 @@ class Run:
 
     @property
     def loop_count(self) -> int:
-        """How many loops the program has, comprehensions with them."""
+        """Return how many loops the program has, comprehensions with them."""
         loops = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
         return sum(isinstance(node, loops) for node in walked(self.tree))
 
     @property
     def loops_are_known(self) -> bool:
-        """Whether each iteration of a loop is recorded."""
+        """Return whether each iteration of a loop is recorded."""
         is_told = self._trace.header.schema == schema.SCHEMA
         return is_told and self.whole and not any(isinstance(node, ast.AsyncFor) for node in walked(self.tree))
 
@@ -481,7 +488,7 @@ class Run:
         return [each for each in self.returned if each.function == node.func.id and _fits(node, each.arguments)]
 
     def has_call_like(self, node: ast.Call) -> bool:
-        """Whether a function was called with the arguments that an expression writes out, whatever the others were."""
+        """Return whether a function was called with the arguments that an expression writes out, and any others."""
         if not isinstance(node.func, ast.Name):
             return False
         literal = {}

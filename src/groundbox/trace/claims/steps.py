@@ -40,7 +40,7 @@ Key: TypeAlias = tuple[int, str]
 
 
 class Fact(NamedTuple):
-    """What one claim says of one record.
+    """Statement of a claim about one record.
 
     Attributes:
         t: The record after which it is so.
@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 class Step:
-    """One execution of a line, or of a statement of several lines.
+    """Execution of a line, or of a statement of several lines.
 
     Attributes:
         at: Its first record.
@@ -92,7 +92,7 @@ class Step:
         return any(part.role in ("test", "loop") for part in self.parts)
 
     def decides(self, step: Step, *, first: bool) -> bool:
-        """Whether it depends on this test that the program comes to a step after it.
+        """Return whether it depends on this test that the program comes to a step after it.
 
         Args:
             first: Whether it is the last one of its line before the step.
@@ -132,7 +132,7 @@ class Frame:
         self.is_free = record.name.rpartition(".")[2] in _UNNAMED or record.body
 
 
-class Course:
+class RunSteps:
     """The run as steps, versions of names and touches of objects; one pass over the records, a second one for reads."""
 
     def __init__(self, trace: Trace) -> None:
@@ -213,10 +213,12 @@ class Course:
 
     def _line(self, at: int, number: int, line: int) -> Step | None:
         frame = self.frames.get(number)
+        # A lambda or generator expression is part of the line that it stands in.
         if frame is None or frame.is_free:
             return self._here()
         parts = self.parts.get(line, ())
         last = frame.steps[-1] if frame.steps else None
+        # A statement of several lines has a line event for most of them, in one execution.
         if last is not None and parts and last.parts == parts and not last.folded and _is_tall(parts):
             is_same = last.line != line or not (parts[0].role == "loop" or self._has_ended(last))
             if is_same:  # another line of the same statement, or back on its first one
@@ -226,20 +228,23 @@ class Course:
         return step
 
     def _has_ended(self, step: Step) -> bool:
-        """Whether a step has set a name or changed an object, which its statement does last."""
+        """Return whether a step has set a name or changed an object, which its statement does last."""
         return any(
             isinstance(self.records[at], schema.Set | schema.Mutate) and self.step_of[at] is step
+            # A bound, since a line may have thousands of records; what it sets stands among the last.
             for at in range(max(step.at, len(self.step_of) - 50), len(self.step_of))
         )
 
     def _leave(self, at: int, number: int, *, gave: bool) -> Step | None:
         step = self._here()
+        # Frames above it ended without a record, as generators that were dropped.
         while self._stack and self._stack.pop() != number:
             pass
         frame = self.frames.get(number)
         if frame is not None:
             frame.end = at + 1
         caller = self._here()
+        # Its value is one that the caller's step has used, and that a text has to tell.
         if gave and frame is not None and caller is not None and not frame.is_free:
             caller.given.append(at)
         return step
@@ -256,6 +261,7 @@ class Course:
     def _enclosing(self, qualname: str, name: str, t: int) -> int | None:
         while ".<locals>." in qualname:
             qualname = qualname.rpartition(".<locals>.")[0]
+            # The activation that began last: which one a closure belongs to is not recorded.
             for number in reversed(self.by_name.get(qualname, ())):
                 if self.frames[number].call < t and self.versions.get((number, name)):
                     return number
@@ -280,14 +286,14 @@ class Course:
         return found[place] if place >= 0 else None
 
     def value(self, at: int, name: str) -> V:
-        """What a record gave a name; None for a deletion."""
+        """Return what a record gave a name; None for a deletion."""
         record = self.records[at]
         if isinstance(record, schema.Call):
             return record.args.get(name)
         return getattr(record, "v", None)
 
     def is_code(self, value: V) -> bool:
-        """Whether a value is a function, class or module, which the program itself tells."""
+        """Return whether a value is a function, class or module, which the program itself tells."""
         return kind_of(value) in _CODE or ref_of(value) in self.classes
 
     def look(self, facts: Iterable[Fact]) -> None:
@@ -301,9 +307,11 @@ class Course:
             if step is not None:
                 steps[step.at] = step
         for frame in self.frames.values():
+            # Whether control came somewhere asks for tests of which no claim speaks.
             steps.update({step.at: step for step in frame.steps if step.is_test})
             if frame.number == self.module:
                 steps.update({step.at: step for step in frame.steps})
+        # Calls whose results may be passed on untold, and those that these made.
         for _ in range(MOST_PASSED_ON):
             given = [self.step_of[at] for step in steps.values() for at in step.given]
             steps.update({step.at: step for step in given if step is not None})
@@ -324,6 +332,7 @@ class Course:
         values: list[V] = []
         if fact.value is not None:
             values = [fact.value[0]]
+            # Taken while the state is there: what is told is compared with the text of its moment.
             self.texts[fact.key, fact.t] = state.text(fact.value[0], 100_000)
         elif isinstance(record, schema.Mutate):
             values = [*(record.items or ()), *(each for pair in record.pairs or () for each in pair)]
@@ -335,9 +344,9 @@ class Course:
 
 
 class _Reading:
-    """What a step reads and how many operations it takes, at the moment at which it begins."""
+    """Reads and operations of a step, worked out at the moment at which it begins."""
 
-    def __init__(self, course: Course, state: State, step: Step) -> None:
+    def __init__(self, course: RunSteps, state: State, step: Step) -> None:
         self._course, self._state, self._step = course, state, step
         self._reads: dict[Read, None] = {}
 
@@ -363,7 +372,7 @@ class _Reading:
             record = self._course.records[at]
             assert isinstance(record, schema.Call)
             if record.name.endswith("<lambda>"):
-                costs = [self._cost(node.body, whole=False) for node in self._course.parts.get_lambdas(record.n)]
+                costs = [self._cost(node.body, whole=False) for node in self._course.parts.lambdas.get(record.n, ())]
                 total += max((cost for cost in costs if cost > SIMPLE_KEY), default=0)
         return total
 
@@ -376,6 +385,7 @@ class _Reading:
                 label = ref_of(self._value(owner))
                 held = None if label is None else self._state.heap.get(label)
                 if held is not None and label is not None and held.type == "object":
+                    # Of `node.next` the attribute is read, and not what else is in the node.
                     self._visit(owner, bound, content=False)
                     if isinstance(node.ctx, ast.Load) and attr in held.attrs:
                         self._reads[Read("attribute", label, attr, f"`{ast.unparse(node)}`")] = None
@@ -392,6 +402,7 @@ class _Reading:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     self._visit(target, bound)
+                # `ys = xs` reads no item of the list.
                 self._visit(value, bound, content=not isinstance(value, ast.Name | ast.Attribute))
             case ast.Lambda(args=arguments, body=body):
                 names = {each.arg for each in walked(arguments) if isinstance(each, ast.arg)}
@@ -426,7 +437,7 @@ class _Reading:
             self._reads[Read("content", label, "", f"`{words}`")] = None
 
     def _value(self, node: ast.expr) -> V:
-        """What a name, attribute or item stands for, where that is recorded; None elsewhere."""
+        """Return what a name, attribute or item stands for, where that is recorded; None elsewhere."""
         match node:
             case ast.Name(id=name):
                 owner = self._course.owner(self._step.frame, name, self._step.at)
@@ -461,7 +472,7 @@ class _Reading:
         return handled_value(self._state, self._course.value(found, name))
 
     def _size(self, node: ast.expr) -> int:
-        """How many items something has; 1 where that is not known."""
+        """Return how many items something has; 1 where that is not known."""
         found = self._evaluated(node)
         if hasattr(found, "__len__"):
             return len(found)
@@ -482,6 +493,7 @@ class _Reading:
                 return self._cost_of_comprehension(node, whole=whole)
             case ast.Lambda():
                 return 0
+            # The most costly item, see `MOST_OPERATIONS`.
             case ast.List() | ast.Tuple() | ast.Set() if whole:
                 return max((self._cost(child, whole=True) for child in ast.iter_child_nodes(node)), default=0)
             case ast.UnaryOp(operand=ast.Constant()):
@@ -504,6 +516,7 @@ class _Reading:
         total, times = 0, 1
         for clause in node.generators:
             total += self._cost(clause.iter, whole=False)
+            # Loops within a comprehension multiply.
             times *= max(1, self._size(clause.iter))
             names |= {part.id for part in walked(clause.target) if isinstance(part, ast.Name)}
         bodies = [each for clause in node.generators for each in clause.ifs]
@@ -554,9 +567,6 @@ class _Parts(dict[int, tuple[Part, ...]]):
         super().__init__()
         self.lambdas: dict[int, list[ast.Lambda]] = {}
 
-    def get_lambdas(self, line: int) -> Sequence[ast.Lambda]:
-        return self.lambdas.get(line, ())
-
 
 def _parts_by_line(source: str) -> _Parts:
     found = _Parts()
@@ -604,6 +614,6 @@ def _own_parts(node: ast.AST) -> Iterator[tuple[Part, int, int]]:
 
 
 def _is_tall(parts: Sequence[Part]) -> bool:
-    """Whether a part stands on several lines, each of which has a record."""
+    """Return whether a part stands on several lines, each of which has a record."""
     first = getattr(parts[0].node, "lineno", 0)
     return any((getattr(node, "end_lineno", 0) or 0) > first for node in parts[0].reads)

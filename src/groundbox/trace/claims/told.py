@@ -15,6 +15,8 @@ from groundbox.trace.claims.model import Kind
 from groundbox.values.evaluate import evaluate
 from groundbox.values.unknown import Unknown
 
+_CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
+"""Names by which values of floats are written."""
 _ADDRESS: Final = re.compile(r"line \d+$|calls since -?\d+$|(?:true )?tests since -?\d+: ")
 
 
@@ -70,6 +72,7 @@ def parsed_call(code: str) -> tuple[ast.expr | None, Mapping[str, str]]:
         keyword, equals, rest = text.partition("=")
         is_named = bool(equals) and keyword.isidentifier()
         if parsed(f"f({text})") is None:
+            # A name that no program has, and that the parser takes.
             stand_in = f"_·{len(texts)}"
             texts[stand_in] = rest if is_named else text
             text = f"{keyword}={stand_in}" if is_named else stand_in
@@ -84,6 +87,7 @@ def _split(row: str) -> Iterator[str]:
     while at < len(row):
         sign = row[at]
         if quote:
+            # The sign behind a backslash ends no string.
             at += sign == "\\"
             quote = "" if sign == quote else quote
         elif sign in "'\"":
@@ -109,14 +113,6 @@ def _told(text: str) -> Told:
     if literal:
         return Told(node, known=True, value=value)
     try:
-        return Told(node, known=True, value=evaluate(node, _no_name), worked=True)
+        return Told(node, known=True, value=evaluate(node, _CONSTANTS.__getitem__), worked=True)
     except Unknown:
         return Told(node, known=False, value=None)
-
-
-def _no_name(name: str) -> Any:
-    return _CONSTANTS[name]
-
-
-_CONSTANTS: Final = {"inf": math.inf, "nan": math.nan}
-"""Names by which values of floats are written."""

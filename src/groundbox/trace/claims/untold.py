@@ -51,7 +51,7 @@ class Untold:
         self._left = MOST_LOOKED
 
     def is_quiet(self, step: int) -> bool:
-        """Whether the iteration under way at a record goes on to its end without any effect."""
+        """Return whether the iteration under way at a record goes on to its end without any effect."""
         at = min(step, len(self._records) - 1)
         while at >= 0 and not isinstance(self._records[at], schema.Line):
             at -= 1
@@ -69,7 +69,7 @@ class Untold:
         return False
 
     def stays(self, data: ClaimData) -> bool:
-        """Whether a name that is said to have a value had it before its last update, too; True where none is known."""
+        """Return whether a name had the value that it is said to have before its last update; True if none is known."""
         update = self._update(data)
         if update is None or update.key[0] != "name":
             return True
@@ -82,6 +82,7 @@ class Untold:
             assert isinstance(record, schema.Set)
             values.append(record.v)
         old, new = values
+        # Atoms, or one object under two names: what the record has tells.
         if ref_of(old) is None or ref_of(old) == ref_of(new):
             return bool(old == new)
         now = places[update.number]
@@ -90,10 +91,12 @@ class Untold:
 
     def gaps(self, text: str, claims: Sequence[tuple[ClaimData, Claim]]) -> list[int]:
         """Sentences before which an update is left out, of a text that goes forward."""
+        # Words in a printed text are the program's. The same length, since places count.
         said = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
         over = [each.start() for each in _PASSES_OVER.finditer(said)]
         told: dict[_Key, tuple[int, int]] = {}
         found: set[int] = set()
+        # Calls of which only the result is told leave out all of their updates, and say so by that.
         inside = {self._frames[data.step] for data, _ in claims if data.kind in _STEPS and self._is_step(data.step)}
         for data, claim in sorted(claims, key=lambda each: (each[1].sentence, each[1].start)):
             update = self._update(data)
@@ -104,6 +107,7 @@ class Untold:
             if any(self._frames[at] in inside for at in passed) and not _is_between(over, end, claim.start):
                 found.add(claim.sentence)
             if update.number >= number:
+                # A value that is told once more does not take the text back.
                 told[update.key] = (update.number, max(end, claim.end))
         return sorted(found)
 
@@ -128,7 +132,7 @@ class Untold:
         return _Update(key, number) if number >= 0 else None
 
     def _tells_whole(self, data: ClaimData, record: schema.Mutate) -> bool:
-        """Whether a claim tells a change by what the object is then, as where a deque is turned or a list sorted."""
+        """Return whether a claim tells a change by what the object is then, as of a list that was sorted."""
         assert data.step is not None
         if data.kind is not Kind.VALUE or not data.value:
             return False

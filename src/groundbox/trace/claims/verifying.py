@@ -63,6 +63,8 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
             if claim.kind in (Kind.RETURN, Kind.ANSWER):  # its arguments are those of the time of the call
                 called = walk.call_of(claim.step)
                 located += [] if called is None else [(called, number)]
+    # A queue by records, since a claim may be judged at up to three: when its call was made, at its own, and once its
+    # line has settled. The run is gone through once, and never backward.
     begun: dict[int, Judged | None] = {}
     heapq.heapify(located)
     while located:
@@ -74,6 +76,7 @@ def verify(claims: Sequence[ClaimData], trace: Trace, run: Run, search: Callable
         elif step > (claim.step or 0):
             judged[number] = walk.judged_later(claim, judged[number])
         else:
+            # A call that is another one than is meant cannot return what is claimed.
             judged[number] = begun.get(number) or walk.judged(claim)
             later = walk.later(claim, judged[number])
             if later == step:
@@ -87,7 +90,7 @@ class _Judge(CallWalk):
     """Holds claims against the run up to a record."""
 
     def other_call(self, claim: ClaimData) -> Judged | None:
-        """Why the call of the record that was applied last is not the one that a claim speaks of; None if it is."""
+        """Return why the call of the last applied record is not the one that a claim speaks of; None if it is."""
         record = self.records[self.state.t]
         return self.misfit(claim, record) if claim.subject and isinstance(record, schema.Call) else None
 
@@ -109,6 +112,7 @@ class _Judge(CallWalk):
         if not claim.value:
             return self.spoken(claim)
         said = told(claim.value)
+        # `3 + 5` for `a + b`: not only the sum has to be right, each part has to.
         is_code = said.node is not None and (said.worked or not said.known)
         is_code = is_code and not isinstance(said.node, ast.Set)  # whose items have no order: `{1.0, nan}`
         fits = self.fits(node, said.node) if is_code and said.node is not None else None
@@ -121,11 +125,15 @@ class _Judge(CallWalk):
             actual = self.evaluated(node)
         except Unknown:
             return not_found(f"`{cut(claim.subject)}` cannot be worked out at record {step}")
+        # The same form with other values, whatever it comes to.
         if fits is False:
             return refuted(step, f"`{cut(claim.subject)}` is {shown(actual)} at record {step}", actual=shown(actual))
+        # A stand-in for an object of the program: its text is all that can be compared.
         if not _is_plain(actual):
             return self.as_shown(claim, raw) if raw is not NOWHERE else not_found("it is no plain value")
-        return compared(claim, actual, said.value, step) if said.known else self._as_text(claim, actual)
+        if not said.known:
+            return not_found(f"its value is no literal; it is {shown(actual)} at record {step}")
+        return compared(claim, actual, said.value, step)
 
     def later(self, claim: ClaimData, found: Judged) -> int | None:
         """The record at which a line has changed all that it changes, if a claim is judged once more then.
@@ -152,7 +160,7 @@ class _Judge(CallWalk):
         return found if self._owns(claim, step) else refuted(step, f"what changes at record {step} is something else")
 
     def _owns(self, claim: ClaimData, step: int) -> bool:
-        """Whether the object that a change is told of is, now, the one that changes at a record."""
+        """Return whether the object that a change is told of is, now, the one that changes at a record."""
         change, record = said_change(claim.subject), self.records[step]
         owner = self.raw(change.owner) if change is not None else NOWHERE
         return owner is not NOWHERE and isinstance(record, schema.Mutate) and ref_of(owner) == record.id
@@ -197,6 +205,7 @@ class _Judge(CallWalk):
             return self._reason(claim, node, said.node)
         if not isinstance(said.value, bool):
             return not_found("the value of a test is True or False")
+        # What the record says of the test itself comes first; working it out again might run into calls.
         if (outcome := self.outcome(node)) is not None:
             return compared(claim, outcome, said.value, step)
         if (identical := self.identity(node)) is not None:
@@ -207,8 +216,9 @@ class _Judge(CallWalk):
             return not_found(f"`{cut(claim.subject)}` cannot be worked out at record {step}")
 
     def _goes_into(self, claim: ClaimData, body: range, header_end: int, said: bool) -> Judged:
-        """Whether control went into a block next."""
+        """Judge whether control went into a block next."""
         step = self.state.t
+        # The next line is the same line, whichever way it went.
         if body.start <= header_end:
             return not_found("its block stands on its own line")
         following = self.lines.after(self.frame, step)
@@ -234,6 +244,7 @@ class _Judge(CallWalk):
         if holds is not True:
             return refuted(step, "what it gives as its reason is not so")
         is_known = True
+        # A reason may be of one part of the condition: `3 > 1` for `xs and xs[0] > 1`.
         for part in ast.walk(node):
             self.left -= 1
             if isinstance(part, ast.Compare | ast.BinOp | ast.Call | ast.Subscript | ast.UnaryOp) and self.left > 0:
@@ -242,6 +253,7 @@ class _Judge(CallWalk):
                     return Judged(Status.SUPPORTED, step)
                 is_known = is_known and self.is_known(part)
         if not is_known:
+            # A part that is not known might have had these values.
             return not_found(f"`{cut(claim.subject)}` cannot be worked out at record {step}")
         return refuted(step, f"`{cut(claim.subject)}` has no such part with these values at record {step}")
 
@@ -276,6 +288,7 @@ class _Judge(CallWalk):
         """The whole run gives a value: what the asked call returns, what was printed, or the exception it ends with."""
         record, entry = self.records[self.state.t], self.trace.header.entry
         if isinstance(record, schema.Raise):
+            # Nothing of the outermost frames comes after it, so that it is what ended the run.
             is_last = not any(isinstance(each, schema.Raise | schema.Return) and self.parents.get(each.f, 0) == 0
                               for each in self.records[self.state.t + 1 :])  # fmt: skip
             said = self._raise(ClaimData(kind=Kind.RAISE, subject=claim.value))
@@ -296,6 +309,7 @@ class _Judge(CallWalk):
         runs = [run for run in self.course.open_runs(self.own) if self._is_loop(run, claim.subject)]
         if not runs:
             return not_found(f"record {step} is in no such loop")
+        # The innermost one: the subject may be that of several.
         run, record = runs[-1], self.records[step]
         if run.unsure:
             return not_found("the iterations of this loop are not recorded")
@@ -307,11 +321,12 @@ class _Judge(CallWalk):
         # The test of a `while` on one line is made before its line event, but for the first.
         has_begun = run.loop.inline and run.count > 0 and isinstance(run.loop.node, ast.While)
         is_header = line in run.loop.header and not has_begun
+        # A header's line is before its `iteration` record, which says the number.
         begins = self.lines.begins(self.own, step, run.loop) if is_header else None
         return _of_run(run, claim, run.count if begins is None else begins, said, step)
 
     def _count(self, claim: ClaimData) -> Judged:
-        """How often the loop ran whose run ended last; how often a function was called; how many calls were made."""
+        """Judge how often the loop that ended last ran, a function was called, or calls were made."""
         step, said = self.state.t, told(claim.value)
         if claim.subject.startswith("calls since "):
             return self._calls_since(claim, said)
@@ -323,6 +338,7 @@ class _Judge(CallWalk):
                 return not_found("the iterations of this loop are not recorded")
             return _of_run(run, claim, run.count, said, step)
         if claim.subject in self.functions:
+            # Counted over again for each such claim.
             self.left -= step
             calls = [each for each in self.records[: step + 1] if isinstance(each, schema.Call)]
             return compared(claim, sum(each.name.split(".")[-1] == claim.subject for each in calls), said.value, step)
@@ -332,7 +348,7 @@ class _Judge(CallWalk):
         return not_found("no such loop has ended, and no function is of this name")
 
     def _calls_since(self, claim: ClaimData, said: Told) -> Judged:
-        """How many calls a frame has made after one record, up to this one."""
+        """Judge how many calls a frame has made after one record, up to this one."""
         first = claim.subject.removeprefix("calls since ")
         if not first.isdecimal() or len(first) > 12 or int(first) >= self.state.t:
             return not_found("it names no record to count from")
@@ -341,11 +357,12 @@ class _Judge(CallWalk):
         begun = self.records[self.state.t]
         parent = getattr(begun, "p", None)
         made = [r for r in records if isinstance(r, schema.Call | schema.Resume) and r.p == parent]
+        # A text does not count the calls of lambdas and generator expressions.
         named = [r for r in made if not (isinstance(r, schema.Call) and r.name.endswith(">"))]
         return compared(claim, len(named), said.value, self.state.t)
 
     def _tests_since(self, claim: ClaimData, said: Told, since: int, code: str, *, only_true: bool) -> Judged:
-        """How often a frame has come to a test after a record, up to this one; or to one that came out true."""
+        """Judge how often a frame has come to a test after a record, up to this one; or to one that came out true."""
         node = parsed_code(code)
         if since >= self.state.t:
             return not_found("it names no record to count from")
@@ -367,13 +384,14 @@ class _Judge(CallWalk):
             if isinstance(record, schema.Line) and record.f == self.own and record.n in asked:
                 statement = asked[record.n]
                 outcome = truth_of(statement.test, self.lines.tests(self.own, at, header_of(statement)))
+                # How often it was come to is known even so.
                 if outcome is None and only_true:
                     return not_found("not all of these tests are recorded")
                 count += outcome is True or not only_true
         return compared(claim, count, said.value, self.state.t)
 
     def _exit(self, claim: ClaimData) -> Judged:
-        """How a loop has ended."""
+        """Judge how a loop has ended."""
         step, said = self.state.t, told(claim.value)
         run = self._ended(claim.subject)
         if run is None:
@@ -407,6 +425,7 @@ class _Judge(CallWalk):
         if len(found) != 1:
             return self._are_items(claim, found)
         value = claim.value or (ast.unparse(change.item) if change.item is not None else "")
+        # Both are said: `xs.append(x)` with the value 5. The code has to fit as well as the value.
         if change.item is not None and claim.value and (other := self._misfitting(change.item, found[0], _NO_CALL, {})):
             return other
         return self.is_value(value, found[0]) if value else Judged(Status.SUPPORTED, step)
@@ -420,6 +439,7 @@ class _Judge(CallWalk):
                 any(as_told(one, other) for other in said.value) for one in values
             ):
                 return Judged(Status.SUPPORTED, self.state.t)
+        # As a telling has them, where some are no literals.
         texts = [self.state.text(raw, 60) for raw in found]
         if sorted(texts) == sorted(claim.value.removeprefix("[").removesuffix("]").split(", ")) or claim.value == (
             f"[{', '.join(texts)}]"
@@ -456,6 +476,7 @@ class _Judge(CallWalk):
             return refuted(step, f"the exception of record {step} is a `{cut(record.type)}`")
         if not bracket:
             return Judged(Status.SUPPORTED, step)
+        # Writers cut long arguments, each at a width of its own.
         for width in (80, 100_000, *WIDTHS):
             if claim.subject == f"{name}({', '.join(self.state.text(each, width) for each in record.args)})":
                 return Judged(Status.SUPPORTED, step)
@@ -500,6 +521,7 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED, step) if fits else refuted(step, "another name is deleted here")
         if word == "line" and isinstance(record, schema.Line):
             return compared(ClaimData(kind=Kind.STATEMENT, subject="its line"), str(record.n), rest, step)
+        # No record tells of these statements; the line that is come to does.
         kind = {"break": ast.Break, "continue": ast.Continue, "return": ast.Return, "pass": ast.Pass}.get(word)
         if kind is None:
             return not_found("no such statement is looked for")
@@ -508,18 +530,12 @@ class _Judge(CallWalk):
             return Judged(Status.SUPPORTED, step)
         return refuted(step, f"record {step} is at no `{word}`")
 
-    # values as they are written
-
-    def _as_text(self, claim: ClaimData, actual: Any) -> Judged:
-        """A plain value of an expression that is told cut."""
-        return not_found(f"its value is no literal; it is {shown(actual)} at record {self.state.t}")
-
 
 _NO_CALL: Final = schema.Call(f=0, p=0, name="", n=0)
 
 
 def _is_same_header(node: Any, subject: str) -> bool:
-    """Whether a loop's header is this code, however it is written."""
+    """Return whether a loop's header is this code, however it is written."""
     tree = _header(subject)
     return tree is not None and ast.dump(tree) == ast.dump(_header(header_text(node)) or ast.Pass())
 
@@ -543,7 +559,7 @@ def _of_run(run: LoopRun, claim: ClaimData, actual: int, said: Told, step: int) 
 
 
 def _is_dotted(node: ast.expr) -> bool:
-    """Whether an expression is names with dots between them, such as a class in a class."""
+    """Return whether an expression is names with dots between them, such as a class in a class."""
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_dotted(node.value))
 
 

@@ -195,6 +195,7 @@ class _Held:
         self._said = text[sentence.start : sentence.end]
         self._code = [found.span() for found in _CODE.finditer(self._said)]
         bare = _blank(self._said, self._code)
+        # Code and quoted values are blanked, and not cut out: places stay what they are in the sentence.
         self._bare = _blank(bare, [found.span() for found in _QUOTED.finditer(bare)])
         self._known = bytearray(len(self._bare))
 
@@ -213,6 +214,7 @@ class _Held:
 
     def words(self) -> Iterator[Number]:
         """Words that say something which is not claimed, and words that are unknown."""
+        # Found, so that their words are known; they claim nothing.
         for frame in (_UNTOLD, _BACKWARD):
             for _ in self._found(frame):
                 pass
@@ -238,10 +240,11 @@ class _Held:
                 yield self._loose(start, end)
 
     def _found(self, words: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Where words stand of which nothing is known yet."""
+        """Yield where words stand of which nothing is known yet."""
         for found in words.finditer(self._bare):
             start, end = found.span()
             if not (self._known[start] and self._known[end - 1]):
+                # A phrase is taken by the first need that has it; its words are not asked for one by one any more.
                 self._known[start:end] = b"\1" * (end - start)
                 yield start, end
 
@@ -250,15 +253,16 @@ class _Held:
         return (self._loose(*span) for number, span in enumerate(spans) if number >= claims)
 
     def _fitting(self, need: Need) -> int:
+        # Each claim bears out its words once: a second `is appended` needs a second change.
         return len({_key(data) for data, _ in self._claims if data.kind in need.kinds and need.fits(data)})
 
     def _is_quiet(self, at: int) -> bool:
-        """Whether nothing happens in the iteration that the sentence tells."""
+        """Return whether nothing happens in the iteration that the sentence tells."""
         steps = [data.step for data, claim in self._claims if data.step is not None and claim.start <= self._start + at]
         return bool(steps) and self._untold.is_quiet(max(steps))
 
     def _stays(self, at: int) -> bool:
-        """Whether the value that is told around a place is the one that was before."""
+        """Return whether the value that is told around a place is the one that was before."""
         kinds = (Kind.VALUE, Kind.MUTATION)
         if ahead := _AHEAD.match(self._said, at):
             at = ahead.end()  # the name before it may be told by an earlier record
@@ -271,7 +275,7 @@ class _Held:
         return bool(self._claims)
 
     def _worked(self, sign: str) -> int:
-        """How often a value of the sentence is an earlier one of the same subject with a third added, or taken off."""
+        """Count the values that are an earlier one of the same subject with a third added, or taken off."""
         values: dict[str, list[tuple[int, Any]]] = {}
         every: list[Any] = []
         for data, _ in self._claims[:_MOST_WORKED]:
@@ -313,7 +317,7 @@ def _blank(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _has_code(data: ClaimData, code: str) -> bool:
-    """Whether a piece of code is a whole part of what a claim has."""
+    """Return whether a piece of code is a whole part of what a claim has."""
     if code in (data.subject, data.value):
         return True
     return _written(code) in _parts(spoken_of(data)) or _written(code) in _parts(data.value)

@@ -97,6 +97,7 @@ class Walk:
             at = self.state.t + 1
             record = self.records[at]
             if at == step and isinstance(record, schema.Mutate):
+                # Only of the record that is gone to: a change is compared with what was before it.
                 self.before = self.state.heap[record.id].copy()
             self.state.apply(record)
             self.course.follow(at, record)
@@ -115,6 +116,7 @@ class Walk:
         elif frame := getattr(record, "f", 0):
             self.frame = frame
             if isinstance(record, schema.Line):
+                # Calls of the line before are none of this one's.
                 self._made.pop(frame, None)
 
     def call_of(self, step: int) -> int | None:
@@ -148,7 +150,7 @@ class Walk:
         return found
 
     def outcome(self, node: ast.expr) -> bool | None:
-        """How a condition, or a part of one, of the line that runs came out by its records; None if none tells it."""
+        """Return how a condition of the line that runs, or a part of one, came out; None if no record tells it."""
         line = self.lines.before(self.frame, self.state.t)
         code = ast.dump(node)
         found: set[bool | None] = set()
@@ -158,11 +160,12 @@ class Walk:
                 self.left -= 1
                 if self.left > 0 and type(part) is type(node) and ast.dump(part) == code:
                     found.add(truth_of(part, told))
+        # What stands twice on a line, with two outcomes, tells nothing.
         found.discard(None)
         return found.pop() if len(found) == 1 else None
 
     def identity(self, node: ast.expr) -> bool | None:
-        """Whether two names or places hold one object; None if the expression asks for something else."""
+        """Return whether two names or places hold one object; None if the expression asks for something else."""
         if not (isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot)):
             return None
         held = (self.raw(side) for side in (node.left, node.comparators[0]))
@@ -194,12 +197,12 @@ class Walk:
         return True
 
     def is_math(self, node: ast.expr) -> bool:
-        """Whether a name stands for the module `math`."""
+        """Return whether a name stands for the module `math`."""
         raw = self.raw(node) if isinstance(node, ast.Name) else None
         return isinstance(raw, dict) and raw.get("module") == "math"
 
     def size_of(self, node: ast.expr) -> int | None:
-        """How many items an object has that is no plain value, as an array; None for others."""
+        """Return how many items an object has that is no plain value, as an array; None for others."""
         raw = self.raw(node)
         obj = None if raw is NOWHERE or raw is None else self.state.heap.get(ref_of(raw) or 0)
         if obj is None or obj.type not in ("array", "deque", "list") or "len" in self.assigned:
@@ -221,17 +224,20 @@ class Walk:
             self.left -= 1
             if not isinstance(call, schema.Call) or not is_of(call, name) or call.f not in self._given:
                 continue
+            # The last ones: a method has its object in front.
             given = list(call.args.values())[-len(node.args) :] if node.args else []
             fits = [self.is_given(one, other, self.frame) for one, other in zip(node.args, given, strict=False)]
             if node.keywords or (len(given) == len(node.args) and (None in fits or all(fits))):
                 makes = call.name.endswith(".__init__") and name != "__init__"
                 found.append(next(iter(call.args.values()), None) if makes else self._given[call.f])
+        # Several calls that may be meant do no harm where all gave the same.
         if not found or any(each != found[0] for each in found):
             raise Unknown("which of its calls is meant is not known")
         return found[0]
 
     def is_given(self, argument: ast.expr, given: schema.V, caller: int) -> bool | None:
-        """Whether an expression of the caller is the value that a call was given; None if that is not known."""
+        """Return whether an expression of the caller is the value that a call was given; None if that is not known."""
+        # Names of an argument are the caller's.
         frame, self.frame = self.frame, caller
         try:
             raw = self.raw(argument)
@@ -287,7 +293,7 @@ class Walk:
         return item[0] if item is not None else NOWHERE
 
     def fits(self, node: ast.expr, said: ast.expr) -> bool | None:
-        """Whether an expression with values in place of names is this one; None if it is another expression.
+        """Return whether an expression with values in place of names is this one; None if it is another expression.
 
         A comparison may be turned into its opposite.
         """
@@ -320,7 +326,7 @@ class Walk:
         return None if None in fits else all(fits)
 
     def _is_shown_as(self, node: ast.expr, said: ast.Call) -> bool:
-        """Whether a name, attribute or item is an object that the record shows so, such as `deque([4, 9])`."""
+        """Return whether a name, attribute or item is an object that the record shows so, such as `deque([4, 9])`."""
         raw = self.raw(node) if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else NOWHERE
         if raw is NOWHERE or ref_of(raw) is None:
             return False
@@ -328,7 +334,7 @@ class Walk:
         return self.state.text(raw, len(code) + 1) == code
 
     def _is_worth(self, node: ast.expr, said: ast.expr) -> bool | None:
-        """Whether an expression has the value of `set()` or the like; None if that is not known."""
+        """Return whether an expression has the value of `set()` or the like; None if that is not known."""
         value = told(ast.unparse(said)) if isinstance(said, ast.Call) else None
         if value is None or not value.known:
             return None
@@ -341,6 +347,7 @@ class Walk:
         sides = [node.left, *node.comparators]
         found: bool | None = None
         for left, op, right in zip(sides, node.ops, sides[1:], strict=False):
+            # `3 >= 3` tells why `3 < 3` is false.
             if type(said.ops[0]) not in (type(op), _OPPOSITE[type(op)]):
                 continue
             one, other = self.fits(left, said.left), self.fits(right, said.comparators[0])
@@ -441,7 +448,7 @@ def _calls_something(node: ast.expr) -> bool:
 
 
 def closed(node: ast.expr) -> tuple[bool, Any]:
-    """Whether an expression is a literal, or one of floats such as `-inf`, and its value."""
+    """Return whether an expression is a literal, or one of floats such as `-inf`, and its value."""
     literal = literal_of(node)
     if literal[0] or not isinstance(node, ast.UnaryOp | ast.Name):
         return literal
@@ -450,6 +457,6 @@ def closed(node: ast.expr) -> tuple[bool, Any]:
 
 
 def is_of(call: schema.Call, name: str) -> bool:
-    """Whether a call is of a function of this name, or makes an object of a class of this name."""
+    """Return whether a call is of a function of this name, or makes an object of a class of this name."""
     *owner, last = call.name.split(".")
     return name == last or (last == "__init__" and bool(owner) and name == owner[-1])

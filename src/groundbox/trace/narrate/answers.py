@@ -21,6 +21,7 @@ def answer_of(trace: Trace) -> Sentence:
     module = next((root for root in trace.structure.roots if root.name == "<module>"), None)
     if root is None and module is not None and module.outcome == "unwind":
         return _raised(trace, module, "the program")
+    # The program has bound the name to something of the library, as by `main = sorted`.
     if root is None and module is not None and entry.call in trace.state_at(module.last).names(module.frame):
         told = claim(ClaimKind.ANSWER, [module.last], module.frame, entry.call, "")
         text = f"The record holds nothing of {entry.call}, which is no code of the program."
@@ -42,6 +43,7 @@ def _raised(trace: Trace, root: Activation, who: str) -> Sentence:
         for ref, record in enumerate(trace.records)
         if isinstance(record, schema.Raise) and record.f == root.frame
     )
+    # The last one that came up in it: it was on its way out.
     ref, record = max(raised, default=(root.last, None), key=lambda each: each[0])
     if record is None:  # a trace is its program's claim, and may leave that out
         told = claim(ClaimKind.ANSWER, [ref], root.frame, who, "")

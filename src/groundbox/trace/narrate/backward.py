@@ -53,6 +53,7 @@ class Backward:
         return Witness(call=entry.call, args=list(entry.args), kwargs=dict(entry.kwargs))
 
     def _reversed(self, draft: Draft) -> Iterator[Sentence]:
+        # Loops, jumps and output are no steps between the input and the result.
         told = [(clause, kind) for clause, kind in draft.ledger if any(c.kind in _TOLD for c in clause.claims)]
         told = [(clause, kind) for clause, kind in told if not self._is_left_out(clause)]
         for clause, is_condition in told[::-1][: MOST[self._policy.name]]:
@@ -74,6 +75,7 @@ class Backward:
             for made in clause.claims:
                 if made.kind is ClaimKind.CONDITION and made.frame == frame and made.subject not in seen:
                     seen.add(made.subject)
+                    # A condition with other names says something of values on the way, and not of the input alone.
                     if made.value in ("True", "False") and _names(made.subject) and _names(made.subject) <= names:
                         truth = "true" if made.value == "True" else "false"
                         text = self._voice.say("backward.required", code=f"`{made.subject}`", truth=truth)
@@ -101,6 +103,7 @@ def _assigned(activation: Activation) -> set[str]:
         for part in ast.walk(node)
         if isinstance(part, ast.Attribute | ast.Subscript)
         and isinstance(part.value, ast.Name)
+        # Reading an item changes nothing; any attribute may be a method that does.
         and not (isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load))
     }
     return stored | changed

@@ -1,4 +1,4 @@
-"""What a change of an object was, in words: an item appended, a key that is new, an attribute that points elsewhere.
+"""Changes of objects in words: an item appended, a key that is new, an attribute that points elsewhere.
 
 A change is noted before it is applied, while the old items can still be seen, and worded after the whole line,
 since between two changes of one line there is no state that the program ever saw.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from groundbox.trace.narrate.phrases import Voice
-from groundbox.trace.narrate.reasons import Why
+from groundbox.trace.narrate.reasons import ValueReason
 from groundbox.trace.record.schema import Mutate, V
 from groundbox.trace.run.state import Obj, State, key_text
 
@@ -24,7 +24,7 @@ MAX_PLACES: Final = 4
 
 
 class Place(NamedTuple):
-    """One item, pair or attribute.
+    """Item, pair or attribute.
 
     Attributes:
         old: Its text before the change; None if there was none, or it is not known.
@@ -105,6 +105,7 @@ def _place(state: State, held: Obj, key: V, new: V) -> Place:
     if held.type == "dict":
         assert held.pairs is not None
         pair = held.pairs.get(key_text(key))
+        # A key that is not among the known ones may be among those that are not shown.
         old = None if pair is None else state.text(pair[1], MAX_ITEM)
         return Place(key, state.text(key, MAX_ITEM), old, new, pair is None and not held.unknown_pairs)
     if held.items is not None:
@@ -119,12 +120,13 @@ def _removed(state: State, held: Obj, record: Mutate) -> tuple[str, ...]:
     assert held.items is not None
     start, count = record.start or 0, record.removed or 0
     found = [held.items.get(start + offset) for offset in range(min(count, MAX_PLACES))]
+    # As many as went, without their texts: only the number is used.
     if count > MAX_PLACES or any(item is None for item in found):
         return ("",) * count
     return tuple(state.text(item[0], MAX_ITEM) for item in found if item is not None)
 
 
-def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, Why]) -> list[Worded]:
+def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str, ValueReason]) -> list[Worded]:
     """Clauses about a change that `state` already has.
 
     Args:
@@ -132,7 +134,7 @@ def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str
         why: How the values of the line's targets came about, by the targets' code.
     """
     if change.op == "set" and not _is_better_whole(state, change) and not _are_alike(state, change):
-        return [_placed(voice, state, change, place, path, why) for place in change.places]
+        return [_placed(voice, change, place, path, why) for place in change.places]
     if change.op == "splice":
         return [_spliced(voice, state, change, path, why)]
     if change.op in ("add", "discard", "remove"):
@@ -141,7 +143,7 @@ def worded(voice: Voice, state: State, change: Note, path: str, why: Mapping[str
 
 
 def _are_alike(state: State, change: Note) -> bool:
-    """Whether a key of a dict is written as another one is, so that its item cannot be named."""
+    """Return whether a key of a dict is written as another one is, so that its item cannot be named."""
     cut = [place.key_text for place in change.places if "<" in place.key_text or "…" in place.key_text]
     if change.type != "dict" or not cut:
         return False
@@ -150,15 +152,16 @@ def _are_alike(state: State, change: Note) -> bool:
 
 
 def _is_better_whole(state: State, change: Note) -> bool:
-    """Whether items by the row changed, as when a list is reversed or a deque turned."""
+    """Return whether items by the row changed, as when a list is reversed or a deque turned."""
     if change.type in ("object", "class") or (len(change.places) <= 2 and change.type != "deque"):
         return len(change.places) > 2 * MAX_PLACES
     return len(change.places) > MAX_PLACES or len(state.text({"ref": change.label}, 10_000)) <= MAX_WHOLE
 
 
-def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, whys: Mapping[str, Why]) -> Worded:
+def _placed(voice: Voice, change: Note, place: Place, path: str, whys: Mapping[str, ValueReason]) -> Worded:
     subject = f"{path}.{place.key_text}" if change.type in ("object", "class") else f"{path}[{place.key_text}]"
     value = place.text
+    # Texts that are cut may be alike where the values are not.
     if place.old == value and "…" not in value and "<" not in value:
         return Worded(voice.say("item.same", name=f"`{subject}`", value=value), subject, value)
     why = whys.get(subject)
@@ -174,12 +177,14 @@ def _placed(voice: Voice, state: State, change: Note, place: Place, path: str, w
     return Worded(text, subject, value)
 
 
-def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, Why]) -> Worded:
+def _spliced(voice: Voice, state: State, change: Note, path: str, whys: Mapping[str, ValueReason]) -> Worded:
     new = list(change.texts)
+    # A splice says where; whether it was an append or a pop is seen by the old length.
     at_end = change.start + len(change.gone) == change.old_length
     now = _now(state, change.label)
     where = f"`{path}`"
     if len(change.items) == 1 and not change.gone:
+        # The end first: an item put into an empty list is appended.
         kind = "append" if at_end else "prepend" if change.start == 0 else "insert"
         item = new[0]
         why = whys.get(f"{path}.append")
@@ -219,13 +224,13 @@ def _whole(state: State, change: Note, path: str) -> Worded:
 
 
 def _now(state: State, label: int) -> dict[str, str]:
-    """What is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
+    """Return what is there now, in two forms: `, which is now [1]` and ` and is now [1]`."""
     text = _present(state, label)
     return {"which": f", which {text}", "and_": f" and {text}"}
 
 
 def _present(state: State, label: int) -> str:
-    """What is there now, if that is short; otherwise how much it is."""
+    """Return what is there now, if that is short; otherwise how much it is."""
     text = state.text({"ref": label}, 10_000)
     if len(text) <= MAX_WHOLE:
         return f"is now {text}"

@@ -52,13 +52,13 @@ def document(narration: Narration, trace: Trace) -> dict[str, Any]:
 
 
 class _Facts:
-    """What claims say, for one trace."""
+    """Writer of facts for the claims of one trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._records = trace.records
         self._frames, self._calls = _whose_turn(trace.records)
-        self._tree = _tree(trace.source)
+        self._tree = parse(trace.source) or ast.Module([], [])
 
     def sentence(self, sentence: Sentence) -> dict[str, Any]:
         """A sentence with its claims."""
@@ -69,18 +69,22 @@ class _Facts:
         for claim in sentence.claims:
             said: str = claim.said or text
             # claims of one clause share its words; another clause may have the same ones
+            # By identity: equal words of another clause stand elsewhere.
             place = next((start for each, start in reversed(clauses) if each is said), None)
             if place is None:
                 place = _find(text, said, at, clauses)
             before = told.setdefault((claim.kind, claim.subject, said), [])
+            # Two claims alike, in the same words, are told at two places of the sentence.
             if place in before and (other := _other_place(text, said, before)) >= 0:
                 place = other
+            # Words that the sentence does not have cannot be quoted.
             if place < 0:
                 continue
             before.append(place)
             clauses.append((said, place))
             at = place
             found += self._moved(claim, said, place)
+        # Last: what no claim so far has is only named.
         found += self._spoken(sentence, found)
         kept = sorted(dict.fromkeys(found), key=lambda fact: (fact.start, fact.end))
         return {"text": text, "claims": [_as_json(text, fact) for fact in kept]}
@@ -97,6 +101,7 @@ class _Facts:
         turn = self._turns(claim.frame)
         place = bisect.bisect_left(turn, at)
         found = turn[place] if place < len(turn) else at
+        # What a fold changed is told behind it.
         return self._settled(found) if isinstance(self._records[found], schema.Fold) else found
 
     def _next(self, claim: Claim, ref: int) -> int:
@@ -109,6 +114,7 @@ class _Facts:
         """The moment before the first change of the line that record `ref` belongs to."""
         at = ref
         while at > 0 and isinstance(self._records[at - 1], _CHANGES):
+            # Changes of a line stand in one row, before the record that follows it.
             at -= 1
         return max(0, at - 1)
 
@@ -123,6 +129,7 @@ class _Facts:
         """The moment after the last change of an object in a line; names that get values then come after it."""
         at = end = self._settled(ref)
         root = re.match(r"\w+", path)
+        # Where the line also sets the name that the path begins with, it leads to the object only after that.
         while at > ref and isinstance(found := self._records[at], schema.Set | schema.Out):
             if isinstance(found, schema.Set) and root is not None and found.name == root[0]:
                 return end
@@ -134,6 +141,7 @@ class _Facts:
         own = self._own(claim.frame)
         place = bisect.bisect_right(own, ref)
         end = own[place] if place < len(own) else len(self._records)
+        # The end of the last call that the line made and that came back to this frame.
         for at in range(end - 1, ref, -1):
             if isinstance(self._records[at], _ENDS) and self._frames[at] == claim.frame:
                 return at
@@ -170,11 +178,13 @@ class _Facts:
                             return ast.unparse(found)
                 case ast.AnnAssign(value=value) if value is not None:
                     return ast.unparse(value)
+                # `x += 1` has its value from `x + 1`.
                 case ast.AugAssign(target=place, op=op, value=value):
                     left = expression_of(ast.unparse(place))
                     return ast.unparse(ast.BinOp(left=left, op=op, right=value))
                 case ast.Return(value=value) if value is not None and not target:
                     return ast.unparse(value)
+                # The item of `xs.append(x + 1)`, asked for as the target `xs.append()`.
                 case ast.Expr(value=ast.Call(args=[argument])) if target.endswith("()"):
                     return ast.unparse(argument)
         return None
@@ -183,6 +193,7 @@ class _Facts:
 
     def _value(self, claim: Claim, said: str) -> Iterator[Fact]:
         name, value = claim.subject, claim.value
+        # Clauses that were put together without the table of wordings have no slots.
         if not claim.refs or not isinstance(said, Phrase) or "value" not in said.slots:
             yield from self._value_in_words(claim, said)
             return
@@ -217,8 +228,9 @@ class _Facts:
                 return
 
     def _came_about(self, claim: Claim, said: Phrase, name: str) -> Iterator[Fact]:
-        """What a clause says of a value besides itself: what was before, and where it came from."""
+        """Yield what a clause says of a value besides itself: what was before, and where it came from."""
         slots, value = said.slots, claim.value
+        # Before the line's first change: `a, b = b, a + b` reads both as they were.
         before = self._pre(claim.refs[-1])
         if "old" in slots:
             yield _slot("value", name, slots["old"][0], before, said, "old")
@@ -226,6 +238,7 @@ class _Facts:
             yield from self._chain(claim, *slots["workings"], value, before, name)
         if "by" in slots:
             text, at = slots["by"]
+            # `` `xs[i]` = 5``: the code of what is added, where it is told, and its value.
             chain, _, added = text.rpartition(" = ")
             end = at + len(text)
             for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
@@ -233,6 +246,7 @@ class _Facts:
                     operand = ast.unparse(statement.value)
                     if chain:
                         yield from self._chain(claim, chain, at, added, before, name, operand)
+                    # Of a constant only the sum that it is part of can be claimed.
                     if isinstance(statement.value, ast.Constant):
                         yield Fact("value", self._source_of(claim, name) or "", value, before, end - len(added), end)
                     else:
@@ -254,6 +268,7 @@ class _Facts:
         if code is not None:
             written = source or self._source_of(claim, target)
             source = code[1]
+            # `xs[2] + 1` is told for `xs[i] + 1` of the program: both are claimed, the one of the other.
             if written is not None and not self._is_written(code[1]):  # with values in place of names
                 source = written
                 yield Fact("value", source, code[1], step, at, at + code.end())
@@ -268,7 +283,7 @@ class _Facts:
             yield Fact("value", source, rest, step, start, start + len(rest))
 
     def _is_written(self, code: str) -> bool:
-        """Whether an expression stands in the program."""
+        """Return whether an expression stands in the program."""
         return _unparsed(code) in _expressions(self._tree)
 
     def _called(self, claim: Claim, text: str, at: int) -> Iterator[Fact]:
@@ -283,11 +298,12 @@ class _Facts:
             if isinstance(record, schema.Call) and record.p == claim.frame and _is_called(record, name):
                 found.append(ref)
         if found:
+            # A line may call one function with several arguments; literals of the code tell which call is meant.
             fits = [ref for ref in found if _has_arguments(self._records[ref], code)] or found
             yield Fact("call", code, "", fits[self._place_of(claim, code, len(fits))], at, at + len(text))
 
     def _place_of(self, claim: Claim, code: str, count: int) -> int:
-        """Which of some calls of one line, the last one first, is written so; the last one where that is not known."""
+        """Return which of the calls of a line, the last one first, is written so; 0 where that is not known."""
         name = _function_of(code)
         for statement in _statements(self._tree).get(self._line(claim.frame, claim.refs[-1]), ()):
             calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
@@ -301,6 +317,7 @@ class _Facts:
         subject, value = claim.subject.strip("`"), claim.value
         if not claim.refs:
             return
+        # Not one test but how many came out so, or what a comprehension did.
         if value not in ("True", "False") or said.startswith(f"`{claim.subject}` gives "):
             yield from self._counted(claim, said)
             return
@@ -315,6 +332,7 @@ class _Facts:
             yield Fact("test", subject, value, claim.refs[0], 0, len(said))
         elif "reason" in slots and "number" not in slots:
             text, at = slots["reason"]
+            # The words that say how it came out: those on the longer side of the reason.
             first, last = (0, at) if at > len(said) - at - len(text) else (at + len(text), len(said))
             yield Fact("test", subject, value, step, first, last)
             yield from self._reasons(claim, text, at, step)
@@ -335,9 +353,9 @@ class _Facts:
         subject = claim.subject.strip("`")
         for piece, place in _split(text, " and "):
             start, end = at + place, at + place + len(piece)
-            yield from self._reason(claim, subject, piece, step, start, end)
+            yield from self._reason(subject, piece, step, start, end)
 
-    def _reason(self, claim: Claim, subject: str, piece: str, step: int, start: int, end: int) -> Iterator[Fact]:
+    def _reason(self, subject: str, piece: str, step: int, start: int, end: int) -> Iterator[Fact]:
         code = _CODE.match(piece)
         rest = piece[code.end() :] if code else ""
         if code and rest in (" is empty", " is not empty"):
@@ -352,6 +370,7 @@ class _Facts:
             yield Fact("value", code[1], rest.removeprefix(" is "), step, start, end)
         elif len(sides := _split_relation(piece)) == 3:
             left, sign, right = sides
+            # As Python writes them; a single `=` of the narrator is an equality.
             sign = {"is in": "in", "is not in": "not in", "=": "=="}.get(sign, sign)
             said = f"{left.strip('`')} {sign} {right.strip('`')}"
             if sign in ("is", "is not"):
@@ -360,13 +379,14 @@ class _Facts:
                 yield Fact("test", subject, said, step, start, end)
 
     def _counted(self, claim: Claim, said: str) -> Iterator[Fact]:
-        """How often a condition was true over iterations, or what a comprehension did with its items."""
+        """Yield how often a condition was true over iterations, or what a comprehension did with its items."""
         refs, code = claim.refs, claim.subject.strip("`")
         count, of, total = claim.value.partition(" of ")
         if not of or not count.isdigit():
             yield from self._of_items(claim, said)
             return
         last = self._next(claim, refs[-1])
+        # Counted from behind the record before the first of these tests.
         since = refs[0] - 1
         if isinstance(said, Phrase) and said.kind == "loop.sometimes":
             yield _slot("count", f"true tests since {since}: {code}", count, last, said, "count")
@@ -395,6 +415,7 @@ class _Facts:
         code = f"`{claim.subject}`"
         if said.endswith(f" pass {code}"):
             (row, _), (items, start), *_ = _split(said.removesuffix(f" pass {code}"), " of ")
+            # A range or a tuple is compared as the list of its items.
             shown = items if items.startswith("[") else f"list({items})"
             yield Fact("value", source, items, step, start, start + len(items))
             value = shown if row == "all" else "[]" if row == "none" else f"[{row.removeprefix('the items ')}]"
@@ -468,12 +489,14 @@ class _Facts:
                 yield Fact("iteration", loop, found[2], last, *found.span(2))
         else:
             loop, step = f"line {claim.subject}", self._next(claim, last)
+            # The condition stands before it, and may have digits of its own.
             if kind == "loop.never.while":
                 start = said.rfind("0 times")
                 yield Fact("count", loop, claim.value, step, start, start + len("0 times"))
                 return
             where = "times" if "times" in slots else "count"
             span = (slots[where][1], slots[where][1] + len(slots[where][0])) if where in slots else (0, len(said))
+            # Within what is told before the state that it led to.
             if "gap" in slots and (times := _TIMES.search(slots["gap"][0])):
                 span = (slots["gap"][1] + times.start(), slots["gap"][1] + times.end())
             yield Fact("count", loop, claim.value, step, *(span if span[1] <= len(said) else (0, len(said))))
@@ -520,9 +543,9 @@ class _Facts:
             yield from self._chain(claim, text[: -len(value) - 3], at, value, self._pre(ref), f"{path}.append()")
         if "{index}" in _CHANGES_IN_CODE[kind] and f"index {index}" in said:
             yield _slot("mutation", change, value, ref, said, "index")
-        yield from self._now(claim, said, path, ref)
+        yield from self._now(said, path, ref)
 
-    def _now(self, claim: Claim, said: Phrase, path: str, ref: int) -> Iterator[Fact]:
+    def _now(self, said: Phrase, path: str, ref: int) -> Iterator[Fact]:
         """`, which is now [1]`, ` and now has 12 items`."""
         slot = "which" if said.endswith(said.slots["which"][0] if "which" in said.slots else "\0") else "and_"
         if slot not in said.slots:
@@ -590,6 +613,7 @@ class _Facts:
             start, end = code.span()
             if any(fact.start <= start and end <= fact.end and _names_it(fact, code[1]) for fact in found):
                 continue
+            # A name that another claim of the sentence has is meant as that claim has it.
             if about := next((fact for fact in found if code[1] in (fact.subject, _changed(fact))), None):
                 yield about._replace(start=start, end=end)
             elif not code[1].startswith(("except", "return", "case ")):
@@ -670,7 +694,7 @@ def _slot(kind: str, subject: str, value: str, step: int, said: str, slot: str) 
 
 
 def _other_place(text: str, said: str, places: Sequence[int]) -> int:
-    """Where a clause stands besides some places; -1 for nowhere."""
+    """Return where a clause stands besides some places; -1 for nowhere."""
     place = text.find(said)
     while place in places:
         place = text.find(said, place + 1)
@@ -678,22 +702,25 @@ def _other_place(text: str, said: str, places: Sequence[int]) -> int:
 
 
 def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> int:
-    """Where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
+    """Return where a clause stands in its sentence, which may begin with it and so with a capital; -1 for nowhere.
 
     Args:
         at: Where to look first.
         clauses: The clauses before it, whose places it does not share, unless it is a part of one.
     """
     said_at = said.rstrip(",:") if text.find(said) < 0 else said
+    # What holds after a stretch stands in the slot `state` of the clause that tells the stretch.
     around = next((clause for clause in reversed(clauses) if isinstance(clause[0], Phrase)), None)
     if around is not None and isinstance(around[0], Phrase) and said_at in around[0].slots.get("state", ("", 0))[0]:
         return text.find(said_at, around[1] + around[0].slots["state"][1])
+    # Nothing stands at the sentence's beginning yet, where a clause has a capital.
     is_first = all(start for each, start in clauses if each != text)
     if (is_first or said_at not in text) and text[1:].startswith(said[1:]) and text[:1].lower() == said[:1].lower():
         return 0
     places = [found.start() for found in re.finditer(f"(?={re.escape(said_at)})", text)]
     taken = [(start, start + len(each)) for each, start in clauses if each != text]
     free = [p for p in places if not any(start < p + len(said_at) and p < end for start, end in taken)]
+    # Rather where no other clause is; else wherever it stands.
     for found in (free, places):
         if found:
             return next((place for place in found if place >= at), found[0])
@@ -701,7 +728,7 @@ def _find(text: str, said: str, at: int, clauses: Sequence[tuple[str, int]]) -> 
 
 
 def _names_it(fact: Fact, code: str) -> bool:
-    """Whether a fact has the names of a piece of code."""
+    """Return whether a fact has the names of a piece of code."""
     names = set(re.findall(r"[A-Za-z_]\w*", code))
     return names <= set(re.findall(r"[A-Za-z_]\w*", f"{fact.subject} {fact.value}"))
 
@@ -740,6 +767,7 @@ def _outside(text: str) -> Iterator[int]:
         if sign in "'\"`":
             end = at + 1
             while end < len(text) and text[end] != sign:
+                # A backslash in a string takes the sign behind it along; in backticks it is one of the code's.
                 end += 2 if text[end] == "\\" and sign != "`" else 1
             at = end
         elif sign in "([{":
@@ -771,15 +799,14 @@ def _parsed(code: str) -> ast.expr | None:
 
 def _bracketed(code: str) -> str:
     """Code that may stand beside an operator."""
-    try:
-        node = expression_of(code)
-    except SyntaxError:
+    node = _parsed(code)
+    if node is None:
         return code
     return code if isinstance(node, ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant) else f"({code})"
 
 
 def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """What a target of a name or place gets, also within `a, b = b, a`."""
+    """Return what a target of a name or place gets, also within `a, b = b, a`."""
     if isinstance(target, ast.Tuple | ast.List):
         if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
             for one, other in zip(target.elts, value.elts, strict=True):
@@ -788,6 +815,7 @@ def _part_of(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
         return None
     if isinstance(target, ast.Name):
         return value if target.id == name else None
+    # The place of an item or attribute is told by values of its indexes, and is not compared.
     return None if name.isidentifier() else value
 
 
@@ -797,11 +825,8 @@ def _is_called(call: schema.Call, name: str) -> bool:
 
 
 def _has_arguments(call: schema.Record, code: str) -> bool:
-    """Whether the literals among a call's arguments are among what it was given."""
-    try:
-        node = expression_of(code)
-    except (SyntaxError, ValueError, RecursionError):
-        return False
+    """Return whether the literals among a call's arguments are among what it was given."""
+    node = _parsed(code)
     if not isinstance(node, ast.Call) or not isinstance(call, schema.Call):
         return False
     given = list(call.args.values())
@@ -811,10 +836,7 @@ def _has_arguments(call: schema.Record, code: str) -> bool:
 
 def _function_of(code: str) -> str:
     """The last name of what a call calls."""
-    try:
-        node = expression_of(code)
-    except (SyntaxError, ValueError, RecursionError):
-        node = None
+    node = _parsed(code)
     function = node.func if isinstance(node, ast.Call) else None
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -834,12 +856,9 @@ def _whose_turn(records: Sequence[schema.Record]) -> tuple[list[int], dict[int, 
                 calls[record.f] = at
             current = record.f
         elif isinstance(record, _ENDS):
+            # The caller goes on; of the outermost frame nobody does.
             current = parents.get(record.f, 0) or record.f
         else:
             current = getattr(record, "f", 0) or current
         frames.append(current)
     return frames, calls
-
-
-def _tree(source: str) -> ast.Module:
-    return parse(source) or ast.Module([], [])

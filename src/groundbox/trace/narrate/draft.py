@@ -63,6 +63,7 @@ class Draft:
         self.said += 1
         clause = Clause(text=text, claims=_said(claims, text), because=because)
         self.ledger.append((clause, any(made.kind is ClaimKind.CONDITION for made in claims)))
+        # What waited led to this: the two become one clause.
         if self._conditions:
             clause = self._with_conditions(clause)
         if (alone and self._clauses) or self._is_full(clause):
@@ -104,9 +105,11 @@ class Draft:
             return
         claims = [claim for clause in ([lead] if lead else []) + clauses for claim in clause.claims]
         text = _joined(clauses)
+        # `back in f(3),` is worth saying only in front of something that happens there.
         if clauses and lead is None and self._back is not None:
             text, claims, self._back = f"{self._back.text} {text}", [*self._back.claims, *claims], None
         if lead is not None:
+            # A lead that nothing follows is a sentence without its comma.
             text = f"{lead.text} {text}".strip() if text else lead.text.rstrip(",:")
         if not text:
             return
@@ -129,12 +132,12 @@ class Draft:
 
     @property
     def is_at_start(self) -> bool:
-        """Whether nothing of a sentence stands yet."""
+        """Return whether nothing of a sentence stands yet."""
         return not self._clauses and self._lead is None
 
     @property
     def has_conditions(self) -> bool:
-        """Whether a condition waits for what it led to."""
+        """Return whether a condition waits for what it led to."""
         return bool(self._conditions)
 
     def paragraph(self) -> None:
@@ -151,6 +154,7 @@ class Draft:
     def _with_conditions(self, effect: Clause) -> Clause:
         waiting, self._conditions = self._conditions, []
         condition = _and(waiting)
+        # The first clause behind a lead.
         kind = "since.led" if (self._lead or self._back) and not self._clauses else "since"
         text = self.voice.say(kind, condition=condition.text, effect=effect.text)
         return Clause(text=text, claims=(*condition.claims, *effect.claims), because=True)
@@ -176,13 +180,14 @@ def _and(clauses: list[Clause]) -> Clause:
 def _joined(clauses: list[Clause]) -> str:
     """In a row with commas, or with semicolons where a clause has commas of its own."""
     texts = [clause.text for clause in clauses]
+    # A comma or `and` between clauses that have some would leave open which belongs to what.
     if len(texts) > 1 and any(clause.because or is_long(clause.text) for clause in clauses):
         return "; ".join(texts)
     return _listed(texts)
 
 
 def is_long(text: str) -> bool:
-    """Whether a clause is made of several."""
+    """Return whether a clause is made of several."""
     return any(
         f"{word} `" in text for word in (", after which", ", and then", "; after that", ", which is now", " and")
     )
@@ -196,6 +201,7 @@ def _listed(texts: list[str]) -> str:
 
 def sentence(text: str) -> str:
     """A sentence: a capital, unless it begins with code or a value, and a full stop."""
+    # `x` in backticks, `True` and `'abc'` stay as they are written.
     if _WORD.match(text):
         text = text[0].upper() + text[1:]
     return text + "."

@@ -21,7 +21,7 @@ from groundbox.values.unknown import Handle, Unknown
 
 Position: TypeAlias = tuple[int, int, int | None, int | None]
 Results: TypeAlias = dict[Position, V]
-"""What calls of user code returned, by where they stand in the source."""
+"""Values that calls of user code returned, by where they stand in the source."""
 
 _MATH: Final = frozenset(
     (
@@ -85,7 +85,7 @@ class Evaluation:
             del self._extra[name]
 
     def truth(self, node: ast.expr) -> bool:
-        """Whether an expression is true.
+        """Return whether an expression is true.
 
         Raises:
             Unknown: That cannot be known.
@@ -94,12 +94,13 @@ class Evaluation:
         if not isinstance(found, Handle):
             return bool(found)
         held = None if found.label is None else self._state.heap.get(found.label)
+        # An instance is true unless its class has `__bool__` or `__len__`.
         if held is not None and held.type == "object" and not self._own_truth:
             return True
         return bool(found)
 
     def reference(self, node: ast.expr) -> V:
-        """What a name, attribute, item or call led to, as the trace writes it: objects keep their labels.
+        """Return what a name, attribute, item or call led to, as the trace writes it: objects keep their labels.
 
         Raises:
             Unknown: It is another kind of expression, or leads through something that the trace does not show.
@@ -121,10 +122,11 @@ class Evaluation:
         raise Unknown("it has no one value that is recorded")
 
     def is_in_an_array(self, node: ast.expr) -> bool:
-        """Whether an expression leads to an array, or to an item of one."""
+        """Return whether an expression leads to an array, or to an item of one."""
         try:
             return bool(self._object(node).type == "array")
         except Unknown:
+            # An item of an array is itself no object that the trace has.
             return isinstance(node, ast.Subscript) and self.is_in_an_array(node.value)
 
     def _object(self, node: ast.expr) -> Any:
@@ -135,6 +137,7 @@ class Evaluation:
 
     def _item(self, owner: ast.expr, index: Any) -> V:
         held = self._object(owner)
+        # A class of the program may have a `__getitem__`.
         if held.class_ is not None and held.attrs:
             raise Unknown("a class of the program may look items up in its own way")
         if held.type in ("list", "deque") and held.items is not None and type(index) is int:
@@ -142,6 +145,7 @@ class Evaluation:
             found = held.items.get(at) if at >= 0 else None
             if found is not None:
                 return found[0]
+        # Keys that are their own JSON: 1.0 and 1 are one key, and two texts.
         if held.pairs is not None and (index is None or isinstance(index, str | int)):
             pair = held.pairs.get(key_text(index))
             if pair is not None:
@@ -159,7 +163,7 @@ class Evaluation:
         return made
 
     def is_told(self, node: ast.Call) -> bool:
-        """Whether the trace has what a call returned."""
+        """Return whether the trace has what a call returned."""
         return position(node) in self._results
 
     def told_call(self, node: ast.Call) -> str | None:
@@ -183,6 +187,7 @@ class Evaluation:
         return None
 
     def _keep(self, value: Any) -> str:
+        # No name of a program: the evaluator asks for it, and the parser would not take it.
         name = f"·{len(self._extra)}"
         self._extra[name] = value
         return name
@@ -202,6 +207,7 @@ class _Told(ast.NodeTransformer):
         self._evaluation = evaluation
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        # Noted first: what is put in place of its parts has no place in the source.
         where = position(node)
         self.generic_visit(node)
         return _named(self._evaluation.told_call(_at(node, where)), node)
@@ -227,5 +233,5 @@ def _is_small(value: Any) -> bool:
 
 
 def position(node: ast.expr) -> Position:
-    """Where an expression stands, which its copies share."""
+    """Return where an expression stands, which its copies share."""
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset

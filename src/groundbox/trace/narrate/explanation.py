@@ -1,16 +1,19 @@
-"""Why an expression has its value: the expression again, with recorded values in place of names.
+"""Explanations of values: the expression again, with recorded values in place of names.
 
 `(lo + hi) // 2` is explained by `(0 + 3) // 2`, `nums[mid] < target` by `3 < 5`, and a condition of several parts by
 the part that decided it. Everything that is written here was worked out to the very value that the trace recorded.
+
+Comprehensions are told item by item: which items were kept, and what became of them. The records have no steps inside a
+comprehension; that is worked out from the values at its moment, too, and only where the whole expression then has the
+recorded value.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from groundbox.trace.narrate.comprehensions import Detail, details
 from groundbox.trace.narrate.evaluation import Evaluation
 from groundbox.trace.narrate.literals import literal
 from groundbox.trace.narrate.paths import with_indexes
@@ -22,6 +25,13 @@ MAX_INLINE: Final = 40
 """Characters of a container that is written out in the middle of an expression."""
 MAX_TEXT: Final = 100
 """Characters of one explanation; a longer one explains nothing."""
+MAX_ITEMS: Final = 10
+"""Items of a comprehension that is told item by item."""
+MAX_ITEMS_TEXT: Final = 160
+"""Characters of what is told of them."""
+_CONTAINERS: Final = frozenset(("frozenset", "list", "set", "sorted", "tuple"))
+
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp
 
 _SIGN: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
@@ -49,6 +59,14 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 
 
+class Detail(NamedTuple):
+    """A statement about the items of a comprehension: its text, its code, and what is said of that."""
+
+    text: str
+    code: str
+    value: str
+
+
 class Explanation:
     """Explains expressions at one moment in one frame."""
 
@@ -60,9 +78,11 @@ class Explanation:
 
         `3 + 5` for `total + x` when the result is `8`; None for `x`, whose value is all there is to say.
         """
+        # Worked out anew: what does not come to the recorded value is not told as its workings.
         if self.literal(node) != result or isinstance(node, ast.BoolOp) or _asks_for_identity(node):
             return None  # `None or (5, 3)` and `None is not None` in the middle of a sentence say two things
         text = self._with_values(node)
+        # `3 = 3` and `x = x` explain nothing.
         return None if text in (None, result, ast.unparse(node)) or len(text or "") > MAX_TEXT else text
 
     def literal(self, node: ast.expr, limit: int = 10_000) -> str | None:
@@ -79,19 +99,19 @@ class Explanation:
         return f"`{text}`" if len(text) <= MAX_INLINE and "`" not in text else None
 
     def items(self, node: ast.expr) -> Sequence[Detail]:
-        """What a comprehension in an expression did with its items."""
-        return details(node, self._evaluation)
+        """Return what a comprehension in an expression did with its items."""
+        return _items_of(node, self._evaluation)
 
     def place(self, node: ast.expr) -> str:
         """The code of a name, attribute or item, with the values of its indexes: `dp[3]` for `dp[i + 1]`."""
         return with_indexes(node, self._evaluation)
 
     def is_of_an_array(self, node: ast.expr) -> bool:
-        """Whether it reads an array's item, which is made when it is read: `grid[1, :]` is another array each time."""
+        """Return whether it reads an array's item, which is made by that: `grid[1, :]` is another array each time."""
         return isinstance(node, ast.Subscript) and self._evaluation.is_in_an_array(node.value)
 
     def is_told(self, node: ast.Call) -> bool:
-        """Whether a call was one of user code whose result the trace has."""
+        """Return whether a call was one of user code whose result the trace has."""
         return self._evaluation.is_told(node)
 
     def call(self, node: ast.Call) -> str:
@@ -104,7 +124,7 @@ class Explanation:
         return ast.unparse(made)
 
     def reason(self, test: ast.expr, truth: bool) -> str | None:
-        """What decided a condition, as a true statement; None where it cannot be worked out, or not to that truth."""
+        """Return what decided a condition, as a true statement; None where it cannot be worked out to that truth."""
         try:
             text = self._reason(test, truth)
         except Unknown:
@@ -114,6 +134,7 @@ class Explanation:
     def _reason(self, test: ast.expr, truth: bool) -> str:
         match test:
             case ast.BoolOp(op=op, values=parts):
+                # One true part decides an `or`, one false part an `and`; otherwise all of them do.
                 return self._reason_of_several(parts, truth, decided_by_one=isinstance(op, ast.Or) is truth)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self._reason(operand, not truth)
@@ -141,6 +162,7 @@ class Explanation:
         try:
             value = self._evaluation.value(test)
         except Unknown:
+            # An instance of the program's classes has no value to show.
             return f"{code} is not None"
         if hasattr(value, "__len__"):
             return f"{code} is {'not empty' if truth else 'empty'}"
@@ -153,6 +175,7 @@ class Explanation:
         pairs = list(zip(sides, test.ops, sides[1:], strict=False))
         if not truth:
             for left, op, right in pairs:
+                # The first link of a chain that does not hold is where Python stops.
                 if not self._truth(ast.Compare(left, [op], [right])):
                     if not self._truth(ast.Compare(left, [_OPPOSITE[type(op)]()], [right])):
                         raise Unknown("neither holds: one of the two is nan")
@@ -166,9 +189,11 @@ class Explanation:
 
     def _relation(self, left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> str:
         """`7 % 2 = 1 and 1 != 0`: what the sides come to, and how these stand to each other."""
+        # Two equal values say nothing of identity.
         if op in (ast.Is, ast.IsNot) or _is_none(right):
             return f"`{ast.unparse(left)}` {'is' if op in (ast.Is, ast.Eq) else 'is not'} {self._named(right)}"
         first, second = self._side(left), self._side(right)
+        # `7 % 2 = 1` alone, for `7 % 2 = 1 and 1 == 1`.
         if op is ast.Eq and first.steps and not second.steps:
             return f"{first.steps} = {first.value}"
         steps = [f"{side.steps} = {side.value}" for side in (first, second) if side.steps]
@@ -195,7 +220,7 @@ class Explanation:
 
 
 class _Side:
-    """One side of a comparison: its value, and what that was worked out from, if that says more."""
+    """Side of a comparison: its value, and what that was worked out from, if that says more."""
 
     def __init__(self, value: str, steps: str | None) -> None:
         self.value = value
@@ -223,6 +248,7 @@ class _Values(ast.NodeTransformer):
             found = self._replaced(node)
             if found is not node:
                 return found
+        # Kept as it was: the parts of `node` are replaced in place.
         whole = copied(node)
         if isinstance(node.func, ast.Attribute):
             node.func.value = self._owner(node.func.value)
@@ -230,13 +256,14 @@ class _Values(ast.NodeTransformer):
         return node if len(ast.unparse(node)) <= MAX_INLINE else self._replaced(whole)
 
     def _owner(self, node: ast.expr) -> ast.expr:
-        """What a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
+        """Return what a method is called of: a number keeps its name, since `10.bit_length()` is no code."""
         found = self.visit(copied(node))
         is_number = isinstance(found, ast.UnaryOp) or (
             isinstance(found, ast.Constant) and isinstance(found.value, int | float | complex)
         )
         return node if is_number and not isinstance(node, ast.UnaryOp | ast.Constant) else found
 
+    # Names in these may be variables of their own: they stay as they are written.
     def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         return node
 
@@ -265,3 +292,47 @@ def _asks_for_identity(node: ast.expr) -> bool:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _items_of(node: ast.expr, evaluation: Evaluation) -> Sequence[Detail]:
+    """Return what to say of the only comprehension in an expression; nothing where it is long or not known."""
+    found = [part for part in walked(node) if isinstance(part, ast.comprehension)]
+    holders = [part for part in walked(node) if isinstance(part, _Comprehension)]
+    # Of two comprehensions, or of one with two `for`s, no single row of items can be told.
+    if len(found) != 1 or len(holders) != 1:
+        return ()
+    try:
+        said = _details(holders[0], found[0], evaluation, whole=_shows_all(node, holders[0]))
+    except Unknown:
+        return ()
+    return [detail for detail in said if len(detail.text) <= MAX_ITEMS_TEXT]
+
+
+def _details(holder: _Comprehension, clause: ast.comprehension, evaluation: Evaluation, *, whole: bool) -> list[Detail]:
+    """For `whole`, the value of the line shows what became of the items."""
+    items = evaluation.value(clause.iter)
+    # A set or dict has an order that the text cannot rely on.
+    if not isinstance(clause.target, ast.Name) or isinstance(items, set | dict | frozenset) or len(items) > MAX_ITEMS:
+        raise Unknown("it is not told")
+    name = clause.target.id
+    kept = [item for item in items if all(evaluation.value_with(test, name, item) for test in clause.ifs)]
+    said: list[Detail] = []
+    if clause.ifs and items:
+        code = ast.unparse(clause.ifs[0] if len(clause.ifs) == 1 else ast.BoolOp(ast.And(), clause.ifs))
+        row = "all" if len(kept) == len(items) else f"the items {_row(kept)}" if kept else "none"
+        said.append(Detail(f"{row} of {literal(items)} pass `{code}`", code, row))
+    if kept and not whole and not (isinstance(holder.elt, ast.Name) and holder.elt.id == name):
+        code = ast.unparse(holder.elt)
+        row = _row([evaluation.value_with(holder.elt, name, item) for item in kept])
+        said.append(Detail(f"`{code}` gives {row} for the items {_row(kept)}", code, row))
+    return said
+
+
+def _shows_all(node: ast.expr, holder: _Comprehension) -> bool:
+    """Return whether the value of the expression is the comprehension's, or its items in a container."""
+    makes = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CONTAINERS
+    return node is holder or (isinstance(node, ast.Call) and makes and node.args == [holder])
+
+
+def _row(items: Sequence[Any]) -> str:
+    return ", ".join(literal(item) for item in items)

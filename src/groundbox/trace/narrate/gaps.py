@@ -1,4 +1,4 @@
-"""What a stretch of the run that is not told made of the names of a frame."""
+"""Gaps of a telling: what a stretch of the run that is not told made of the names of a frame."""
 
 from __future__ import annotations
 
@@ -77,14 +77,15 @@ class Before:
         return self._trace.state_at(self.t)
 
     def has(self, name: str, value: V) -> bool:
-        """Whether a name had this value or this object, which may have been another one in itself."""
+        """Return whether a name had this value or this object, which may have been another one in itself."""
         if name not in self.names:
             return False
+        # The very same value: a state keeps what a record told until another one tells it anew.
         then, label = self.names[name], ref_of(value)
         return then is value or (label is not None and label == ref_of(then))
 
     def seen(self, name: str) -> _Seen | None:
-        """What a name was, or None for one that had no value."""
+        """Return what a name was, or None for one that had no value."""
         return _Seen(self.names[name], self._state) if name in self.names else None
 
 
@@ -115,7 +116,7 @@ class Gaps:
         return Before(self._telling.trace, state.t, names)
 
     def after(self, before: Before, frame: int, first: int, last: int, but: Collection[str] = ()) -> list[Said]:
-        """What is different now, after the records from `first` to `last`; names in `but` are left out."""
+        """Return what is different now, after the records from `first` to `last`; names in `but` are left out."""
         said: list[Said] = []
         told: set[int] = set()
         telling = self._telling
@@ -124,12 +125,14 @@ class Gaps:
             label = ref_of(value)
             if name in but or label in told or telling.is_code(value):
                 continue
+            # Most names of a long run: nothing touched what they lead to.
             if before.has(name, value) and not self._leads_to(value, changed):
                 continue
             then, now = before.seen(name), _Seen(value, telling.state)
             if then is not None and now.text == then.text:
                 continue
             if label is not None:
+                # Two names of one object are told once.
                 told.add(label)
             said.extend(self._changes(name, value, then, now, frame, first, last))
         return said[:MAX_NAMES]
@@ -141,9 +144,10 @@ class Gaps:
         return {record.id for record in between if isinstance(record, schema.Object | schema.Mutate)}
 
     def _leads_to(self, value: V, labels: Collection[int]) -> bool:
-        """Whether a value leads to one of some objects, or to so many objects that it may."""
+        """Return whether a value leads to one of some objects, or to so many objects that it may."""
         heap = self._telling.state.heap
         reached: set[int] = set()
+        # Where nothing changed, there is nothing that it could lead to.
         waiting = list(labels_in(value)) if labels else []
         while waiting:
             label = waiting.pop()
@@ -161,6 +165,7 @@ class Gaps:
         ref = self._last_ref(frame, name, now.label, first, last)
         refs = [ref] if now.label is None else [ref, last]  # what is in it may have changed later
         if then is not None and then.label == now.label and len(now.text) > MAX_CHARS and then.plain and now.plain:
+            # One more than are told says that there are more.
             places = list(itertools.islice(_differences(*then.plain, *now.plain, name), MAX_PLACES + 1))
             if 0 < len(places) <= MAX_PLACES and all(len(text) <= MAX_CHARS for _, text in places):
                 for subject, text in places:
@@ -171,6 +176,7 @@ class Gaps:
             return
         text = self._telling.text(value, MAX_CHARS)
         size = self._size(now.label)
+        # `[[… 9 more …], …]` shows nothing: the number of items says more.
         if size is not None and _SAYS_LITTLE.search(text):
             counted = f"{size} item" + ("" if size == 1 else "s")
             text = f"`{name}` has {counted}"
@@ -187,7 +193,7 @@ class Gaps:
                 yield is_now(f"{name}.{attribute}", shown, refs, frame)
 
     def _size(self, label: int | None) -> int | None:
-        """How many items a list, set or dict has."""
+        """Return how many items a list, set or dict has."""
         held = None if label is None else self._telling.state.heap[label]
         if held is None or held.type in ("object", "class") or len(held.shape or ()) > 1:
             return None
@@ -213,6 +219,7 @@ class Gaps:
             for ref in _sets(iteration):
                 record = self._telling.trace.records[ref]
                 if isinstance(record, schema.Set) and record.f == frame:
+                    # An object's text needs the state of its moment.
                     text = "" if isinstance(record.v, dict) else self._telling.text(record.v, 1000)
                     taken.setdefault(record.name, []).append((text, ref))
             for name, values in taken.items():
@@ -255,6 +262,7 @@ def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, str]]:
     """Places in nested lists and dicts that hold something else, as code and text; the whole if the shape changed."""
     if type(old) is list and type(new) is list and len(old) == len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=True)):
+            # 1 == 1.0 == True, and a reader sees three values.
             if before != after or type(before) is not type(after):
                 yield from _differences(before, after, f"{path}[{place}]")
     elif type(old) is dict and type(new) is dict and old.keys() <= new.keys():

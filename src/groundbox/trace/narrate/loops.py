@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from groundbox.trace.narrate.gaps import Gaps, Said, end_of, steps_of, target_names
 from groundbox.trace.narrate.narration import Claim, ClaimKind
 from groundbox.trace.narrate.policy import Level, level_of
-from groundbox.trace.narrate.statements import Moment, Statements
+from groundbox.trace.narrate.statements import Statements, StepNotes
 from groundbox.trace.narrate.telling import Telling, Where, claim, listed
 from groundbox.trace.run.structure import Folded, Iteration, Loop, Node, Step, walk
 
@@ -64,14 +64,16 @@ class Loops:
         policy = self._telling.policy
         seen = self._telling.seen(("loop", where.activation.name, loop.line))
         level = min(where.nested, level_of(seen, policy.full_runs, policy.short_runs, policy.least))
+        # The iteration in which the function was left is part of what came of it.
         return max(level, Level.SHORT) if is_way_out(loop) and policy.last_iterations else level
 
     def _stretches(self, loop: Loop, level: Level) -> Iterator[Stretch]:
-        """Which iterations are told how, folds between them."""
+        """Yield which iterations are told how, folds between them."""
         levels = self._levels(loop, level)
         folds = list(loop.folds)
         row: list[Iteration] = []
         for place, iteration in enumerate(loop.iterations):
+            # A fold stands behind the iteration whose number it has.
             while folds and folds[0].after < iteration.number:
                 if row:
                     yield Stretch(levels[place - 1], row)
@@ -99,6 +101,7 @@ class Loops:
         short = policy.short_iterations if level == Level.FULL else min(2, policy.short_iterations)
         head = [Level.FULL] * full + [Level.SHORT] * short
         last = policy.last_iterations
+        # One more in a line is as short as saying that one is left out.
         if count <= len(head) + last + 1:
             levels = (head + [Level.SHORT] * (last + 1))[:count]
         else:
@@ -112,6 +115,7 @@ class Loops:
         first = loop.iterations[0].header if loop.iterations else loop.closing
         if first is not None:
             telling.advance(first.step)
+        # A condition that waits may have led to this loop: it is told with it.
         telling.draft.stop_effects()
         if isinstance(loop.statement, ast.While):
             code = telling.code(loop.statement.test)
@@ -125,16 +129,18 @@ class Loops:
         telling.draft.say(telling.voice.say("for.intro", name=target, items=items), *told, alone=True)
 
     def _items(self, loop: Loop, frame: int) -> tuple[str, list[Claim]]:
-        """What a `for` goes through: its code, and the value where that is short and says more."""
+        """Return what a `for` goes through: its code, and the value where that is short and says more."""
         telling = self._telling
         assert isinstance(loop.statement, ast.For | ast.AsyncFor)
         node = loop.statement.iter
         code = telling.code(node) or "its items"
+        # Working a call out again might not give what it gave then.
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id == "range"):
             return code, []
         text = telling.explanation(frame).literal(node, limit=telling.policy.value_chars)
         if text is None or code in (f"`{text}`", f"`{text.replace('(0, ', '(')}`"):
             return code, []
+        # The items are those at the first time that the header ran.
         first = loop.iterations[0].header if loop.iterations else loop.closing
         refs = [first.step] if first is not None else []
         return f"{code} = {text}", [claim(ClaimKind.VALUE, refs, frame, ast.unparse(node), text)]
@@ -143,18 +149,20 @@ class Loops:
         draft = self._telling.draft
         full = level == Level.FULL
         nested = min(where.nested, Level.FULL if full else self._telling.policy.least)
+        # The iteration that decided is told with all that led to it.
         if full and iteration is loop.iterations[-1] and is_way_out(loop):
             nested = Level.FULL
         inner = replace(where, level=level, nested=nested, number=iteration.number, depth=where.depth + 1)
         self._latest = loop
         lead = self._lead_while if isinstance(loop.statement, ast.While) else self._lead_for
-        moment = lead(loop, iteration, inner)
+        seen = lead(loop, iteration, inner)
         header = iteration.header
         marked = draft.said
-        if moment is not None and header is not None and (header.inline or loop.kind == "while"):
-            self._statements.word_body(header, moment, target_names(loop.statement))
+        if seen is not None and header is not None and (header.inline or loop.kind == "while"):
+            self._statements.word_body(header, seen, target_names(loop.statement))
         self._block(iteration.body, inner)
         is_called = header is not None and header.inline and bool(header.calls or header.resumes)
+        # A lead alone is no sentence.
         if draft.said == marked and not is_called:
             draft.say(self._telling.voice.say("loop.did" if _did_something(iteration) else "loop.unchanged"))
         if iteration is loop.iterations[-1] and is_way_out(loop):
@@ -162,7 +170,7 @@ class Loops:
         else:
             draft.stop()
 
-    def _lead_for(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
+    def _lead_for(self, loop: Loop, iteration: Iteration, where: Where) -> StepNotes | None:
         """`With x = 3,`: what the loop's names stand for in this iteration."""
         telling = self._telling
         header = iteration.header
@@ -174,7 +182,7 @@ class Loops:
         if header.inline and (header.calls or header.resumes):  # its body calls before the record tells the values
             self._lead_by_number(iteration, where, "", *_number_of(loop, iteration, frame))
             return self._statements.tell(header, where, own=False)
-        moment = self._statements.tell(header, where, own=False)
+        seen = self._statements.tell(header, where, own=False)
         names = telling.state.names(frame)
         texts = [(name, telling.text(names[name], 80)) for name in target_names(loop.statement) if name in names]
         claims = [claim(ClaimKind.VALUE, [header.step, header.last], frame, name, text) for name, text in texts]
@@ -184,7 +192,7 @@ class Loops:
         kind = "for.full" if where.level == Level.FULL else "for.short"
         lead = telling.voice.say(kind, values=values, values_are=are)
         telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
-        return moment
+        return seen
 
     def _lead_by_number(self, iteration: Iteration, where: Where, reason: str, *claims: Claim) -> None:
         """`In iteration 2 (1 < 3),`."""
@@ -197,14 +205,14 @@ class Loops:
         )
         telling.draft.lead(lead, *claims, joins_all=where.level < Level.FULL)
 
-    def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> Moment | None:
+    def _lead_while(self, loop: Loop, iteration: Iteration, where: Where) -> StepNotes | None:
         """`In iteration 2 (1 < 3),`: the number, and why the loop goes on."""
         frame = where.activation.frame
         header = iteration.header
         assert isinstance(loop.statement, ast.While)
         test = loop.statement.test
-        moment = self._statements.tell(header, where, own=False) if header is not None else None
-        reason = moment.reasons.reason if moment is not None else None
+        seen = self._statements.tell(header, where, own=False) if header is not None else None
+        reason = seen.reasons.reason if seen is not None else None
         claims = _number_of(loop, iteration, frame)
         refs = claims[0].refs
         code = self._telling.code(test) if header is not None and not isinstance(test, ast.Constant) else None
@@ -212,7 +220,7 @@ class Loops:
             claims.append(claim(ClaimKind.CONDITION, refs, frame, ast.unparse(test), "True"))
         shown = f" ({reason})" if reason else f" ({code} is true)" if code and where.level == Level.FULL else ""
         self._lead_by_number(iteration, where, shown, *claims)
-        return moment
+        return seen
 
     def _tell_left_out(self, loop: Loop, iterations: Sequence[Iteration], where: Where) -> None:
         telling = self._telling
@@ -223,6 +231,7 @@ class Loops:
         said = claim(ClaimKind.COUNT, refs, frame, str(loop.line), str(len(iterations)))
         before = self._gaps.look(frame)
         but = target_names(loop.statement)
+        # Before the state moves on, see there.
         series = self._gaps.series(iterations, frame) if len(iterations) <= telling.policy.list_values else []
         start = telling.state.t + 1
         telling.advance(end_of(steps))
@@ -247,7 +256,7 @@ class Loops:
         return text + (f" of the loop {head}" if is_open and len(head) <= MAX_HEAD else "")
 
     def _truths(self, iterations: Sequence[Iteration], frame: int) -> tuple[list[str], list[Claim]]:
-        """How often the tests that stand in the body itself were true."""
+        """Return how often the tests that stand in the body itself were true."""
         found: dict[int, list[Step]] = {}
         for iteration in iterations:
             for node in iteration.body:
@@ -258,6 +267,7 @@ class Loops:
         for steps in list(found.values())[:MAX_TESTS]:
             assert isinstance(steps[0].statement, ast.If)
             code = self._telling.code(steps[0].statement.test, 60)
+            # Only a test that each iteration came to once can be counted over them.
             if code is None or len(steps) != len(iterations):
                 continue
             true = sum(step.condition is True for step in steps)
@@ -303,10 +313,10 @@ class Loops:
             self._statements.tell(closing, where, own=False)
             telling.draft.say(telling.voice.say("loop.exhausted", count=count), said, alone=True)
         elif loop.exit == "false" and isinstance(loop.statement, ast.While):
-            moment = self._statements.tell(closing, where, own=False)
-            self._statements.word_body(closing, moment, ())
+            seen = self._statements.tell(closing, where, own=False)
+            self._statements.word_body(closing, seen, ())
             test = loop.statement.test
-            text = telling.condition(test, False, moment.reasons.reason, brief=True, leads=True)
+            text = telling.condition(test, False, seen.reasons.reason, brief=True, leads=True)
             truth = claim(ClaimKind.CONDITION, [closing.step], frame, ast.unparse(test), "False", said=text)
             telling.draft.say(telling.voice.say("loop.false", condition=text, count=count), truth, said, alone=True)
         else:
@@ -337,6 +347,7 @@ class Loops:
         frame = where.activation.frame
         steps = list(walk([loop]))
         folds = [ref for fold in loop.folds for ref in (fold.record, *fold.effects)]
+        # A fold at its end has no step, and its effects are records behind it.
         last = max([end_of(steps), *folds])
         if where.level == Level.SILENT:
             telling.advance(last)
@@ -375,7 +386,7 @@ def _target(loop: Loop) -> str:
 
 
 def is_way_out(loop: Loop) -> bool:
-    """Whether the function was left from inside the loop, so that its last iteration decided."""
+    """Return whether the function was left from inside the loop, so that its last iteration decided."""
     return loop.exit in ("return", "raise") and bool(loop.iterations)
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ClaimKind(StrEnum):
-    """What sort of thing a claim says."""
+    """Sorts of things that claims say."""
 
     VALUE = "value"  # a name has, or takes, a value
     CONDITION = "condition"  # a condition was true or false
@@ -23,7 +23,7 @@ class ClaimKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """One checkable statement.
+    """Checkable statement.
 
     Attributes:
         refs: Indexes into the trace's records, in ascending order: the evidence.
@@ -43,7 +43,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Sentence:
-    """One sentence with its full stop."""
+    """Sentence with its full stop."""
 
     text: str
     claims: tuple[Claim, ...] = ()

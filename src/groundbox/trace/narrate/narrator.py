@@ -18,7 +18,6 @@ from groundbox.trace.narrate.answers import answer_of
 from groundbox.trace.narrate.backward import Backward
 from groundbox.trace.narrate.calls import Calls
 from groundbox.trace.narrate.draft import Draft, TooLong
-from groundbox.trace.narrate.generators import Parts
 from groundbox.trace.narrate.loops import Loops, is_way_out
 from groundbox.trace.narrate.narration import ClaimKind, Narration, Sentence
 from groundbox.trace.narrate.phrases import Voice
@@ -61,7 +60,9 @@ def narrate(
     """
     if style not in STYLES:
         raise ValueError(f"style is one of {', '.join(STYLES)}, and not {style!r}")
+    # From the detail asked for to ever less, each from the beginning.
     for policy in LADDER[STARTS[detail] :]:
+        # Most of the time goes into tellings that turn out too long; this one would.
         if policy.is_whole and max_chars is not None and LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
             continue
         told = _told_within(trace, policy, style, seed, max_chars)
@@ -71,7 +72,7 @@ def narrate(
 
 
 def is_told_whole(trace: Trace, *, style: Style = "prose", seed: int = 0, max_chars: int) -> bool:
-    """Whether `narrate` tells a trace whole in this style and with this seed; no more is told than it takes to see."""
+    """Return whether `narrate` tells a trace whole so; no more of it is told than it takes to see that."""
     if not trace.complete or trace.folded or LEAST_CHARS_OF_A_LINE * _lines(trace) > max_chars:
         return False
     told = _told_within(trace, LADDER[STARTS["normal"]], style, seed, max_chars)
@@ -81,6 +82,7 @@ def is_told_whole(trace: Trace, *, style: Style = "prose", seed: int = 0, max_ch
 def _told_within(trace: Trace, policy: Policy, style: str, seed: int, max_chars: int | None) -> Narration | None:
     """The trace told by a policy, or None where that takes too many characters."""
     try:
+        # A backward telling keeps few of the clauses of the forward one, so that its length says nothing.
         told = _told(trace, policy, style, seed, None if style == "backward" else max_chars)
     except TooLong:
         return None
@@ -100,6 +102,7 @@ def _told(trace: Trace, policy: Policy, style: str, seed: int, most_chars: int |
     if style == "backward":
         if entry is None or trace.header.entry is None:
             raise ValueError("only a run of one function has an input to go back to")
+        # A voice of its own: the wordings do not depend on how many the forward telling has used.
         back = Backward(trace, policy, Voice(seed), entry)
         return dataclasses.replace(
             _laid_out(back.paragraphs(telling.draft), style, policy.name), witness=back.witness()
@@ -122,7 +125,7 @@ class Teller:
 
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
-        self._calls = Calls(telling, self.block, Parts(self._step, self._call, self._arguments, self._fold))
+        self._calls = Calls(telling, self.block, self._step, self._fold)
         self._statements = Statements(telling, self._calls)
         self._loops = Loops(telling, self._statements, self.block)
 
@@ -136,6 +139,7 @@ class Teller:
             elif root.name == "<module>":
                 self._globals(root)
             else:
+                # Threads, and calls that the library makes by itself, are no part of the story.
                 self._telling.advance(root.last)
 
     def block(self, nodes: Sequence[Node], where: Where) -> None:
@@ -151,12 +155,6 @@ class Teller:
     def _step(self, step: Step, where: Where) -> None:
         self._statements.tell(step, where)
 
-    def _call(self, activation: Activation, where: Where) -> None:
-        self._calls.tell(activation, where)
-
-    def _arguments(self, activation: Activation) -> None:
-        self._calls.say_arguments(activation)
-
     def _fold(self, loop: Loop, fold: Folded, where: Where) -> None:
         self._loops.tell_fold(loop, fold, where)
 
@@ -164,6 +162,7 @@ class Teller:
         """The module's own values that its functions read."""
         telling = self._telling
         telling.advance(root.last)
+        # What no function reads is not needed to understand what they do.
         used = _read_by_functions(telling.trace.structure.syntax.tree)
         held = telling.state.names(root.frame)
         found = [(name, value) for name, value in held.items() if name in used and not self._telling.is_code(value)]

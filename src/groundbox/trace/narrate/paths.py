@@ -23,10 +23,12 @@ def path_to(state: State, frame: int, label: int, nodes: Sequence[ast.AST], eval
 
 
 def _ways(state: State, frame: int, label: int, nodes: Sequence[ast.AST], evaluation: Evaluation) -> Iterator[str]:
+    # As the statement itself writes it: a reader sees the same code there.
     for node in nodes:
         for part in ast.walk(node):
             if isinstance(part, ast.Name | ast.Attribute | ast.Subscript) and _leads_to(part, label, evaluation):
                 yield with_indexes(part, evaluation)
+    # Shorter ways first: the object's own name, and then one step from another object's.
     names = list(state.names(frame).items())[:MOST_NAMES]
     yield from (name for name, value in names if ref_of(value) == label)
     for name, value in names:

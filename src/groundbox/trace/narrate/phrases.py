@@ -74,10 +74,6 @@ PHRASES: Final = MappingProxyType(
             "{name} goes from {old} to {value}",
         ),
         "value.stays": ("{name} stays at {value}", "{name} is {value} as before", "{name} keeps the value {value}"),
-        "value.several": (
-            "{name} takes the values {values}",
-            "{name} goes through {values}",
-        ),
         "value.deleted": ("{name} is deleted", "the name {name} is removed"),
         "value.same_object": (
             "{name} is the same {thing} as {other}, {value}",
@@ -131,6 +127,7 @@ PHRASES: Final = MappingProxyType(
         "condition.false.led": ("{reason} and so {code} is false", "{reason} and so {code} does not hold"),
         "condition.true": ("{code} is true", "{code} holds"),
         "condition.false": ("{code} is false", "{code} does not hold"),
+        # Behind a lead, as in `with x = 3, 3 > 2, so …`: a `since` there would run into the lead.
         "since.led": ("{condition}, so {effect}",),
         "since": (
             "since {condition}, {effect}",
@@ -152,9 +149,7 @@ PHRASES: Final = MappingProxyType(
             "{name} is instantiated with {arguments}",
         ),
         "call.init.bare": ("a new {name} object is made", "{name} is instantiated"),
-        "call.back": ("back in {call},",),
         "call.bare": ("{function} is called", "{function} runs"),
-        "call.returns": ("{call} returns {value}", "{call} gives {value}"),
         "call.result": ("{call} returns {value}", "{call} gives {value}"),
         "call.down": (
             "the calls go on in the same way down to {call}, which returns {value}",
@@ -231,10 +226,6 @@ PHRASES: Final = MappingProxyType(
             "now {condition}, so the loop ends after {count}",
             "then {condition}, which ends the loop after {count}",
         ),
-        "loop.never": (
-            "the loop over {items} runs 0 times",
-            "the loop over {items} has nothing to do: it runs 0 times",
-        ),
         "loop.never.while": ("{condition}, so the loop runs 0 times",),
         "loop.runs": ("the loop {head} runs {times}", "the loop {head} goes round {times}"),
         "loop.left_out": (
@@ -289,6 +280,7 @@ class Phrase(str):
     def made(cls, kind: str, wording: str, slots: Mapping[str, str]) -> Phrase:
         """A wording with its slots filled."""
         text, places = "", {}
+        # As `str.format` fills them, but with the places noted: a claim is quoted by its slot.
         for literal, slot, _, _ in string.Formatter().parse(wording):
             text += literal
             if slot is not None:
@@ -314,12 +306,14 @@ class Voice:
         return Phrase.made(kind, self.choose(kind, PHRASES[kind]), slots)
 
     def choose(self, kind: str, wordings: tuple[str, ...]) -> str:
-        """One of the wordings, other than those that were lately chosen for this kind."""
+        """Choose a wording other than those that were lately chosen for this kind."""
         lately = self._last.setdefault(kind, [])
         fresh = [number for number in range(len(wordings)) if number not in lately]
         number = self._random.choice(fresh)
         lately.append(number)
+        # So that at least two are fresh where there are three or more, and one where there are two.
         del lately[: max(0, len(lately) - max(1, len(wordings) - 2))]
+        # The only one may come again at once.
         if len(wordings) == 1:
             lately.clear()
         return wordings[number]

@@ -1,4 +1,4 @@
-"""How much is told, by detail.
+"""Policies of how much is told, by detail.
 
 The more often a reader has seen a piece of code run, the shorter it is told: the first runs of a loop body or a
 function in full, some further ones in a line each, the rest as a count and what they led to.
@@ -12,8 +12,9 @@ from typing import Final
 
 
 class Level(IntEnum):
-    """How one piece of the run is told."""
+    """Lengths at which a piece of the run is told."""
 
+    # Compared: whoever tells a part takes the lower one of what it may and what is asked.
     SILENT = 0  # not at all
     RESULT = 1  # only what came of it
     SHORT = 2  # in a line
@@ -22,7 +23,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """One detail, in numbers; None is unlimited.
+    """Detail, in numbers; None is unlimited.
 
     Attributes:
         name: As callers say it.
@@ -57,7 +58,7 @@ class Policy:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Return whether nothing is left out."""
         return self.least >= Level.SHORT
 
 
@@ -151,11 +152,11 @@ OUTLINE: Final = Policy(
 LADDER: Final = (FULL, WHOLE, PARTS, LESS, BRIEF, OUTLINE)
 """From the most to the least; after the last, only the question and the answer are told."""
 STARTS: Final = {"full": 0, "normal": 1, "parts": 2, "brief": 4}
-"""Where each detail stands on the ladder."""
+"""Place of each detail on the ladder."""
 
 
 def level_of(seen: int, full: int | None, short: int, least: Level) -> Level:
-    """How to tell something that was told `seen` times before."""
+    """Return how to tell something that was told `seen` times before."""
     if full is None or seen < full:
         return Level.FULL
     return Level.SHORT if seen < full + short else least

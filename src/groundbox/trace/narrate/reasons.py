@@ -1,4 +1,4 @@
-"""How the values of a step came about: for each of its targets, its condition, and what it returns."""
+"""Reasons for the values of a step: for each of its targets, its condition, and what it returns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groundbox.trace.narrate.comprehensions import Detail
-from groundbox.trace.narrate.explanation import Explanation
+from groundbox.trace.narrate.explanation import Detail, Explanation
 from groundbox.trace.record.syntax import walked
 from groundbox.trace.run.structure import Step
 from groundbox.values.parsing import expression_of
@@ -20,8 +19,8 @@ _PLAIN = (ast.Constant, ast.List, ast.Dict, ast.Tuple, ast.Set, ast.JoinedStr)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Why:
-    """How one value came about.
+class ValueReason:
+    """Origin of a value: how it came about.
 
     Attributes:
         code: The expression in backticks, where it should be shown.
@@ -45,27 +44,27 @@ class Why:
 
     @property
     def chain(self) -> str | None:
-        """What stands before the last `=`: code, workings, or both."""
+        """Return what stands before the last `=`: code, workings, or both."""
         return " = ".join(part for part in (self.code, self.workings) if part) or None
 
 
 class Reasons(NamedTuple):
-    """What a step gave a reason for.
+    """Reasons that a step gave.
 
     Attributes:
-        reason: Why its condition was true or false.
+        reason: ValueReason its condition was true or false.
         returned: How the value that it returns came about.
         items: What its comprehension did with the items.
     """
 
     reason: str | None = None
-    returned: Why | None = None
+    returned: ValueReason | None = None
     items: Sequence[Detail] = ()
 
 
 def workings_of(
     step: Step, explanation: Explanation, code: Code, *, first: bool, crowded: bool = False
-) -> tuple[dict[str, Why], Reasons]:
+) -> tuple[dict[str, ValueReason], Reasons]:
     """Work out a step's expressions at the moment of `explanation`.
 
     Args:
@@ -75,8 +74,9 @@ def workings_of(
     """
     show = code if first else (lambda node: None)
     statement = step.statement
-    whys: dict[str, Why] = {}
+    whys: dict[str, ValueReason] = {}
     if step.part == "statement" and crowded:
+        # `x = [1]; x.append(2)`: the value that is told has more than its expression gives.
         return whys, Reasons()
     if step.part == "test" and step.test is not None and step.condition is not None:
         return whys, Reasons(reason=explanation.reason(step.test, step.condition))
@@ -97,7 +97,7 @@ def workings_of(
                 # All at once: its code would be read with the new value of another target.
                 why = dataclasses.replace(why, code=None, alias=None)
             if any(_is_inside(other, target) for other, _ in pairs):
-                why = Why()  # the value that is told has been changed since: `x, x.next = Node(1), Node(2)`
+                why = ValueReason()  # the value that is told has been changed since: `x, x.next = Node(1), Node(2)`
             whys[_target(target, explanation)] = why
         if first and isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             return whys, Reasons(items=explanation.items(statement.value))
@@ -105,7 +105,7 @@ def workings_of(
 
 
 def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
-    """Whether a target is an attribute or item of another one."""
+    """Return whether a target is an attribute or item of another one."""
     while isinstance(target, ast.Attribute | ast.Subscript):
         target = target.value
         if isinstance(owner, ast.Name) and isinstance(target, ast.Name) and target.id == owner.id:
@@ -114,7 +114,7 @@ def _is_inside(target: ast.expr, owner: ast.expr) -> bool:
 
 
 def _reads(value: ast.expr, targets: Sequence[ast.expr]) -> bool:
-    """Whether an expression may read what one of the targets stands for."""
+    """Return whether an expression may read what one of the targets stands for."""
     names = {part.id for target in targets for part in walked(target) if isinstance(part, ast.Name)}
     return any(isinstance(part, ast.Name) and part.id in names for part in walked(value))
 
@@ -145,15 +145,17 @@ def _target(node: ast.expr, explanation: Explanation) -> str:
     return node.id if isinstance(node, ast.Name) else explanation.place(node)
 
 
-def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
+def _why(node: ast.expr, explanation: Explanation, code: Code) -> ValueReason:
     result = explanation.literal(node)
+    # `-1` is a literal to a reader, and an operator on one to the parser.
     if _is_number(node):
-        return Why(result=result, plain=True)
+        return ValueReason(result=result, plain=True)
     if isinstance(node, _PLAIN) and not isinstance(node, ast.JoinedStr):
         workings = explanation.workings(node, result) if result is not None else None
-        return Why(result=result, plain=_is_literal(node), workings=None, code=code(node) if workings else None)
+        return ValueReason(result=result, plain=_is_literal(node), workings=None, code=code(node) if workings else None)
+    # The call was told with what it returned, and is not worked out again.
     if isinstance(node, ast.Call) and explanation.is_told(node):
-        return Why(result=result, call=f"`{explanation.call(node)}`")
+        return ValueReason(result=result, call=f"`{explanation.call(node)}`")
     alias = f"`{explanation.place(node)}`" if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) else None
     if isinstance(node, ast.Subscript) and _is_cut(node, explanation):
         alias = None
@@ -164,13 +166,13 @@ def _why(node: ast.expr, explanation: Explanation, code: Code) -> Why:
     if shown is None and workings is None and not isinstance(node, _LONG):
         shown = explanation.code(node)
     is_made = explanation.is_of_an_array(node)
-    return Why(
+    return ValueReason(
         code=shown if alias is None else alias, workings=workings, result=result, alias=None if is_made else alias
     )
 
 
 def _is_cut(node: ast.Subscript, explanation: Explanation) -> bool:
-    """Whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
+    """Return whether it may be a part of a sequence, which is made anew: `xs[1:]`, or `xs[s]` with a slice `s`."""
     return isinstance(node.slice, ast.Slice) or explanation.literal(node.slice) is None
 
 
@@ -182,13 +184,15 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant)
 
 
-def _augmented(statement: ast.AugAssign, explanation: Explanation, code: Code) -> Why:
+def _augmented(statement: ast.AugAssign, explanation: Explanation, code: Code) -> ValueReason:
+    # The target as an expression that is read, for `x + 1` of `x += 1`.
     target = expression_of(ast.unparse(statement.target))
     whole = ast.BinOp(left=target, op=statement.op, right=statement.value)
     result = explanation.literal(whole)
     by = explanation.literal(statement.value)
     workings = explanation.workings(whole, result) if result is not None else None
     sign = "+" if isinstance(statement.op, ast.Add) else "-" if isinstance(statement.op, ast.Sub) else ""
+    # Only of numbers one says that they go up or down.
     if by is None or not by[:1].isdigit() or result is None or not result.lstrip("-")[:1].isdigit():
         sign = ""
     source = (
@@ -198,4 +202,4 @@ def _augmented(statement: ast.AugAssign, explanation: Explanation, code: Code) -
     )
     detail = explanation.workings(statement.value, by) if by is not None and sign else None
     added = " = ".join(part for part in (source, detail, by) if part)
-    return Why(workings=workings, result=result, by=added if sign else None, sign=sign)
+    return ValueReason(workings=workings, result=result, by=added if sign else None, sign=sign)

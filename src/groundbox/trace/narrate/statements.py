@@ -1,4 +1,4 @@
-"""What one step did, in clauses: values that names took, objects that changed, output, exceptions, conditions.
+"""Steps in clauses: values that names took, objects that changed, output, exceptions, conditions.
 
 A step is read at three moments. On entry come the calls that it makes. Before its first own change its expressions
 are worked out, for that is when the program did so. After its last change the new values are worded.
@@ -7,36 +7,28 @@ are worked out, for that is when the program did so. After its last change the n
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from groundbox.trace.narrate import changes
-from groundbox.trace.narrate.generators import is_unnamed
+from groundbox.trace.narrate.calls import Calls, is_unnamed
+from groundbox.trace.narrate.evaluation import Results, position
 from groundbox.trace.narrate.narration import ClaimKind
 from groundbox.trace.narrate.paths import path_to
 from groundbox.trace.narrate.policy import Level
-from groundbox.trace.narrate.reasons import Reasons, Why, workings_of
-from groundbox.trace.narrate.results import expressions_of, results_of
-from groundbox.trace.narrate.telling import Telling, Where, claim
-from groundbox.trace.narrate.wordings import ValueClauses
+from groundbox.trace.narrate.reasons import Reasons, ValueReason, workings_of
+from groundbox.trace.narrate.telling import MAX_AGAIN, Telling, Where, claim
 from groundbox.trace.record import schema
+from groundbox.trace.record.schema import V
+from groundbox.trace.record.value import ref_of
 from groundbox.trace.run.structure import Activation, Step
 
-
-class Callees(Protocol):
-    """Tells the calls that a step makes, up to their end."""
-
-    def tell(self, activation: Activation, where: Where) -> None:
-        """Tell one call."""
-
-    def resumed(self, ref: int, where: Where) -> None:
-        """Tell that a generator went on at record `ref`."""
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
 
 @dataclass(kw_only=True)
-class Moment:
-    """What was seen of a step on the way to its end.
+class StepNotes:
+    """Notes of a step, taken on the way to its end.
 
     Attributes:
         why: How the values of its targets came about, by name or by code.
@@ -45,7 +37,7 @@ class Moment:
         olds: Texts of the values that its names had before.
     """
 
-    why: dict[str, Why] = field(default_factory=dict)
+    why: dict[str, ValueReason] = field(default_factory=dict)
     reasons: Reasons = field(default_factory=Reasons)
     notes: list[changes.Note] = field(default_factory=list)
     paths: dict[int, str] = field(default_factory=dict)
@@ -59,12 +51,12 @@ class Moment:
 class Statements:
     """Tells steps."""
 
-    def __init__(self, telling: Telling, callees: Callees) -> None:
+    def __init__(self, telling: Telling, calls: Calls) -> None:
         self._telling = telling
-        self._callees = callees
+        self._calls = calls
         self._values = ValueClauses(telling)
 
-    def tell(self, step: Step, where: Where, *, own: bool = True) -> Moment:
+    def tell(self, step: Step, where: Where, *, own: bool = True) -> StepNotes:
         """Tell a step as its level says, and go on to its end.
 
         Nothing is said of a step whose moment has passed, as may happen around generators.
@@ -72,57 +64,57 @@ class Statements:
         Args:
             own: Whether it is told itself, and not only the calls that it makes.
         """
+        # A generator's step may have been gone past by a call that was told before it.
         ahead = self._telling.state.t > step.step
-        moment = self._run(step, replace(where, level=Level.SILENT) if ahead else where)
+        seen = self._run(step, replace(where, level=Level.SILENT) if ahead else where)
         if own and not ahead and where.level > Level.SILENT:
-            self._word(step, where, moment)
-        return moment
+            self._word(step, where, seen)
+        return seen
 
-    def skip(self, step: Step) -> None:
-        """Go on to the end of a step without a word."""
-        self._telling.advance(step.last)
-
-    def _run(self, step: Step, where: Where) -> Moment:
+    def _run(self, step: Step, where: Where) -> StepNotes:
         """Go through what happens in a step, in its order; calls are told on the way."""
         telling = self._telling
         telling.advance(step.step)
-        moment = Moment()
+        seen = StepNotes()
         calls: dict[int, Activation | None] = {call.first: call for call in step.calls}
         calls.update(dict.fromkeys(step.resumes))
         generators = telling.generators  # which go on after the call
+        # What a line changes itself comes after its calls; what stands before that they have changed.
         last_call = max((call.last for call in step.calls if call.frame not in generators), default=-1)
         left_out = self._left_out(step, where)
         for ref in sorted((*calls, *step.effects)):
             if ref in calls:
-                self._run_call(step, ref, calls[ref], where, moment, left_out)
+                self._run_call(step, ref, calls[ref], where, seen, left_out)
                 continue
+            # One record short: what the change replaces is looked at first.
             telling.advance(ref - 1)
             if ref > last_call and isinstance(telling.trace.records[ref], schema.Set | schema.Mutate):
-                self._prepare(step, moment)
-            self._note(step, ref, moment)
-        if not moment.prepared:
+                self._prepare(step, seen)
+            self._note(step, ref, seen)
+        # Nothing of its own changed, as for the test of an `if`.
+        if not seen.prepared:
             telling.advance(max(last_call, step.step))
-            self._prepare(step, moment)
+            self._prepare(step, seen)
         telling.advance(step.last)
-        return moment
+        return seen
 
     def _run_call(
-        self, step: Step, ref: int, call: Activation | None, where: Where, moment: Moment, left_out: Sequence[int]
+        self, step: Step, ref: int, call: Activation | None, where: Where, seen: StepNotes, left_out: Sequence[int]
     ) -> None:
         """A call, or for None a generator that goes on."""
-        if moment.notes and where.level > Level.SILENT:
+        if seen.notes and where.level > Level.SILENT:
             # Changes before a call, as of an argument that is popped, are told before it.
             self._telling.advance(ref - 1)
-            self._word_changes(step, moment)
-            moment.notes = []
+            self._word_changes(step, seen)
+            seen.notes = []
         if left_out and ref == left_out[0]:
             self._say_left_out(step, left_out)
         if left_out and left_out[0] <= ref <= left_out[-1]:
             where = replace(where, level=Level.SILENT)
         if call is None:
-            self._callees.resumed(ref, where)
+            self._calls.resumed(ref, where)
         else:
-            self._callees.tell(call, replace(where, quiet=self._says_result(step)))
+            self._calls.tell(call, replace(where, quiet=self._says_result(step)))
 
     def _left_out(self, step: Step, where: Where) -> Sequence[int]:
         """Of many calls in one line, as of a key function, the first ones and the last one are told."""
@@ -131,13 +123,14 @@ class Statements:
         refs = sorted([call.first for call in step.calls if not is_unnamed(call)] + going_on)
         if most is None or where.level == Level.SILENT:
             return ()
+        # The first ones show what is done, the last one where it ended.
         most = most if where.level == Level.FULL else min(most, 2)
         if len(refs) <= most + 1:
             return ()
         return refs[most - 1 : -1]
 
     def _is_of_an_expression(self, ref: int) -> bool:
-        """Whether what goes on at a record is a generator expression: nobody calls its items."""
+        """Return whether what goes on at a record is a generator expression: nobody calls its items."""
         record = self._telling.trace.records[ref]
         activation = self._telling.trace.structure.activations.get(getattr(record, "f", 0))
         return activation is not None and is_unnamed(activation)
@@ -151,7 +144,7 @@ class Statements:
         self._telling.draft.say(text, claim(ClaimKind.COUNT, refs, step.frame, "calls", str(len(refs))))
 
     def _says_result(self, step: Step) -> bool:
-        """Whether the statement is one call, whose result is the value that it assigns or returns."""
+        """Return whether the statement is one call, whose result is the value that it assigns or returns."""
         value = getattr(step.statement, "value", None)
         if len(step.calls) != 1 or not isinstance(value, ast.Call) or not results_of(step, self._telling.generators):
             return False
@@ -159,106 +152,111 @@ class Statements:
         sets = any(isinstance(records[ref], schema.Set) for ref in step.effects)
         return sets or isinstance(step.statement, ast.Return)
 
-    def _prepare(self, step: Step, moment: Moment) -> None:
+    def _prepare(self, step: Step, seen: StepNotes) -> None:
         """Work out the step's expressions, at the moment at which nothing of its own has changed yet."""
-        if moment.prepared:
+        if seen.prepared:
             return
-        moment.prepared = True
+        seen.prepared = True
         telling = self._telling
         explanation = telling.explanation(step.frame, results_of(step, self._telling.generators))
+        # By function and line: in each frame the same code is the same to a reader.
         first = telling.seen(("code", step.frame and telling.code_name(step.frame), step.line)) == 0
-        moment.why, moment.reasons = workings_of(
+        seen.why, seen.reasons = workings_of(
             step, explanation, telling.code, first=first, crowded=telling.is_disturbed(step.statement)
         )
 
-    def _note(self, step: Step, ref: int, moment: Moment) -> None:
+    def _note(self, step: Step, ref: int, seen: StepNotes) -> None:
         telling = self._telling
         record = telling.trace.records[ref]
         match record:
             case schema.Mutate():
                 change = changes.note(telling.state, ref, record)
-                if record.id not in moment.paths and (path := self._path(step, record.id)):
-                    moment.paths[record.id] = path
+                if record.id not in seen.paths and (path := self._path(step, record.id)):
+                    seen.paths[record.id] = path
                 telling.advance(ref)
-                moment.notes.append(changes.made(telling.state, change))
+                seen.notes.append(changes.made(telling.state, change))
             case schema.Set(name=name):
+                # The state has no own name of the frame for a global or nonlocal one.
                 held = telling.state.names(step.frame) if record.scope is None else {}
                 if name in held:
-                    moment.olds[name] = telling.text(held[name])
-                moment.sets.append(ref)
+                    seen.olds[name] = telling.text(held[name])
+                seen.sets.append(ref)
             case schema.Out():
-                moment.outs.append(ref)
+                seen.outs.append(ref)
             case schema.Del():
-                moment.dels.append(ref)
+                seen.dels.append(ref)
 
     def _path(self, step: Step, label: int) -> str | None:
         telling = self._telling
         evaluation = telling.evaluation(step.frame, results_of(step, self._telling.generators))
         return path_to(telling.state, step.frame, label, expressions_of(step), evaluation)
 
-    def _word(self, step: Step, where: Where, moment: Moment) -> None:
+    def _word(self, step: Step, where: Where, seen: StepNotes) -> None:
         telling = self._telling
         if _is_of_the_compiler(step.statement):
             return
+        # That a function is defined is no news; that its name held something else before is.
         if step.part == "definition":
             self._word_values(
-                step, moment, but=[name for name in telling.state.names(step.frame) if name not in moment.olds]
+                step, seen, but=[name for name in telling.state.names(step.frame) if name not in seen.olds]
             )
             return
         if step.inline and isinstance(step.statement, ast.If) and step.condition is not None:
-            self._word_condition(step, step.statement.test, where, moment, leads=step.condition)
-        self._word_changes(step, moment)
-        for detail in moment.reasons.items:
+            self._word_condition(step, step.statement.test, where, seen, leads=step.condition)
+        self._word_changes(step, seen)
+        for detail in seen.reasons.items:
             refs = [step.step]
             telling.draft.say(detail.text, claim(ClaimKind.CONDITION, refs, step.frame, detail.code, detail.value))
-        self._word_values(step, moment)
-        self._word_flow(step, where, moment)
+        self._word_values(step, seen)
+        self._word_flow(step, where, seen)
 
-    def word_body(self, header: Step, moment: Moment, targets: Sequence[str]) -> None:
-        """What the body of a loop did that stands on the line of its header.
+    def word_body(self, header: Step, seen: StepNotes, targets: Sequence[str]) -> None:
+        """Tell what the body of a loop did that stands on the line of its header.
 
         Args:
-            moment: As `tell` left it.
+            seen: As `tell` left it.
             targets: The names that the header itself gave values to.
         """
-        self._word_changes(header, moment)
-        self._word_values(header, moment, but=targets)
+        self._word_changes(header, seen)
+        self._word_values(header, seen, but=targets)
 
-    def _word_values(self, step: Step, moment: Moment, but: Sequence[str] = ()) -> None:
+    def _word_values(self, step: Step, seen: StepNotes, but: Sequence[str] = ()) -> None:
         """The names that took values or lost them, and the output."""
         telling = self._telling
-        for ref in moment.sets:
+        for ref in seen.sets:
             record = telling.trace.records[ref]
             assert isinstance(record, schema.Set)
             if record.name not in but:
-                self._values.say(ref, record, moment.olds.get(record.name), moment.why.get(record.name))
-        for ref in moment.outs:
+                self._values.say(ref, record, seen.olds.get(record.name), seen.why.get(record.name))
+        for ref in seen.outs:
             self._word_output(ref)
-        for ref in moment.dels:
+        for ref in seen.dels:
             record = telling.trace.records[ref]
             assert isinstance(record, schema.Del)
             text = telling.voice.say("value.deleted", name=f"`{record.name}`")
             telling.draft.say(text, claim(ClaimKind.VALUE, [ref], step.frame, record.name, ""))
 
-    def _word_changes(self, step: Step, moment: Moment) -> None:
+    def _word_changes(self, step: Step, seen: StepNotes) -> None:
         telling = self._telling
-        for note in moment.notes:
-            path = moment.paths.get(note.label) or self._path(step, note.label)
-            if path is None or (note.label not in moment.paths and self._is_new(path, moment)):
+        for note in seen.notes:
+            path = seen.paths.get(note.label) or self._path(step, note.label)
+            # An object that nothing leads to is no object for a reader; one that only a new name leads to is told with
+            # that name.
+            if path is None or (note.label not in seen.paths and self._is_new(path, seen)):
                 continue
-            for said in changes.worded(telling.voice, telling.state, note, path, moment.why):
+            for said in changes.worded(telling.voice, telling.state, note, path, seen.why):
                 telling.draft.say(
                     said.text, claim(ClaimKind.MUTATION, [note.ref], step.frame, said.subject, said.value)
                 )
 
-    def _is_new(self, path: str, moment: Moment) -> bool:
-        """Whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
+    def _is_new(self, path: str, seen: StepNotes) -> bool:
+        """Return whether a way begins at a name that the step gave its value: `x` in `x, x.next = Node(1), Node(2)`.
 
         The value is told with the name, whole.
         """
         records = self._telling.trace.records
         root = path.partition(".")[0].partition("[")[0]
-        return any(getattr(records[ref], "name", None) == root for ref in moment.sets)
+        return any(getattr(records[ref], "name", None) == root for ref in seen.sets)
 
     def _word_output(self, ref: int) -> None:
         telling = self._telling
@@ -273,13 +271,13 @@ class Statements:
         kind = "output" if record.s == 1 else "output.error"
         telling.draft.say(telling.voice.say(kind, value=value), claim(ClaimKind.OUTPUT, [ref], 0, "", value))
 
-    def _word_flow(self, step: Step, where: Where, moment: Moment) -> None:
+    def _word_flow(self, step: Step, where: Where, seen: StepNotes) -> None:
         """Conditions, jumps and exceptions."""
         match step.statement:
             case ast.If(test=test, orelse=orelse) if step.condition is not None and not step.inline:
-                self._word_condition(step, test, where, moment, leads=step.condition or bool(orelse))
+                self._word_condition(step, test, where, seen, leads=step.condition or bool(orelse))
             case ast.Assert(test=test) if step.condition is not None:
-                self._word_condition(step, test, where, moment, leads=False)
+                self._word_condition(step, test, where, seen, leads=False)
             case ast.Break() if where.number:
                 text = self._telling.voice.say("loop.break", number=str(where.number))
                 self._telling.draft.say(
@@ -291,7 +289,7 @@ class Statements:
                     text, claim(ClaimKind.ORDER, [step.step], step.frame, "continue", str(where.number))
                 )
             case ast.Return():
-                where.returning.append(moment.reasons)
+                where.returning.append(seen.reasons)
         if step.part == "except" and step.condition is not None:
             self._word_handler(step)
         if step.part == "case" and step.condition is not None:
@@ -299,13 +297,13 @@ class Statements:
         if step.raised is not None:
             self._word_exception(step)
 
-    def _word_condition(self, step: Step, test: ast.expr, where: Where, moment: Moment, *, leads: bool) -> None:
+    def _word_condition(self, step: Step, test: ast.expr, where: Where, seen: StepNotes, *, leads: bool) -> None:
         assert step.condition is not None
         told = self._telling.condition(
-            test, step.condition, moment.reasons.reason, brief=where.level < Level.FULL, leads=leads
+            test, step.condition, seen.reasons.reason, brief=where.level < Level.FULL, leads=leads
         )
         said = claim(ClaimKind.CONDITION, [step.step], step.frame, ast.unparse(test), str(step.condition))
-        draft, is_reasoned = self._telling.draft, moment.reasons.reason is not None
+        draft, is_reasoned = self._telling.draft, seen.reasons.reason is not None
         if leads:
             draft.condition(told, said)
         elif draft.has_conditions:
@@ -337,6 +335,7 @@ class Statements:
         assert step.raised is not None
         record = self._telling.trace.records[step.raised]
         assert isinstance(record, schema.Raise)
+        # It came out of a call, and was told there.
         if record.from_ is not None:
             return
         value = self._telling.exception(record)
@@ -345,5 +344,113 @@ class Statements:
 
 
 def _is_of_the_compiler(statement: ast.stmt | None) -> bool:
-    """Whether it is a `from __future__ import …`, which does nothing when it runs."""
+    """Return whether it is a `from __future__ import …`, which does nothing when it runs."""
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+class ValueClauses:
+    """Says what names became."""
+
+    def __init__(self, telling: Telling) -> None:
+        self._telling = telling
+
+    def say(self, ref: int, record: schema.Set, old: str | None, why: ValueReason | None) -> None:
+        """Say a `set` record.
+
+        Args:
+            old: The text of the value before, if there was one.
+            why: How the new one came about, if that is known.
+        """
+        if self._telling.is_code(record.v) and (old is None or old.startswith("<")):
+            return  # of a name that held something else it is told: `key` changes from None to a function
+        telling = self._telling
+        value = telling.text(record.v)
+        text = self._text(f"`{record.name}`", record.v, value, old, why if not telling.is_code(record.v) else None)
+        telling.draft.say(text, claim(ClaimKind.VALUE, [ref], record.f, record.name, value))
+
+    def _text(self, name: str, held: V, value: str, old: str | None, why: ValueReason | None) -> str:
+        say = self._telling.voice.say
+        if why is not None:
+            if why.call is not None:
+                # The call has told the object at length.
+                again = len(value) > MAX_AGAIN and ref_of(held) is not None
+                kind = "value.is_call.again" if again else "value.is_call"
+                return say(
+                    kind, name=name, call=why.call, value=value, thing=self._telling.thing(held) if again else ""
+                )
+            if why.alias is not None and ref_of(held) is not None:
+                return say(
+                    "value.same_object", name=name, thing=self._telling.thing(held), other=why.alias, value=value
+                )
+            if why.by is not None and why.result == value and old is not None:
+                return say(
+                    "value.grows" if why.sign == "+" else "value.falls", name=name, old=old, value=value, by=why.by
+                )
+            if why.chain is not None and (why.result is None or why.result == value) and len(value) < 200:
+                return say("value.workings", name=name, workings=why.chain, value=value)
+        if old is None:
+            return say("value.first", name=name, value=value)
+        if old == value:
+            return say("value.stays", name=name, value=value)
+        if len(old) < 20 and len(value) < 20:
+            return say("value.changes", name=name, old=old, value=value)
+        return say("value.new", name=name, value=value)
+
+
+def results_of(step: Step, generators: frozenset[int]) -> Results:
+    """Return what the calls in a step's own text returned, as far as text and activations fit one to one.
+
+    Args:
+        generators: Frames of generators, whose calls return no value of their own.
+    """
+    if not step.calls:
+        return {}
+    found: Results = {}
+    nodes = list(_calls(expressions_of(step)))
+    for name in {callee(node) for node in nodes}:
+        same = [node for node in nodes if callee(node) == name]
+        called = [activation for activation in step.calls if _name(activation) == name]
+        # As many calls in the text as were made: none was left out by `and`, `or` or `if`, and none made twice.
+        if len(same) == len(called):
+            for node, activation in zip(same, called, strict=True):
+                if activation.outcome == "return" and activation.frame not in generators:
+                    found[position(node)] = activation.value
+    return found
+
+
+def expressions_of(step: Step) -> Sequence[ast.AST]:
+    """The parts of a statement that this step runs."""
+    match step.statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return [test]
+        case ast.For(iter=items) | ast.AsyncFor(iter=items):
+            return [items]
+        case ast.With(items=managers) | ast.AsyncWith(items=managers):
+            return [manager.context_expr for manager in managers]
+        case ast.Match(subject=subject):
+            return [subject] if step.part == "subject" else []
+        case None | ast.Try() | ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+            return []
+    return [step.statement]
+
+
+def callee(node: ast.Call) -> str:
+    """The last part of the called name; empty where there is none."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def _name(activation: Activation) -> str:
+    return activation.name.rpartition(".")[2]
+
+
+def _calls(nodes: Sequence[ast.AST]) -> Iterator[ast.Call]:
+    """Calls in the order in which they are made, those in comprehensions left out."""
+    for node in nodes:
+        if isinstance(node, _COMPREHENSIONS):
+            continue
+        # Arguments are worked out before the call that they are given to.
+        yield from _calls(list(ast.iter_child_nodes(node)))
+        if isinstance(node, ast.Call):
+            yield node

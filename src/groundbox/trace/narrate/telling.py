@@ -1,4 +1,4 @@
-"""What every part of the narrator works with: the trace, the state at the moment that is told, the draft, the voice."""
+"""Tools of every part of the narrator: the trace, the state at the moment that is told, the draft, the voice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_AGAIN: Final = 40
 
 @dataclass(kw_only=True)
 class Telling:
-    """One narration in the making. The state only moves forward, as the run did.
+    """Narration in the making. The state only moves forward, as the run did.
 
     Attributes:
         generators: Frames that yielded.
@@ -58,6 +58,7 @@ class Telling:
         self._disturbed = _disturbed(self.trace.structure.syntax.tree)
         self._lines = lines_of(source)
         self._parameters = _parameters(self.trace.structure.syntax.tree)
+        # Going by the text alone: where either word stands, an instance may be false.
         self._own_truth = "__bool__" in source or "__len__" in source
 
     def advance(self, t: int) -> None:
@@ -66,7 +67,7 @@ class Telling:
             self.state.apply(self.trace.records[self.state.t + 1])
 
     def seen(self, key: Hashable) -> int:
-        """How often this was asked for before."""
+        """Return how often this was asked for before."""
         self._seen[key] += 1
         return self._seen[key] - 1
 
@@ -80,6 +81,7 @@ class Telling:
         label = ref_of(value)
         if label is None or len(text) <= MAX_AGAIN:
             return text
+        # By label: another object with the same content is told as what it is.
         before = self._told.get(label)
         self._told[label] = text
         if before == text:
@@ -110,14 +112,15 @@ class Telling:
         begin, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
         if line is None or last is None or begin is None or end is None:
             return ""
+        # Columns count bytes of UTF-8.
         return ast.unparse(node) if line < last else self._lines[line - 1].encode()[begin:end].decode()
 
     def is_disturbed(self, statement: ast.stmt | None) -> bool:
-        """Whether another statement of its line may have changed what it assigned."""
+        """Return whether another statement of its line may have changed what it assigned."""
         return statement in self._disturbed
 
     def parameters(self, activation: Activation) -> ast.arguments | None:
-        """How the function that runs is declared."""
+        """Return how the function that runs is declared."""
         return self._parameters.get(getattr(self.trace.records[activation.first], "n", 0))
 
     def code_name(self, frame: int) -> str:
@@ -125,12 +128,12 @@ class Telling:
         return self.state.frames[frame].name
 
     def is_code(self, value: V) -> bool:
-        """Whether a value is a function, class or module: what it stands for is said by its definition."""
+        """Return whether a value is a function, class or module: what it stands for is said by its definition."""
         label = ref_of(value)
         return kind_of(value) in UNTOLD or (label is not None and self.state.heap[label].type == "class")
 
     def thing(self, value: V) -> str:
-        """What sort of object a reference leads to: `list`, `dict`, `Node`."""
+        """Return what sort of object a reference leads to: `list`, `dict`, `Node`."""
         held = self.state.heap[value["ref"]]
         return held.type if held.type == "array" else held.class_ or held.type
 
@@ -139,11 +142,13 @@ class Telling:
         if reason is not None and brief and (truth or leads):
             return reason
         code = self.code(test) or f"the test on line {test.lineno}"
+        # A long condition whose block was not entered: the reason and what came of it are enough.
         if brief and len(code) > MAX_CODE and reason is not None:
             return self.voice.say("condition.false.long", reason=reason)
         kind = "condition." + ("true" if truth else "false")
         if reason is None:
             return self.voice.say(kind, code=code)
+        # `x is None`, so `x is None` is true.
         if reason.startswith(f"{code} is") or _says_no_more(test):
             return reason if truth or leads else self.voice.say("condition.false.long", reason=reason)
         return self.voice.say(f"{kind}.{'led' if leads else 'reason'}", code=code, reason=reason)
@@ -161,7 +166,7 @@ def _parameters(tree: ast.Module | None) -> dict[int, ast.arguments]:
 
 
 def _says_no_more(test: ast.expr) -> bool:
-    """Whether the reason of a test is the test itself: `x is None`, or a call that was true."""
+    """Return whether the reason of a test is the test itself: `x is None`, or a call that was true."""
     if isinstance(test, ast.Compare):
         return len(test.ops) == 1 and isinstance(test.ops[0], ast.Is | ast.IsNot)
     return isinstance(test, ast.Call)

@@ -1,4 +1,4 @@
-"""Why a line ran, or did not: the conditions on the way to it, their values, and where these came from."""
+"""Causes of lines that ran, or did not: the conditions on the way to it, their values, and where these came from."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cause:
-    """One condition on the way to a line.
+    """Condition on the way to a line.
 
     Attributes:
         step: The step that decided, None when it never ran.
@@ -114,7 +114,7 @@ class Why:
 
 
 def why(trace: Trace, line: int) -> Why:
-    """What led to the last execution of a line, or kept the program from it."""
+    """Return what led to the last execution of a line, or kept the program from it."""
     structure = trace.structure
     ran = [step for step in structure.steps if _is_at(trace, step, line)]
     step = ran[-1] if ran else None
@@ -159,6 +159,7 @@ def _code_at(trace: Trace, line: int) -> tuple[Code, Place] | None:
     best: tuple[Code, Place] | None = None
     for code in trace.structure.syntax.codes:
         place = code.place(line)
+        # Of nested codes the innermost begins last.
         if place is not None and (best is None or code.first >= best[0].first):
             best = code, place
     return best
@@ -171,6 +172,7 @@ def _causes_of(trace: Trace, activation: Activation, place: Place | None, before
     for block in place.within:
         deciding = [step for step in steps if _decides(step, block)]
         if deciding and _has_condition(block):
+            # The last one before the line ran: of a loop, the header that began this very iteration.
             yield _cause(trace, deciding[-1], block, True, len(deciding))
 
 
@@ -182,8 +184,10 @@ def _kept(trace: Trace, activations: Sequence[Activation], place: Place) -> tupl
             continue
         deciding = [step for activation in activations for step in activation.steps() if _decides(step, block)]
         if not deciding:
+            # Nothing inside of it was come to either.
             causes.append(Cause(step=None, line=_line(block), source=_heading(block), held=None, times=0))
             break
+        # Gone into once, in whatever activation, it did not keep the program from the line.
         held = _held(deciding[-1], block)
         entered = any(_held(step, block) for step in deciding)
         causes.append(_cause(trace, deciding[-1], block, True if entered else held, len(deciding)))
@@ -193,22 +197,20 @@ def _kept(trace: Trace, activations: Sequence[Activation], place: Place) -> tupl
 
 
 def _has_condition(block: Block) -> bool:
-    return not (isinstance(block.owner, (ast.With, ast.AsyncWith)) or (block.clause is None and _is_try(block.owner)))
-
-
-def _is_try(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.Try, ast.TryStar))
+    # The block of a `with`, and the body of a `try`, are entered whatever was so.
+    if isinstance(block.owner, (ast.With, ast.AsyncWith)):
+        return False
+    return block.clause is not None or not isinstance(block.owner, (ast.Try, ast.TryStar))
 
 
 def _decides(step: Step, block: Block) -> bool:
-    if step.statement is not block.owner:
-        return False
-    return step.clause is block.clause or (block.clause is None and step.clause is None)
+    return step.statement is block.owner and step.clause is block.clause
 
 
 def _held(step: Step, block: Block) -> bool | None:
-    """Whether a step of the block's header let the program into the block."""
+    """Return whether a step of the block's header let the program into the block."""
     if isinstance(block.owner, (ast.For, ast.AsyncFor)):
+        # A loop's header says by where it goes whether there was an item.
         return None if step.branch is None else _first(block) <= step.branch <= _last(block)
     if step.condition is None:
         return None
@@ -227,6 +229,7 @@ def _last(block: Block) -> int:
 
 def _line(block: Block) -> int:
     if isinstance(block.clause, ast.match_case):
+        # A `case` has no line of its own; its pattern has.
         return block.clause.pattern.lineno
     return block.clause.lineno if isinstance(block.clause, ast.ExceptHandler) else block.owner.lineno
 
@@ -261,6 +264,7 @@ def _expression(block: Block) -> ast.expr | None:
 
 
 def _origins(trace: Trace, step: Step, expression: ast.expr) -> Iterator[Origin]:
+    # Before the step has done anything: these are the values that its condition was asked of.
     state = trace.state_at(step.step)
     seen = set()
     for node in ast.walk(expression):
@@ -270,6 +274,7 @@ def _origins(trace: Trace, step: Step, expression: ast.expr) -> Iterator[Origin]
             if origin is not None:
                 yield origin
     lookup = recorded(state, step.frame, trace.structure.syntax.assigned)
+    # Items and attributes are told as well: `xs[i]` with its value, beside `xs` and `i`.
     for node in ast.walk(expression):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and ast.unparse(node) not in seen:
             seen.add(ast.unparse(node))
@@ -283,6 +288,7 @@ def _short(value: object) -> str:
     if not isinstance(value, (int, float, str, bool, type(None), tuple, list, dict)):
         raise Unknown("it is not shown")
     shown = repr(value)
+    # A list may have a `Handle` in it, of which the repr says nothing.
     if len(shown) > MOST_CHARS or "Handle" in shown:
         raise Unknown("it is not shown")
     return shown
@@ -293,6 +299,7 @@ def _origin(trace: Trace, state: State, step: Step, name: str) -> Origin | None:
         value = state.lookup(step.frame, name)
     except (KeyError, Unknown):
         return None
+    # Functions, modules and the like explain no condition.
     if isinstance(value, dict) and not value.keys() & {"ref", "tuple", "frozenset", "str", "int", "float", "repr"}:
         return None
     given = [each for each in trace.history(name, step.frame) if each.step < step.step]
@@ -304,6 +311,7 @@ def _origin(trace: Trace, state: State, step: Step, name: str) -> Origin | None:
 
 
 def _calls(trace: Trace, activation: Activation) -> Iterator[tuple[str, int]]:
+    # So many show how the program came here; a recursion may have thousands.
     for _ in range(20):
         caller = trace.structure.activations.get(activation.parent)
         if caller is None:

@@ -1,4 +1,4 @@
-"""Where two runs part: the first step that differs, what both sides did there, and which values differ."""
+"""Differences of two runs: the first step that differs, what both sides did there, and which values differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 120
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Side:
-    """What one run did at the step where they part.
+    """Doings of one run at the step where they part.
 
     Attributes:
         step: The step's number in its own trace; None when this run had ended.
@@ -51,7 +51,7 @@ class Differing(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Where two runs part.
+    """Place where two runs part.
 
     Attributes:
         same: Whether they do not.
@@ -93,15 +93,19 @@ def diff(left: Trace, right: Trace) -> Difference:
     lines = _line_map(left.source, right.source)
     sides = _Reader(left), _Reader(right)
     begun = 0
+    # A run that goes on where the other one has ended parts from it there.
     for mine, other in zip_longest(sides[0].moments, sides[1].moments):
+        # One of them has ended, or calls where the other one does not.
         if mine is None or other is None or mine.over != other.over:
             return _difference(sides, begun, mine, other, control=True)
         a, b = mine.step, other.step
         if not mine.over:
+            # A line that only one version has corresponds to none.
             if lines.get(a.line) != b.line or sides[0].function(a) != sides[1].function(b):
                 return _difference(sides, begun, mine, other, control=True)
             begun += 1
         elif a.condition != b.condition or sides[0].effects(a) != sides[1].effects(b):
+            # The step that differs has begun in both, and is none of those in common.
             return _difference(sides, begun - 1, mine, other, control=False)
     return Difference(same=True, steps=begun)
 
@@ -135,7 +139,7 @@ def _difference(
 
 
 class _Reader:
-    """One run, read forwards."""
+    """Run that is read forwards."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -194,6 +198,7 @@ class _Reader:
 
 def _moments(steps: Sequence[Step]) -> list[Moment]:
     moments = [Moment(step.step, step, False) for step in steps]
+    # What a step did is known when it is over, after what it called; where it went is known when it begins.
     moments.extend(Moment(step.last, step, True) for step in steps)
     # Where several are over at once, the one that began last is the innermost.
     return sorted(moments, key=lambda each: (each.t, each.over, -each.step.step))
@@ -206,6 +211,7 @@ def _line_map(left: str, right: str) -> dict[int, int]:
     mine, other = left.splitlines(), right.splitlines()
     lines: dict[int, int] = {}
     for tag, a, b, c, d in difflib.SequenceMatcher(None, mine, other, autojunk=False).get_opcodes():
+        # Lines that were changed in their place correspond as well, one by one.
         if tag == "equal" or (tag == "replace" and b - a == d - c):
             lines.update((a + offset + 1, c + offset + 1) for offset in range(b - a))
     return lines

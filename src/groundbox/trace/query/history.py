@@ -19,7 +19,7 @@ ARGUMENT, ASSIGNED, CHANGED, DELETED = "argument", "assigned", "changed", "delet
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Value:
-    """One value of a name.
+    """Value of a name.
 
     Attributes:
         step: The record that tells it.
@@ -82,8 +82,10 @@ def history(trace: Trace, name: str, frame: int | None = None, *, max_chars: int
 
 def _values(trace: Trace, name: str, frame: int | None, max_chars: int) -> Iterator[Value]:
     state = State()
+    # By frame, as long as it is under way: the label of the object that the name holds there.
     held: dict[int, int | None] = {}
     for t, record in enumerate(trace.records):
+        # Before the record is applied: a `set` is told on the line that made it, and the frame is there still.
         before = state.frames.get(getattr(record, "f", 0))
         line = before.line if before is not None else getattr(record, "n", 0)
         state.apply(record)
@@ -106,6 +108,7 @@ def _changes(
     state: State, t: int, label: int, held: dict[int, int | None], name: str, max_chars: int
 ) -> Iterator[Value]:
     """A change is told for the innermost frame whose name holds the object."""
+    # In the order in which the names took it: the innermost call is the last one.
     frames = [number for number, holds in held.items() if holds == label]
     if frames:
         line = state.frames[frames[-1]].line

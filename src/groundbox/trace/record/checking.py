@@ -49,6 +49,8 @@ _TYPE_FIELDS: Final = {
     "array": frozenset({"items", "tail", "elided", "dtype", "shape"}),
 }
 _PARTS: Final = ("items", "pairs", "attrs", "tail", "elided", "hex", "len", "maxlen", "dtype", "shape")
+# One attrgetter for all of them is quicker than asking one by one, and most records have none. Of a single name it
+# would give no tuple.
 _NOT_OF_TYPE: Final = {
     kind: attrgetter(*(name for name in _PARTS if name not in fields)) for kind, fields in _TYPE_FIELDS.items()
 }
@@ -97,17 +99,22 @@ class Checker:
         self.ended = False
         self.folded = False
         self.lost: list[str] = []
+        # 0 is no frame: it may be a parent, and do nothing.
         self._frames: dict[int, int] = {0: _ENDED}
         self._last_frame = 0
+        # The frame whose `call` was the last record: only then may its body be folded.
         self._fresh: int | None = None
         self._types: dict[int, str] = {}
         self._lengths: dict[int, int] = {}
+        # Labels that a description refers to and that have none yet. Objects that lead to each other are described in
+        # one row, each after its parts, so that some refer to labels further on: until all are described, nothing else
+        # may come.
         self._owed: set[int] = set()
         self._described = 0
 
     @property
     def owing(self) -> int:
-        """How many records at the end are descriptions that refer to an object without one."""
+        """Return how many records at the end are descriptions that refer to an object without one."""
         return self._described if self._owed else 0
 
     def take(self, records: Iterable[Record], kept: list[Record]) -> None:
@@ -122,11 +129,13 @@ class Checker:
         check, keep = self.check, kept.append
         state, lines, at = self._frames.get, self.lines, self._at
         for record in records:
+            # What is not said here, as that a row of descriptions is under way, is left to `check`.
             if self._owed or self.ended:
                 check(record)
             elif type(record) is schema.Line:
                 if state(record.f) != _RUNS or not 1 <= record.n <= lines:
                     check(record)
+                # By this the tests that follow are held to the statement that the frame is on.
                 at[record.f] = record.n
                 self._fresh = None
             elif type(record) is schema.Set:
@@ -156,8 +165,10 @@ class Checker:
             _CHECKS[type(record)](self, record)
         except InvalidValue as error:
             raise InvalidRecord(str(error)) from None
+        # Any other record may stand between a call and what it does, but no body that is folded afterwards.
         if type(record) is not schema.Call:
             self._fresh = None
+        # The row is over: what comes next can stand without it.
         if not self._owed:
             self._described = 0
 
@@ -174,6 +185,7 @@ class Checker:
         if _is_plain(value):
             return
         refs: list[int] = []
+        # A reference is most of what is no atom, and needs no look at its parts.
         if type(value) is dict and len(value) == 1 and type(value.get("ref")) is int:
             refs.append(value["ref"])
         else:
@@ -211,6 +223,7 @@ class Checker:
             raise InvalidRecord(f"the source has no line {number}")
 
     def _call(self, record: schema.Call) -> None:
+        # Readers find a frame by its number, so that none is given twice.
         if record.f <= self._last_frame:
             raise InvalidRecord(f"frame {record.f} is called after frame {self._last_frame}")
         if record.p not in self._frames:
@@ -245,6 +258,7 @@ class Checker:
 
     def _leave(self, frame: int) -> None:
         self._frames[frame] = _ENDED
+        # Nothing of a frame that has ended is asked again, and a long run has many.
         self._at.pop(frame, None)
         self._loops.pop(frame, None)
 
@@ -288,7 +302,7 @@ class Checker:
         self._folds += 1
 
     def _known(self) -> Operands | None:
-        """What the source has, or None if it does not parse here."""
+        """Return what the source has, or None if it does not parse here."""
         if self._source is not None and self._operands is None:
             self._operands = operands_of(self._source)
             self._source = None
@@ -316,12 +330,15 @@ class Checker:
         known = self._known()
         loop = known.loops.get(record.n) if known is not None else None
         _need(known is None or loop is not None, f"no loop begins in line {record.n}")
+        # Folds of all frames count: what is folded in one may have gone through loops of others.
         follows = record.number == before.iterations + 1 or (
             record.number > before.iterations and self._folds > before.folds
         )
+        # Which loops are inside which is known from the source alone; without it any loop may begin anew.
         restarts = known is None and record.number == 1
         _need(follows or restarts, f"iteration {record.number} of line {record.n} follows {before.iterations}")
         loops[record.n] = _Count(record.number, self._folds)
+        # An inner loop begins anew in each iteration, with 1.
         for inner in loop.inner if loop is not None else ():
             loops.pop(inner, None)
         if record.items is not None:
@@ -342,6 +359,7 @@ class Checker:
         )
 
     def _lose(self, record: schema.Lost) -> None:
+        # A guest may write as many as its trace has room for.
         if len(self.lost) < 20:
             self.lost.append(record.why[:300])
 
@@ -354,6 +372,7 @@ class Checker:
         _need(record.type in _TYPE_FIELDS, f"{record.type[:40]!r} is no type of object")
         _need(record.class_ is None or len(record.class_) <= MOST_NAME, "a name is too long")
         self._content(record, record.type, self._part)
+        # Only now, so that an object that holds itself owes its own description, and pays with it.
         self._types[record.id] = record.type
         self._owed.discard(record.id)
         self._described += 1
@@ -378,6 +397,7 @@ class Checker:
             each(value)
         for value in record.tail or ():
             self._tail(value, kind, each)
+        # Kept up by each `splice`, so that indexes can be held against it without the items.
         if kind in ("list", "deque"):
             self._lengths[record.id] = len(record.items) + record.elided + len(record.tail or ())
 
@@ -438,7 +458,7 @@ def _takes_plain(record: schema.Set) -> bool:
 
 
 def _is_plain(value: V) -> bool:
-    """Whether `values.check` allows a value, and it refers to nothing; False may mean either."""
+    """Return whether `values.check` allows a value, and it refers to nothing; False may mean either."""
     kind = type(value)
     if kind is int:
         return -MOST_INT <= value <= MOST_INT  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""What can be wrong with a trace."""
+"""Errors: what can be wrong with a trace."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TURNED: Final = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopLines:
-    """One `for` or `while` statement.
+    """Lines of a `for` or `while` statement.
 
     Attributes:
         inner: The lines of the loops inside it, in the same code.
@@ -32,7 +32,7 @@ class LoopLines:
 
 
 class Operands:
-    """What can be tested in a source, and its loops.
+    """Operands that can be tested in a source, and its loops.
 
     Attributes:
         units: For each operand the first and last line of the statement, header or clause that it is in.
@@ -49,6 +49,7 @@ class Operands:
             node, around = waiting.pop()
             inside = around
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                # Loops around a function are none of its own: each call begins anew.
                 inside = ()
             elif isinstance(node, (ast.For, ast.While)):
                 inside = (*around[-_MOST_AROUND:], node.lineno)
@@ -57,6 +58,7 @@ class Operands:
                 for outer in around:
                     inner[outer].append(node.lineno)
             self._header(node)
+            # The `else` of a loop runs after it, so what stands there is in the loops around only.
             beside = {id(part) for part in getattr(node, "orelse", ())} if inside is not around else set()
             waiting += [(part, around if id(part) in beside else inside) for part in _statements(node)]
         self.loops = {line: LoopLines(inner=found, names=names[line]) for line, found in inner.items()}
@@ -74,11 +76,13 @@ class Operands:
             self._condition(node.guard, unit, tested)
         elif isinstance(node, ast.ExceptHandler) and node.type is not None:
             self.units[_range(node.type)] = unit
+        # Whatever the statement is, an `and` whose value is used may stand in it.
         for expression in expressions:
             for part in walked(expression):
                 if isinstance(part, ast.IfExp) and id(part) not in tested:
                     self._condition(part.test, unit, tested)
                 elif isinstance(part, ast.BoolOp) and id(part) not in tested:
+                    # The last one is the value itself, and nothing tests it.
                     for value in part.values[:-1]:
                         self.units[_range(_plain(value))] = unit
                 elif isinstance(part, ast.GeneratorExp):
@@ -94,6 +98,7 @@ class Operands:
             elif isinstance(node, (ast.BoolOp, ast.IfExp)):
                 tested.add(id(node))
                 waiting += node.values if isinstance(node, ast.BoolOp) else [node.test, node.body, node.orelse]
+            # The compiler leaves out what is decided beforehand.
             elif not isinstance(node, ast.Constant):
                 self.units[_range(node)] = unit
 
@@ -112,6 +117,8 @@ def _unit(node: ast.AST, expressions: Sequence[ast.AST]) -> tuple[int, int]:
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return first, max(first, *(getattr(part, "end_lineno", 0) for part in expressions))
     body = node.body[0]
+    # A `def` may be on any line from its first decorator to where its body begins: defaults and annotations are worked
+    # out there.
     return first, max(first, node.lineno, min([body.lineno, *(d.lineno for d in getattr(body, "decorator_list", ()))]))
 
 

@@ -1,4 +1,4 @@
-"""How a run is traced."""
+"""Options of a traced run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST_BYTES: Final = 64 * 1024
 @named_only
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TraceOptions:
-    """How much of a run is recorded.
+    """Options of how much of a run is recorded.
 
     Attributes:
         soft_events: After so many records, loops and calls that have been shown twice are folded; not by `plain`.
@@ -42,5 +42,6 @@ class TraceOptions:
             ("max_bytes", _LEAST_BYTES, MOST_BYTES),
         ):
             value = getattr(self, name)
+            # True is an int, and nobody means 1 by it.
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 raise InvalidArgument(name, f"must be from {least} to {most}, not {value!r}")

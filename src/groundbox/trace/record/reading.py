@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from groundbox.trace.run.structure import Structure
 
 SLACK_BYTES: Final = 1024 * 1024
-"""What a body may have over `max_bytes`: a core notices after the record that was one too many."""
+"""Bytes that a body may have over `max_bytes`: a core notices after the record that was one too many."""
 SLACK_EVENTS: Final = 10_000
 """The same over `max_events`: one event may describe 2,000 objects and change more."""
 _PIECE_BYTES: Final = 1024 * 1024
-"""How much of a body is split into lines at a time."""
+"""Size of the pieces in which a body is split into lines."""
 MOST_RECORD_BYTES: Final = 8 * 1024 * 1024
 MEMORY_RATIO: Final = 4
 """Memory that the records of a guest's trace may take, for each byte that the trace may have."""
@@ -57,7 +57,7 @@ _HEADER: Final = msgspec.json.Decoder(Header)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trace:
-    """What one run did, record by record. Equal when the bytes are.
+    """Records of a run, in order. Equal when the bytes are.
 
     Attributes:
         records: The step number `t` of a record is its index here.
@@ -83,9 +83,11 @@ class Trace:
         """
         first, _, body = data.partition(b"\n")
         header = _header(first)
+        # A process of the dataset gives a trace to another one; what it has checked is not checked again.
         if own and header.sha256 == _sha256(body):
             with contextlib.suppress(msgspec.MsgspecError):  # half of a surrogate pair, which is read below
                 return cls(header, _RECORDS.decode_lines(body), core, body)
+        # As many records as there are bytes: no bound but that of the file.
         found = _read(body, header.source, most_bytes=len(body), most_events=len(body), most_memory_bytes=None)
         if found.problem:
             raise InvalidTrace(found.at + 2, found.problem)
@@ -104,17 +106,17 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether all that the program did is here, in full or folded."""
+        """Return whether all that the program did is here, in full or folded."""
         return self.header.complete
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it is not complete, as short sentences."""
+        """Return why it is not complete, as short sentences."""
         return self.header.reasons
 
     @property
     def folded(self) -> bool:
-        """Whether iterations or calls ran without records."""
+        """Return whether iterations or calls ran without records."""
         return self.header.folded
 
     @property
@@ -124,11 +126,11 @@ class Trace:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many records there are of each kind."""
+        """Return how many records there are of each kind."""
         return self.header.counts
 
     def summary(self) -> dict[str, Any]:
-        """What an execution's JSON says of its trace."""
+        """Return what an execution's JSON says of its trace."""
         header = self.header
         return {
             "schema": header.schema,
@@ -169,13 +171,13 @@ class Trace:
         return history(self, name, frame)
 
     def why(self, line: int) -> Why:
-        """What led to a line, or kept the program from it; see `groundbox.trace.query.cause`."""
+        """Return what led to a line, or kept the program from it; see `groundbox.trace.query.cause`."""
         from groundbox.trace.query.cause import why
 
         return why(self, line)
 
     def diff(self, other: Trace) -> Difference:
-        """Where two runs part; see `groundbox.trace.query.difference`."""
+        """Return where two runs part; see `groundbox.trace.query.difference`."""
         from groundbox.trace.query.difference import diff
 
         return diff(self, other)
@@ -264,11 +266,13 @@ class _Found:
     lost: Sequence[str] = ()
 
 
+# By weak reference: the traces themselves hold it, in `Trace._found`.
 _HELD: Final[weakref.WeakValueDictionary[tuple[Any, ...], _Found]] = weakref.WeakValueDictionary()
 """Records of bodies of which somebody still holds a trace: a second run often gives the same bytes."""
 
 
 def _read_once(body: bytes, source: str, **bounds: int) -> _Found:
+    # The bounds and the source are part of it: by them the same bytes may end earlier, or not be valid.
     key = (_sha256(body), source, *sorted(bounds.items()))
     found = _HELD.get(key)
     if found is None:
@@ -289,14 +293,17 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
     start = before = 0
     try:
         while start < len(body):
+            # In pieces, so that of a body over the limits no more is split into lines than is read.
             stop = _end_of_lines(body, start, most_bytes)
             room = most_events - len(records)
             piece = body[start : stop - 1]
             lines, before = [], len(records)
             if most_memory_bytes is not None:
+                # Counted before it is decoded: records of a few bytes each take many times as much as objects.
                 memory_bytes += weigh(piece)
                 if memory_bytes > most_memory_bytes:
                     raise InvalidRecord(_OVER)
+            # At most one more than there is room for, which then holds all the rest.
             lines = piece.split(b"\n", room)
             _take(lines[:room], checker, records)
             if len(lines) > room:
@@ -305,6 +312,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
         checker.finish()
     except InvalidRecord as error:
         found.at, found.problem = len(records), str(error)
+        # `start` is where this piece begins; those of its records that were kept are kept as bytes, too.
         start += sum(len(line) + 1 for line in lines[: len(records) - before])
         group = checker.owing
         if group:
@@ -319,6 +327,7 @@ def _read(body: bytes, source: str, *, most_bytes: int, most_events: int, most_m
 def _end_of_lines(body: bytes, start: int, most_bytes: int) -> int:
     """Behind the last newline of a piece of the body, or behind the first one if a line is longer than that."""
     stop = body.rfind(b"\n", start, min(start + _PIECE_BYTES, most_bytes)) + 1
+    # `find` gives -1 for none, so that `stop` is 0.
     stop = stop or body.find(b"\n", start, most_bytes) + 1
     if not stop:
         raise InvalidRecord(_OVER if body.find(b"\n", start) >= 0 else "it is cut short")
@@ -337,11 +346,13 @@ def weigh(piece: bytes) -> int:
 
 def _take(lines: Sequence[bytes], checker: Checker, records: list[Record]) -> None:
     """Decode and check each line by itself, and keep what it says, up to the first that is not valid."""
+    # `map` goes on behind a line that could not be decoded, which is looked at by itself meanwhile.
     decoded = map(_decode if max(map(len, lines)) > _LARGE_BYTES else _RECORDS.decode, lines)
     last = len(records) + len(lines)
     while len(records) < last:
         try:
             checker.take(decoded, records)
+        # `records` counts what was taken, so that the line in question is the one as far from the end as are missing.
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             checker.take((_decode_surrogates(lines[len(records) - last], error),), records)
 
@@ -364,7 +375,7 @@ def _decode(line: bytes) -> Record:
 
 
 def _start_of_line(body: bytes, end: int, back: int) -> int:
-    """Where the line begins that stands `back` lines before `end`."""
+    """Return where the line begins that stands `back` lines before `end`."""
     for _ in range(back):
         end = body.rfind(b"\n", 0, end - 1) + 1
     return end
@@ -372,6 +383,7 @@ def _start_of_line(body: bytes, end: int, back: int) -> int:
 
 def _decode_surrogates(line: bytes, error: Exception) -> Record:
     """Decode a line that msgspec refuses; the one valid reason is a lone surrogate in a string."""
+    # A str of Python may hold half of a surrogate pair, and JSON has an escape for it; msgspec makes no str of it.
     if b"\\ud" not in line and b"\\uD" not in line:
         raise InvalidRecord(_plain(error)) from None
     if guestjson.has_more_values(line, _FEW_VALUES):
@@ -392,6 +404,7 @@ def _plain(error: Exception) -> str:
         return "it is nested too deeply"
     if isinstance(error, UnicodeError):
         return "it is not UTF-8"
+    # The message may quote the guest's text.
     return f"{error}"[:300].encode("utf-8", "replace").decode()
 
 
@@ -401,6 +414,7 @@ def _missing(found: _Found, outcome: str, why: str) -> list[str]:
         missing.append(f"record {found.at}: {found.problem}")
     if outcome not in _ENDED_BY_ITSELF:
         missing.append(f"{outcome}: {why or 'the program was stopped'}")
+    # Said only where nothing else says why.
     if not missing and not found.ended:
         missing.append("the records have no end")
     return missing
@@ -437,6 +451,7 @@ def _check_header(header: Header, body: bytes, found: _Found) -> None:
         "sha256": header.sha256 == _sha256(body),
         "counts": header.counts == _counts(found.records),
         "folded": header.folded == found.folded,
+        # A header may say of a whole trace that it is not complete: the host knows what the records do not.
         "complete": not (header.complete and missing),
         "reasons": header.complete == (not header.reasons),
     }
@@ -451,11 +466,12 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
 
 
 def line_count(source: str) -> int:
-    """How many lines Python counts in a source; at least 1."""
+    """Count the lines of a source as Python does, at least 1: `\\r` alone ends one, form feeds and U+2028 do not."""
     return max(1, source.count("\n") + source.replace("\r\n", "\n").count("\r") + (not source.endswith(("\n", "\r"))))
 
 
 def _dump(header: Header) -> bytes:
+    # By `json`, which writes half of a surrogate pair as an escape; msgspec refuses it.
     plain = {"k": "header", **msgspec.to_builtins(header)}
     return json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
 

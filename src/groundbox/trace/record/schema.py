@@ -14,6 +14,7 @@ V: TypeAlias = Any
 """A value as docs/trace.md writes it: an atom, or a dict with one main key. Checked by `value.check`."""
 
 
+# Strict, since nobody knows what a field that is not known here would change of a record's meaning.
 class _Record(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="k", omit_defaults=True, gc=False
 ):
@@ -61,6 +62,7 @@ class Object(_Record, frozen=True, kw_only=True, tag="object"):
 
     id: int
     type: str
+    # Named otherwise where the word is Python's own.
     class_: str | None = msgspec.field(default=None, name="class")
     items: list[V] | None = None
     pairs: list[tuple[V, V]] | None = None
@@ -213,7 +215,7 @@ Record: TypeAlias = (
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Which function was called, with which arguments as JSON."""
+    """Call of a function that the run began with; the arguments as JSON."""
 
     call: str
     args: list[Any] = []

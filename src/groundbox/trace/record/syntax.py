@@ -1,4 +1,4 @@
-"""Where the lines of a source stand in its syntax tree.
+"""Places of the lines of a source in its syntax tree.
 
 A record says a frame and a line. The frame's name and line lead to its code (module, function, class body, lambda,
 generator expression), the line to a statement of that code and to what part of the statement begins there.
@@ -16,10 +16,8 @@ from typing import Final, TypeAlias, TypeVar
 from groundbox.values.parsing import module_of
 
 CodeNode: TypeAlias = (
-    ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp | ast.ListComp
-    | ast.SetComp | ast.DictComp
+    ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.GeneratorExp
 )  # fmt: skip
-Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Node = TypeVar("Node", bound=ast.AST)
 MOST_SOURCE: Final = 1_000_000
 """Characters."""
@@ -31,6 +29,7 @@ MOST_DEPTH: Final = 100
 """Levels of a tree; the deepest of 4,080 programs of datasets has 30."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+# Numbered in the order in which they stand in a source, so that paths compare as their statements do.
 _BLOCKS: Final = {"body": 0, "handlers": 1, "cases": 1, "orelse": 2, "finalbody": 3}
 
 
@@ -61,7 +60,7 @@ class Place:
     loops: tuple[ast.stmt, ...] = ()
 
     def inside(self, owner: ast.stmt, name: str, clause: ast.AST | None = None) -> bool:
-        """Whether it stands in that block of `owner`."""
+        """Return whether it stands in that block of `owner`."""
         return any(b.owner is owner and b.name == name and b.clause is clause for b in self.within)
 
 
@@ -75,7 +74,7 @@ class Block:
 
 
 class Code:
-    """One code object of the source: a module, function, class body, lambda or generator expression.
+    """Code object of the source: a module, function, class body, lambda or generator expression.
 
     Attributes:
         qualname: As `__qualname__` has it; `<module>` for the module.
@@ -90,7 +89,7 @@ class Code:
         self._places: dict[int, Place] | None = None
 
     def place(self, line: int) -> Place | None:
-        """What stands in a line of this code, or None."""
+        """Return what stands in a line of this code, or None."""
         if self._places is None:
             self._places = {}
             body = getattr(self.node, "body", None)
@@ -119,8 +118,10 @@ class Code:
             )
             assert self._places is not None
             for line in range(first, last + 1):
+                # `x = 1; y = 2` is found by its first statement.
                 self._places.setdefault(line, place)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            # What stands in a function or class is of another code.
             return
         for name, clause_, body, number in _blocks(statement):
             inner = (*path, _BLOCKS[name]) if number is None else (*path, 1, number, 0)
@@ -158,12 +159,15 @@ class Syntax:
         """The code that a `call` record with this qualified name and line runs, or None when it is not certain."""
         found = [c for c in self._codes.get(name, ()) if c.first <= line <= c.header_end]
         if not found:
+            # Scopes that are no codes here stand in some names: on 3.11 a lambda may be
+            # `f.<locals>.<listcomp>.<locals>.<lambda>`.
             tail = name.rpartition(".")[2]
             found = [
                 c for q, codes in self._codes.items() if q.rpartition(".")[2] == tail
                 for c in codes if c.first <= line <= c.header_end
             ]  # fmt: skip
         exact = [c for c in found if c.first == line] or found
+        # Two lambdas of one line cannot be told apart by what a record says.
         return exact[0] if len(exact) == 1 else None
 
     @property
@@ -182,6 +186,7 @@ class Syntax:
             for child in ast.iter_child_nodes(node):
                 name = _code_name(child)
                 if name is None:
+                    # Names of what is no code do not stand in qualified names.
                     waiting.append((child, prefix))
                     continue
                 assert isinstance(child, CodeNode)
@@ -223,6 +228,7 @@ def _parsed(source: str) -> ast.Module | None:
         tree = module_of(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    # Level by level, without the recursion that it is to spare others.
     level: list[ast.AST] = [tree]
     for _ in range(MOST_DEPTH):
         level = [inner for outer in level for inner in ast.iter_child_nodes(outer)]
@@ -240,6 +246,7 @@ def copied(node: Node) -> Node:
 
     As `copy.deepcopy`, which takes seven times as long.
     """
+    # Without `__init__`, which takes fields one by one and warns of missing ones from 3.13 on.
     made: Node = node.__class__.__new__(node.__class__)
     fields = made.__dict__
     for name, value in node.__dict__.items():
@@ -274,17 +281,19 @@ _walked_program: Final = functools.lru_cache(maxsize=KEPT_PROGRAMS)(_walked)
 
 def _extent(node: CodeNode) -> tuple[int, int]:
     if isinstance(node, ast.Module):
+        # Versions of Python differ in the line on which a module is called.
         return 0, node.body[0].lineno if node.body else 1
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        return first, max(node.lineno, _header_end(node, node.body))
+        return first, max(node.lineno, _header_end(node))
     return node.lineno, node.end_lineno or node.lineno
 
 
-def _header_end(statement: ast.stmt | ast.ExceptHandler | ast.match_case, body: Sequence[ast.stmt]) -> int:
-    """The last line of a header: where its last expression ends, or the line before the body, at most."""
+def _header_end(statement: ast.stmt | ast.ExceptHandler | ast.match_case) -> int:
+    """The last line of a header: where its last expression ends."""
     ends = [getattr(statement, "lineno", 0)]
     for name, value in ast.iter_fields(statement):
+        # Whatever the statement is, these are its blocks; all else is its header.
         if name in ("body", "orelse", "handlers", "finalbody", "cases"):
             continue
         for node in value if isinstance(value, list) else [value]:
@@ -305,21 +314,22 @@ def _parts(statement: ast.stmt) -> Iterator[tuple[str, int, int, ast.ExceptHandl
     first = statement.lineno
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         begins = min([first, *(decorator.lineno for decorator in statement.decorator_list)])
-        yield "definition", begins, _header_end(statement, statement.body), None
+        yield "definition", begins, _header_end(statement), None
     elif isinstance(statement, (ast.If, ast.While)):
-        yield "test", first, _header_end(statement, statement.body), None
+        yield "test", first, _header_end(statement), None
     elif isinstance(statement, (ast.For, ast.AsyncFor)):
-        yield "loop", first, _header_end(statement, statement.body), None
+        yield "loop", first, _header_end(statement), None
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        yield "with", first, _header_end(statement, statement.body), None
+        yield "with", first, _header_end(statement), None
     elif isinstance(statement, (ast.Try, ast.TryStar)):
         yield "try", first, first, None
         for handler in statement.handlers:
-            yield "except", handler.lineno, _header_end(handler, handler.body), handler
+            yield "except", handler.lineno, _header_end(handler), handler
     elif isinstance(statement, ast.Match):
         yield "subject", first, statement.subject.end_lineno or first, None
         for case in statement.cases:
-            yield "case", case.pattern.lineno, _header_end(case, case.body), case
+            # `match_case` has no line of its own.
+            yield "case", case.pattern.lineno, _header_end(case), case
     else:
         yield "statement", first, statement.end_lineno or first, None
 
@@ -376,14 +386,5 @@ def within_code(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def always_true(test: ast.expr) -> bool:
-    """Whether a test is a constant that holds, so that the compiler leaves it out."""
+    """Return whether a test is a constant that holds, so that the compiler leaves it out."""
     return isinstance(test, ast.Constant) and bool(test.value)
-
-
-def says_nothing(statement: ast.stmt) -> bool:
-    """Whether a statement may run without a line event of its own."""
-    if isinstance(statement, ast.AnnAssign):
-        return statement.value is None
-    if isinstance(statement, ast.Expr):
-        return isinstance(statement.value, ast.Constant)
-    return isinstance(statement, (ast.Global, ast.Nonlocal))

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from groundbox.trace.record import schema
 from groundbox.trace.record.operands import Range
 from groundbox.trace.record.syntax import Place
 
-if TYPE_CHECKING:
-    from groundbox.trace.run.structure import Step
 
-
-def condition_of(step: Step, before: Place, place: Place | None, end: str, tests: Iterable[schema.Test]) -> bool | None:
+def condition_of(before: Place, place: Place | None, end: str, tests: Iterable[schema.Test]) -> bool | None:
     """The truth of a step's test; None where it has none, or it is not told.
 
     Args:
@@ -27,21 +23,24 @@ def condition_of(step: Step, before: Place, place: Place | None, end: str, tests
         tests: The step's own.
     """
     statement, clause = before.statement, before.clause
+    # An operand is tested once in an execution of its statement, if at all.
     told = {record.at: record.v for record in tests}
     if isinstance(statement, ast.Assert):
         return truth_of(statement.test, told)
     if before.part == "test" and isinstance(statement, (ast.If, ast.While)):
         return truth_of(statement.test, told)
     if before.part == "except" and isinstance(clause, ast.ExceptHandler):
+        # A bare `except` takes whatever comes, and tests nothing.
         return True if clause.type is None else told.get(_range(clause.type))
     if before.part == "case" and isinstance(clause, ast.match_case):
         guard = None if clause.guard is None else truth_of(clause.guard, told)
+        # The guard is only come to where the pattern fits, so that it decides.
         return _case(before, place, end) if guard is None else guard
     return None
 
 
 def truth_of(test: ast.expr, told: Mapping[Range, bool]) -> bool | None:
-    """What a condition was, by the outcomes of its operands; None if one that decides is not told."""
+    """Return what a condition was, by the outcomes of its operands; None if one that decides is not told."""
     try:
         return _truth(test, told)
     except RecursionError:
@@ -56,12 +55,14 @@ def _truth(test: ast.expr, told: Mapping[Range, bool]) -> bool | None:
         is_and = isinstance(test.op, ast.And)
         for value in test.values:
             outcome = _truth(value, told)
+            # False ends an `and`, True an `or`; what is not known may have ended either.
             if outcome is not is_and:
                 return outcome
         return is_and
     if isinstance(test, ast.IfExp):
         chosen = _truth(test.test, told)
         return None if chosen is None else _truth(test.body if chosen else test.orelse, told)
+    # The compiler left it out, and no record tells of it.
     if isinstance(test, ast.Constant):
         return bool(test.value)
     return told.get(_range(test))
@@ -74,6 +75,7 @@ def _range(node: ast.expr) -> Range:
 def _case(before: Place, place: Place | None, end: str) -> bool | None:
     if place is not None and place.inside(before.statement, "body", before.clause):
         return True
+    # `case 1: x = 2` on one line goes on from there in either case.
     if before.inline or end == "open":
         return False if place is not None and place.statement is before.statement and not before.inline else None
     return False

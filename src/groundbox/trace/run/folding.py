@@ -16,7 +16,7 @@ from groundbox.trace.run.structure import Activation, Folded, Iteration, Loop, N
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Folding:
-    """How much is shown; None shows all.
+    """Bounds of what is shown; None shows all.
 
     Attributes:
         iterations: So many of the first iterations of each loop are shown, and the last one.
@@ -33,20 +33,18 @@ ALL = Folding(iterations=None, recursion=None)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Gap:
-    """What is left out here.
+    """Stretch that is left out.
 
     Attributes:
         line: Of the loop's header, or where the function begins.
-        t: The first record left out; `last` is the last one.
+        last: The last record left out.
         effects: What is recorded of the difference that it made, when the rest is not.
         iterations: How many iterations, 0 for the body of a call.
         first: The number of the first iteration left out.
         steps: How many steps; of iterations folded while recording, how many lines.
         function: The function whose body is left out, or the one that the loop is in.
-        recorded: Whether the trace has what is left out.
     """
 
-    t: int
     last: int
     frame: int
     line: int
@@ -55,7 +53,6 @@ class Gap:
     first: int = 0
     steps: int = 0
     function: str = ""
-    recorded: bool = True
 
     @property
     def text(self) -> str:
@@ -107,6 +104,7 @@ class Skip(NamedTuple):
 Moment: TypeAlias = Enter | Begin | Done | Leave | Skip
 _FARTHEST: Final = 100
 """Callers that are looked at for another activation of the same function."""
+# At one record: a call begins before anything in it, and a step is over before the call that it belongs to.
 _ORDER = {Enter: 0, Skip: 1, Begin: 2, Done: 3, Leave: 4}
 
 
@@ -119,7 +117,7 @@ class Hidden(NamedTuple):
 
 
 def hidden_spans(structure: Structure, folding: Folding | None = None) -> list[tuple[int, int, Gap]]:
-    """What is left out, as first and last records, in order; none is inside another."""
+    """Return what is left out, as first and last records, in order; none is inside another."""
     return [(each.first, each.last, each.gap) for each in _outermost(all_hidden(structure, folding or Folding()))]
 
 
@@ -141,7 +139,7 @@ def told(structure: Structure, folding: Folding | None = None) -> list[Moment]:
 
 
 def _key(moment: Moment) -> tuple[int, int, int]:
-    """Where several steps are over at once, the one that began last is the innermost.
+    """Order moments; where several steps are over at once, the one that began last is the innermost.
 
     A step of which the last that happened is the end of a call is over after that call, and not before.
     """
@@ -152,11 +150,12 @@ def _key(moment: Moment) -> tuple[int, int, int]:
 
 
 def _visible(moments: Sequence[Moment], hidden: Sequence[Hidden]) -> list[Moment]:
-    """What began inside of something that is left out is left out, too; a generator's step may end outside of it."""
+    """Leave out what began inside of something that is left out; a generator's step may end outside of it."""
     firsts = [each.first for each in hidden]
     shown: list[Moment] = []
     for moment in moments:
         begins = _begins(moment)
+        # None of `hidden` is inside another, so only the last one that begins before can have it.
         at = bisect_right(firsts, begins) - 1
         if isinstance(moment, Skip) or at < 0 or begins > hidden[at].last:
             shown.append(moment)
@@ -171,6 +170,7 @@ def _begins(moment: Moment) -> int:
 
 def _outermost(hidden: Sequence[Hidden]) -> Iterator[Hidden]:
     end = -1
+    # Of two that begin at one record the longer one is outside.
     for each in sorted(hidden, key=lambda h: (h.first, -h.last)):
         if each.first > end:
             end = each.last
@@ -182,10 +182,12 @@ def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
     counter = _Counter(structure)
     found: list[Hidden] = []
     levels: dict[int, int] = {}
+    # In the order of calls, so that the level of a caller is known before that of what it called.
     for activation in structure.activations.values():
         level = levels[activation.frame] = _level(structure, activation, levels)
         if activation.folded is not None:
             found.append(_folded_call(activation, activation.folded))
+        # One that does nothing between its call and its end has nothing to leave out.
         elif folding.recursion is not None and level > folding.recursion and activation.last > activation.first + 1:
             found.append(_deep_call(activation, counter))
         for loop in loops(activation.body):
@@ -194,8 +196,9 @@ def all_hidden(structure: Structure, folding: Folding) -> list[Hidden]:
 
 
 def _level(structure: Structure, activation: Activation, levels: dict[int, int]) -> int:
-    """How many activations of its function an activation is inside of, with itself."""
+    """Return how many activations of its function an activation is inside of, with itself."""
     caller = structure.activations.get(activation.parent)
+    # Recursion by way of other functions is found, too, but not at any distance.
     for _ in range(_FARTHEST):
         if caller is None:
             break
@@ -206,7 +209,7 @@ def _level(structure: Structure, activation: Activation, levels: dict[int, int])
 
 
 class _Counter:
-    """How many steps began between two records."""
+    """Counter of the steps that began between two records."""
 
     def __init__(self, structure: Structure) -> None:
         self._starts = [step.step for step in structure.steps]
@@ -217,23 +220,21 @@ class _Counter:
 
 def _folded_call(activation: Activation, folded: Folded) -> Hidden:
     gap = Gap(
-        t=folded.record,
         last=max((folded.record, *folded.effects)),
         effects=folded.effects,
         frame=activation.frame,
         line=activation.line,
         steps=folded.steps,
         function=activation.short_name,
-        recorded=False,
     )
     return Hidden(folded.record, gap.last, gap)
 
 
 def _deep_call(activation: Activation, counter: _Counter) -> Hidden:
     first = activation.first + 1
+    # The call and its end stay: arguments and result are told.
     last = activation.last - (activation.outcome != "open")
     gap = Gap(
-        t=first,
         last=last,
         frame=activation.frame,
         line=activation.line,
@@ -276,6 +277,7 @@ def shown_iterations(loop: Loop, most: int | None = 2) -> list[Iteration | list[
 
 
 def _number(item: Iteration | Folded) -> float:
+    # A fold stands behind the iteration that it follows.
     return item.number if isinstance(item, Iteration) else item.after + 0.5
 
 
@@ -289,7 +291,6 @@ def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, cou
         last = start(following) - 1 if isinstance(following, Iteration) else _end(loop, group)
         recorded = counter.between(first, last)
         gap = Gap(
-            t=first,
             last=max(first, last),
             effects=tuple(t for item in group if isinstance(item, Folded) for t in item.effects),
             frame=activation.frame,
@@ -298,7 +299,6 @@ def _hidden_iterations(activation: Activation, loop: Loop, most: int | None, cou
             first=group[0].number if isinstance(group[0], Iteration) else group[0].after + 1,
             steps=recorded + sum(item.steps for item in group if isinstance(item, Folded)),
             function=activation.short_name,
-            recorded=not any(isinstance(item, Folded) for item in group),
         )
         yield Hidden(first, gap.last, gap)
 
@@ -310,6 +310,7 @@ def start(item: Iteration | Folded) -> int:
     if item.header is not None:
         return item.header.step
     node = item.body[0] if item.body else None
+    # A loop without a header's step that begins with an inner loop begins where that does.
     while isinstance(node, Loop):
         if node.iterations:
             return start(node.iterations[0])

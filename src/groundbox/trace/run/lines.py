@@ -1,4 +1,4 @@
-"""Which frame's line each record belongs to: the first half of deriving a trace's structure."""
+"""Records sorted by frame and line: the first half of deriving a trace's structure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FRAMELESS: Final = (schema.Object, schema.Mutate, schema.Out)
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Visit:
-    """One line record and what belongs to it; of a line that gave a value right after a fold, the `yield`."""
+    """Line record and what belongs to it; of a line that gave a value right after a fold, the `yield`."""
 
     record: int
     line: int
@@ -34,7 +34,7 @@ class Visit:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class FoldedLoop:
-    """Where iterations of the loop at `line` were left out."""
+    """Place where iterations of the loop at `line` were left out."""
 
     line: int
     fold: Folded
@@ -50,7 +50,7 @@ Entry: TypeAlias = Visit | FoldedLoop
 
 
 class Gathered:
-    """What one pass over the records found.
+    """Findings of one pass over the records.
 
     Attributes:
         entries: For each frame its line records and folds, in order.
@@ -63,7 +63,6 @@ class Gathered:
         self.entries: dict[int, list[Entry]] = {}
         self.loose: list[int] = []
         self._pending: list[int] = []
-        self._early: dict[int, list[Activation]] = {}
         self._sinks: dict[int, list[int]] = {}
 
     def take(self, t: int, record: Record) -> None:
@@ -73,6 +72,7 @@ class Gathered:
             self._pending.append(t)
             return
         frame = getattr(record, "f", 0)
+        # What stands before a call is what the caller's line did so far.
         owner = record.p if isinstance(record, (schema.Call, schema.Resume)) else frame
         if self._pending:
             self._sinks.get(owner, self.loose).extend(self._pending)
@@ -83,8 +83,7 @@ class Gathered:
 
     def finish(self) -> None:
         """After the last record: lines that were still running have lasted until there."""
-        for frame, calls in self._early.items():
-            self.activations[frame].calls_before = tuple(calls)
+        # The one that was called last is the one that the trace broke off in.
         running = [f for f, a in self.activations.items() if a.outcome == "open"]
         self._sinks.get(running[-1] if running else 0, self.loose).extend(self._pending)
         for frame in running:
@@ -116,13 +115,11 @@ class Gathered:
         )
         self.activations[record.f] = activation
         self.entries[record.f] = []
+        # What it does before its first line has no line to go to.
         self._sinks[record.f] = []
-        if caller is not None:
-            entries = self.entries[record.p]
-            if entries:
-                entries[-1].calls.append(activation)
-            else:
-                self._early.setdefault(record.p, []).append(activation)
+        # A call that comes before its caller's first line belongs to no step.
+        if caller is not None and self.entries[record.p]:
+            self.entries[record.p][-1].calls.append(activation)
 
     def _line(self, t: int, record: schema.Line) -> None:
         entries = self.entries[record.f]
@@ -144,6 +141,7 @@ class Gathered:
             activation.outcome = "unwind"
         activation.last = t
         self._close(record.f, t)
+        # The lines of a folded call left no record; what they changed stands before its end.
         if activation.folded is not None:
             activation.folded.effects = tuple(self._sinks[record.f])
         elif not self.entries[record.f]:
@@ -151,6 +149,7 @@ class Gathered:
 
     def _yield(self, t: int, record: schema.Yield) -> None:
         visit = self._visit(record.f)
+        # The `yield` is part of its line, unlike what ends a line otherwise.
         self._close(record.f, t + 1)
         if visit is not None:
             visit.yields.append(t)
@@ -162,6 +161,7 @@ class Gathered:
     def _give(self, entries: list[Entry], fold: FoldedLoop, t: int, record: schema.Yield) -> None:
         """A value that came out of the iteration after a fold; the line that gave it has no record."""
         if record.n == fold.line:
+            # The header itself gives the values, as that of a generator expression does.
             fold.gave = True
             self._sinks[record.f] = self.loose
             return

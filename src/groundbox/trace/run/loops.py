@@ -1,4 +1,4 @@
-"""One activation's lines grown into steps and loops: the second half of deriving a trace's structure.
+"""Lines of an activation grown into steps and loops: the second half of deriving a trace's structure.
 
 The lines of a frame come in the order in which they ran. Each is placed in the frame's code; lines of one execution
 of a statement are one step; open loops are kept on a stack. What a step did (a test that held, a loop that ended)
@@ -19,7 +19,6 @@ from groundbox.trace.run.lines import Entry, FoldedLoop, Visit
 from groundbox.trace.run.structure import Activation, Folded, Iteration, Loop, Node, Step
 
 LoopStatement = ast.For | ast.AsyncFor | ast.While
-RETURN: Final = "return"
 UNWIND: Final = "unwind"
 OPEN: Final = "open"
 _ENDS_OF_ITERATION: Final = ("StopIteration", "StopAsyncIteration")
@@ -51,7 +50,7 @@ class _Open:
 
     @property
     def headerless(self) -> bool:
-        """Whether iterations begin without a line event of the header."""
+        """Return whether iterations begin without a line event of the header."""
         return isinstance(self.loop.statement, ast.While) and always_true(self.loop.statement.test)
 
     def begin(self, header: Step | None, number: int = 0) -> None:
@@ -85,9 +84,11 @@ class _Grower:
     def visit(self, visit: Visit) -> None:
         """The next line record."""
         place = None if self._code is None else self._code.place(visit.line)
+        # A call over five lines has a line event for most of them, and the first one once more at its end.
         if self._goes_on(visit, place):
             self._visits.append(visit)
             return
+        # Made before the step under way is settled: where it goes is what settles it.
         step = self._new_step(visit, place)
         self._settle(step.line if place is None else visit.line, place, "")
         self._enter(place, step)
@@ -97,6 +98,7 @@ class _Grower:
         """Iterations that were not recorded."""
         place = None if self._code is None else self._code.place(entry.line)
         entry.fold.effects = tuple(entry.effects)
+        # A generator expression is folded, too, and is no loop of the tree.
         if place is None or not isinstance(place.statement, LoopStatement):
             return
         top = self._open[-1] if self._open else None
@@ -115,6 +117,7 @@ class _Grower:
         top.ended = entry.ended
         entry.fold.after = top.loop.count
         top.loop.folds.append(entry.fold)
+        # Nothing of what ran in the fold is known, not even its last line.
         self._step = self._place = None
 
     def finish(self) -> None:
@@ -126,16 +129,18 @@ class _Grower:
     # Steps
 
     def _goes_on(self, visit: Visit, place: Place | None) -> bool:
-        """Whether a line is another one of the same execution of the same statement."""
+        """Return whether a line is another one of the same execution of the same statement."""
         if place is None or place is not self._place or self._step is None:
             return False
         again = visit.line == self._visits[-1].line
+        # `for x in xs: f(x)` comes to its line once for each item: the same line again is the next iteration.
         if isinstance(place.statement, LoopStatement) and place.part in ("loop", "test") and place.inline:
             return not again
         return not (again and self._alone_in_headerless(place))
 
     def _alone_in_headerless(self, place: Place) -> bool:
-        """Whether the loop around it can begin its next iteration right with it."""
+        """Return whether the loop around it can begin its next iteration right with it."""
+        # Of `while True: x = f()` over two lines, with one statement, the body's line follows itself in each iteration.
         if not place.within or place.within[-1].name != "body" or place.path[-1] != 0:
             return False
         owner = place.within[-1].owner
@@ -166,6 +171,7 @@ class _Grower:
                 place.inline,
             )
             step.line = place.first
+            # Control comes back to a `with` when its block is over: `__exit__` is called on its line.
             step.leaving = place.part == "with" and place.statement in self._withs
         return step
 
@@ -183,9 +189,7 @@ class _Grower:
             self._raised.append(step)
         if before is not None:
             tests = (self._records[t] for t in step.tests)
-            step.condition = condition_of(
-                step, before, place, end, [test for test in tests if isinstance(test, schema.Test)]
-            )
+            step.condition = condition_of(before, place, end, [test for test in tests if isinstance(test, schema.Test)])
             self._track_with(step, before, place)
         self._settle_raise(step, before, place, end)
         self._settle_header(place, end)
@@ -199,15 +203,17 @@ class _Grower:
 
     def _settle_raise(self, step: Step, before: Place | None, place: Place | None, end: str) -> None:
         """Find out which handler took the exceptions that are on their way."""
+        # An exception that leaves the frame was taken by no handler of it.
         if not self._raised or end:
             return
         if before is not None and before.part == "except" and step.condition and step not in self._raised:
             self._handled_at(step.line)
+        # Control goes on in ordinary code, so the exception is over: the `with` took it whose exit this was.
         elif place is not None and not self._may_carry(place):
             self._handled_at(step.line if step.leaving else None)
 
     def _may_carry(self, place: Place) -> bool:
-        """Whether an exception that was not taken may still be on its way at this place."""
+        """Return whether an exception that was not taken may still be on its way at this place."""
         if place.part == "except" or (place.part == "with" and place.statement in self._withs):
             return True
         return any(block.name == "finalbody" for block in place.within)
@@ -226,6 +232,7 @@ class _Grower:
         assert before is not None
         line = top.loop.line
         number = max((visit.begun.get(line, 0) for visit in self._visits), default=0)
+        # What the recorder counted comes first; the lines decide only where it says nothing.
         if before.inline and isinstance(top.loop.statement, ast.While):
             self._settle_inline_while(top, header, end)
         elif number:
@@ -246,10 +253,12 @@ class _Grower:
 
     def _settle_inline_header(self, top: _Open, header: Step, place: Place | None, end: str) -> None:
         again = place is self._place and place is not None
+        # Header and body are one line, so that no line tells whether the body ran.
         statement = top.loop.statement
         leaves = _leaving_statements(statement)
         if again:
             top.begin(header)
+        # A body without `break` or `return` is left by the header alone.
         elif header.raised is None and not leaves:
             self._end_by_header(top, header, end)
         elif self._took_item(statement, header):
@@ -285,6 +294,7 @@ class _Grower:
     def _end_by_header(self, top: _Open, header: Step, end: str) -> None:
         loop = top.loop
         loop.closing = header
+        # StopIteration that comes up in the header is how its iterator says that it is over.
         raised = header.raised is not None and (end == UNWIND or self._type_of(header) not in _ENDS_OF_ITERATION)
         if raised:
             loop.exit = "raise"
@@ -292,6 +302,7 @@ class _Grower:
             loop.exit = "open"
         else:
             loop.exit = "false" if loop.kind == "while" else "exhausted"
+            # It took no handler, and nothing was wrong.
             header.raised = None
         top.pending = None
         self._open.pop()
@@ -307,6 +318,7 @@ class _Grower:
         if place is None:
             self._append(step)
             return
+        # A header belongs to its own loop, and is the step that begins an iteration of it or ends it.
         own = isinstance(place.statement, LoopStatement) and place.part in ("loop", "test")
         self._close_above(self._common(place, own=own), place, "")
         self._begin_headerless(place)
@@ -319,6 +331,7 @@ class _Grower:
             self._append(step)
 
     def _append(self, node: Node) -> None:
+        # The innermost loop has it; `begin` where its iteration began without a header, as after a fold.
         for opened in reversed(self._open):
             if opened.iteration is None or opened.just_folded:
                 opened.begin(None)
@@ -328,7 +341,7 @@ class _Grower:
         self._activation.body.append(node)
 
     def _common(self, place: Place, *, own: bool) -> int:
-        """How many of the open loops the place is in (or is the header of)."""
+        """Return how many of the open loops the place is in (or is the header of)."""
         if not self._open:
             return 0
         chain = (*place.loops, place.statement) if own else place.loops
@@ -348,6 +361,8 @@ class _Grower:
         if not top.headerless or top.iteration is None or top.loop.statement is place.statement:
             return
         leaving = place.part == "with" and place.statement in self._withs
+        # Paths compare as statements stand in the source: going to an earlier one, or to the same, is going back. The
+        # exit of a `with` goes back to its line, too, and begins nothing.
         if place.path <= self._place.path and not leaving:
             top.begin(None)
 
@@ -367,15 +382,17 @@ class _Grower:
             top.loop.exit = self._exit(top, place, end)
 
     def _exit(self, top: _Open, place: Place | None, end: str) -> str | None:
-        """How a loop was left whose header did not end it."""
+        """Return how a loop was left whose header did not end it."""
         if end in (OPEN, UNWIND):
             return "open" if end == OPEN else "raise"
         leaving = _leaving_statements(top.loop.statement)
+        # What happened in the last iterations was not recorded, but for how many there were.
         if top.just_folded and top.ended >= 0:
             top.loop.counted = top.ended
             return "false" if top.loop.kind == "while" else "exhausted"
         if top.just_folded:
             ended = "false" if top.loop.kind == "while" else "exhausted"
+            # Nothing in its body could have left it earlier.
             if not leaving and not top.headerless:
                 return ended
             return "break" if top.headerless and leaving == {ast.Break} else None
@@ -384,6 +401,7 @@ class _Grower:
         if self._step is not None and isinstance(self._step.statement, ast.Raise):
             return "raise"
         if self._step is not None and self._step.statement is not None:
+            # The last thing that ran inside: `if x: break` on one line, or the `break` itself.
             last = {type(node) for node in within_code(self._step.statement)} & {ast.Return, ast.Break}
             if len(last) == 1 and (self._step.inline or not hasattr(self._step.statement, "body")):
                 return "return" if ast.Return in last else "break"
@@ -393,7 +411,7 @@ class _Grower:
 
 
 def _leaving_statements(loop: LoopStatement) -> set[type[ast.AST]]:
-    """Which of `break` and `return` may leave a loop from its body."""
+    """Return which of `break` and `return` may leave a loop from its body."""
     found: set[type[ast.AST]] = set()
     for statement in loop.body:
         for node in within_code(statement):
@@ -403,13 +421,14 @@ def _leaving_statements(loop: LoopStatement) -> set[type[ast.AST]]:
 
 
 def _breaks(loop: LoopStatement, wanted: ast.Break) -> bool:
-    """Whether a `break` leaves this loop, and not one inside it."""
+    """Return whether a `break` leaves this loop, and not one inside it."""
     waiting: list[ast.AST] = list(loop.body)
     while waiting:
         node = waiting.pop()
         if node is wanted:
             return True
         if isinstance(node, LoopStatement):
+            # A `break` in the `else` of an inner loop leaves this one.
             waiting.extend(node.orelse)
         else:
             waiting.extend(ast.iter_child_nodes(node))

@@ -1,19 +1,131 @@
-"""Objects that have an identity: what is known of them, and how `mutate` records change it."""
+"""Objects that have an identity: what is known of them, and how `mutate` records change it.
+
+Long lists are described by their ends. What is changed later inside the unknown part becomes known, so that the items
+of a list are a row of known runs and counted gaps (`Items`).
+"""
 
 from __future__ import annotations
 
 import bisect
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from groundbox.trace.record import schema
 from groundbox.trace.record.schema import V
-from groundbox.trace.run.items import Items
+
+MOST_RUNS: Final = 64
+"""More known runs than this are forgotten again, the ones in the middle first; so a hostile trace costs little."""
+
+Run: TypeAlias = list[V] | int
+"""Known values, or how many are unknown."""
+
+
+class Items:
+    """Values by index, some of them unknown. Indexes are those of the real list, never negative."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, head: Iterable[V], elided: int = 0, tail: Iterable[V] = ()) -> None:
+        self.runs: list[Run] = [list(head), elided, list(tail)]
+        self._tidy()
+
+    def __len__(self) -> int:
+        return sum(run if isinstance(run, int) else len(run) for run in self.runs)
+
+    @property
+    def unknown(self) -> int:
+        """Return how many values are not known."""
+        return sum(run for run in self.runs if isinstance(run, int))
+
+    def known(self) -> Iterator[V]:
+        """The values that are known, in order."""
+        for run in self.runs:
+            if not isinstance(run, int):
+                yield from run
+
+    def all(self) -> list[V] | None:
+        """Every value, or None when some are unknown. The list is ours: do not change it."""
+        if not self.runs:
+            return []
+        first = self.runs[0]
+        return first if len(self.runs) == 1 and not isinstance(first, int) else None
+
+    def get(self, index: int) -> tuple[V] | None:
+        """The value at an index in a tuple of one, or None when it is unknown or not there."""
+        for run in self.runs:
+            size = run if isinstance(run, int) else len(run)
+            if index < size:
+                return None if isinstance(run, int) else (run[index],)
+            # Within the next runs it is counted from their beginning.
+            index -= size
+        return None
+
+    def put(self, index: int, value: V) -> None:
+        """The value at `index` is now this one."""
+        first = self.runs[0] if self.runs else 0
+        if not isinstance(first, int) and index < len(first):
+            first[index] = value
+        else:
+            self.splice(index, 1, [value])
+
+    def splice(self, start: int, removed: int, new: Sequence[V]) -> None:
+        """From `start`, `removed` values are replaced by `new`."""
+        # All is known, as of most lists.
+        if len(self.runs) == 1 and not isinstance(self.runs[0], int):
+            self.runs[0][start : start + removed] = new
+            return
+        # Inside a gap the split makes two gaps, with the new values between them: what is changed becomes known.
+        before, rest = _split(self.runs, start)
+        _, after = _split(rest, removed)
+        self.runs = [*before, list(new), *after]
+        self._tidy()
+
+    def copy(self) -> Items:
+        """A sequence of its own with the same values."""
+        twin = Items.__new__(Items)
+        twin.runs = [run if isinstance(run, int) else list(run) for run in self.runs]
+        return twin
+
+    def _tidy(self) -> None:
+        runs: list[Run] = []
+        for run in self.runs:
+            last = runs[-1] if runs else None
+            if not run:
+                continue
+            if isinstance(run, int) and isinstance(last, int):
+                runs[-1] = last + run
+            elif isinstance(run, list) and isinstance(last, list):
+                last.extend(run)
+            else:
+                runs.append(run)
+        if len(runs) > MOST_RUNS:
+            # Beginning and end are what texts show.
+            middle = sum(run if isinstance(run, int) else len(run) for run in runs[1:-1])
+            runs = [runs[0], middle, runs[-1]]
+            self.runs = runs
+            self._tidy()
+            return
+        self.runs = runs
+
+
+def _split(runs: Sequence[Run], at: int) -> tuple[list[Run], list[Run]]:
+    before: list[Run] = []
+    for number, run in enumerate(runs):
+        size = run if isinstance(run, int) else len(run)
+        if at <= 0:
+            return before, list(runs[number:])
+        if at < size:
+            if isinstance(run, int):
+                return [*before, at], [size - at, *runs[number + 1 :]]
+            return [*before, run[:at]], [run[at:], *runs[number + 1 :]]
+        before.append(run)
+        at -= size
+    return before, []
 
 
 class Obj:
-    """One object with an identity.
+    """Object with an identity.
 
     Attributes:
         type: `list`, `dict`, `set`, `deque`, `object`, `class`, `bytearray` or `array`.
@@ -48,6 +160,8 @@ class Obj:
         self.attrs: dict[str, V] = dict(record.attrs or {})
         self.hex, self.length = record.hex, record.len
         self.maxlen, self.dtype, self.shape = record.maxlen, record.dtype, record.shape
+        # Known pairs stand in one dict, those before the hidden ones first; `tail_pairs` says how many stand behind
+        # them.
         tail = record.tail or []
         if self.type == "dict":
             self.pairs = {key_text(key): (key, value) for key, value in record.pairs or ()}
@@ -62,6 +176,7 @@ class Obj:
     def copy(self) -> Obj:
         """An object of its own with the same parts."""
         twin = Obj.__new__(Obj)
+        # All at once first, and then the parts that are changed in place.
         for name in Obj.__slots__:
             setattr(twin, name, getattr(self, name))
         twin.items = None if self.items is None else self.items.copy()
@@ -72,13 +187,13 @@ class Obj:
 
     @property
     def head_size(self) -> int:
-        """How many known items stand before those that are not shown."""
+        """Return how many known items stand before those that are not shown."""
         first = self.items.runs[0] if self.items is not None and self.items.runs else []
         return len(first) if isinstance(first, list) else 0
 
     @property
     def complete(self) -> bool:
-        """Whether every part of it is shown; the parts may have parts that are not."""
+        """Return whether every part of it is shown; the parts may have parts that are not."""
         if self.type == "bytearray":
             return self.hex is not None and len(self.hex) == 2 * (self.length or 0)
         hidden = self.unknown_pairs or self.unknown_attrs or (self.items.unknown if self.items is not None else 0)
@@ -104,6 +219,7 @@ def _op_set(obj: Obj, record: schema.Mutate) -> None:
         if obj.type == "dict":
             assert obj.pairs is not None
             key = key_text(place)
+            # A key that is there keeps its place, as in a dict of Python.
             if key not in obj.pairs and obj.unknown_pairs:
                 _put_unseen_key(obj, key, place, value)
             else:
@@ -119,6 +235,7 @@ def _put_unseen_key(obj: Obj, key: str, place: V, value: V) -> None:
     assert obj.pairs is not None
     obj.loose = True
     obj.pairs[key] = (place, value)
+    # A new pair goes to the end; if it was one of the hidden ones, that one is counted twice (`loose`).
     obj.tail_pairs += 1
 
 
@@ -137,6 +254,7 @@ def _op_remove(obj: Obj, record: schema.Mutate) -> None:
         key = key_text(place)
         if key in obj.pairs:
             position = list(obj.pairs).index(key) if obj.unknown_pairs else 0
+            # It stood behind the hidden ones.
             if position >= len(obj.pairs) - obj.tail_pairs:
                 obj.tail_pairs = max(0, obj.tail_pairs - 1)
             del obj.pairs[key]
@@ -154,6 +272,7 @@ def _op_add(obj: Obj, record: schema.Mutate) -> None:
         if at < len(order) and order[at] == key:
             continue
         order.insert(at, key)
+        # The hidden items stand between two known ones: what belongs behind them is moved by their number.
         obj.items.splice(at if at <= head else at + obj.items.unknown, 0, [item])
         head += at <= head
 
@@ -168,11 +287,13 @@ def _op_discard(obj: Obj, record: schema.Mutate) -> None:
         if at < len(order) and order[at] == key:
             del order[at]
             obj.items.splice(at if at < head else at + obj.items.unknown, 1, [])
+        # It was one of those that are not shown: there is one less.
         elif obj.items.unknown:
             obj.items.splice(head, 1, [])
 
 
 def _op_replace(obj: Obj, record: schema.Mutate) -> None:
+    # What a `replace` does not tell stays as it was: attributes of a container, and what follows here.
     attrs = obj.attrs if record.attrs is None and obj.type not in ("object", "class") else None
     maxlen, dtype, shape = obj.maxlen, obj.dtype, obj.shape
     obj.fill(record)
@@ -184,6 +305,7 @@ def _op_replace(obj: Obj, record: schema.Mutate) -> None:
 
 def key_text(value: V) -> str:
     """A text that is equal for keys that are told to be the same, and quick to make for strings."""
+    # A quote in front tells it from all other values, whose JSON begins with none.
     return f'"{value}' if type(value) is str else json_text(value)
 
 

@@ -43,7 +43,7 @@ class RecordedHandle(Handle):
         return handled_value(self._state, obj.attrs[name])
 
     def length(self) -> int:
-        """How many items a builtin container has that is not shown whole.
+        """Return how many items a builtin container has that is not shown whole.
 
         Raises:
             Unknown: It is no builtin container.
@@ -61,6 +61,7 @@ class RecordedHandle(Handle):
         obj = None if self.label is None else self._state.heap.get(self.label)
         if obj is None or obj.class_ is not None or obj.type != "list" or obj.items is None or type(index) is not int:
             raise Unknown("its items are not known")
+        # An exact list alone: a subclass may have a `__getitem__` of its own.
         found = obj.items.get(index if index >= 0 else len(obj.items) + index)
         if found is None:
             raise Unknown("this item is not shown")
@@ -116,6 +117,7 @@ class _Reader:
         self._open: set[int] = set()
 
     def read(self, value: V, depth: int) -> Any:
+        # An atom stands for itself: JSON has the same types.
         if type(value) is not dict:
             return value
         if not self._handles:
@@ -144,11 +146,13 @@ class _Reader:
         return tuple(items) if kind == "tuple" else _hashed(frozenset, items)
 
     def _object(self, label: int, depth: int) -> Any:
+        # Shared, as it was in the program: two names of one list are one list here.
         if label in self._made:
             return self._made[label]
         obj = self._heap.get(label)
         if obj is None:
             raise Unknown(f"#{label} does not exist yet")
+        # A list in itself could be made; what compares or shows it would not come to an end.
         if label in self._open:
             raise Unknown("it refers to itself")
         if not obj.complete:
@@ -164,17 +168,17 @@ class _Reader:
     def _make(self, obj: Obj, depth: int) -> Any:
         if obj.type == "dict" and not obj.attrs and (obj.class_ or "dict") in _DICTS:
             pairs = [(self.read(key, depth), self.read(value, depth)) for key, value in (obj.pairs or {}).values()]
-            return (
-                _hashed(_DICTS[obj.class_ or "dict"], pairs)
-                if obj.class_ != "Counter"
-                else Counter(_hashed(dict, pairs))
-            )
+            # `Counter(pairs)` would count the pairs.
+            if obj.class_ == "Counter":
+                return Counter(_hashed(dict, pairs))
+            return _hashed(_DICTS[obj.class_ or "dict"], pairs)
         if obj.class_ in (None, obj.type):
             if obj.type == "bytearray":
                 return bytearray.fromhex(obj.hex or "")
             if obj.type in ("list", "set", "deque"):
                 items = [self.read(item, depth) for item in (obj.items.known() if obj.items is not None else ())]
                 if obj.type == "deque":
+                    # A guest may claim a bound below the number of items, which would drop some of them.
                     return deque(items, obj.maxlen if obj.maxlen is None or obj.maxlen >= len(items) else None)
                 return items if obj.type == "list" else _hashed(set, items)
         raise Unknown(f"{obj.class_ or obj.type} is no builtin type")

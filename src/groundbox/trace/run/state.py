@@ -1,4 +1,4 @@
-"""What the program's names and objects were at one moment, rebuilt from the records up to there.
+"""State of a program's names and objects at one moment, rebuilt from the records up to there.
 
 A state only says what the trace says.
 Parts that were elided are counted, and stay unknown until a later record tells them.
@@ -28,7 +28,7 @@ SPACING: Final = 512
 
 
 class Frame:
-    """One activation's names.
+    """Names of an activation.
 
     Attributes:
         names: Its own names. A value of None means: it has one, and the trace does not say which.
@@ -86,8 +86,10 @@ class State:
         twin = State()
         twin.t, twin.module = self.t, self.module
         twin.heap, twin.frames, twin.globals = dict(self.heap), dict(self.frames), dict(self.globals)
+        # Lists are grown in place, so each state has its own; frames and objects are copied when they change.
         twin._by_name = {name: list(numbers) for name, numbers in self._by_name.items()}
         twin._unsure = set(self._unsure)
+        # Of this state too: from now on both share all that there is.
         self._own_objects, self._own_frames = set(), set()
         return twin
 
@@ -107,6 +109,7 @@ class State:
         if found is None:
             return {}
         names = {name: held[0] for name, held in found.names.items() if held is not None}
+        # Any of its activations may have another value by now.
         for name in [name for qualname, name in self._unsure if qualname == found.name]:
             names.pop(name, None)
         return names
@@ -124,6 +127,7 @@ class State:
             own = {name: None} if (found.name, name) in self._unsure else found.names
             places = [own, found.others, *self._enclosing(found.name, name)]
         for place in (*places, self._globals()):
+            # As Python looks names up: local, enclosing, global. Builtins are not recorded.
             if name in place:
                 held = place[name]
                 if held is None:
@@ -157,6 +161,7 @@ class State:
             if (qualname, name) in self._unsure:
                 yield {name: None}
                 continue
+            # Which activation a closure was made in is not recorded. Two that have the name are one too many.
             calls = (n for n in self._by_name.get(qualname, ()) if name in self.frames[n].names)
             holders = list(itertools.islice(calls, 2))
             if len(holders) == 1:
@@ -183,6 +188,7 @@ class State:
         self._by_name.setdefault(record.name, []).append(record.f)
         if record.name == "<module>" and not self.module:
             self.module = record.f
+            # What functions told as global before the module was called, as where a call came first.
             self.frames[record.f].names.update(self.globals)
 
     def _line(self, record: Any) -> None:
@@ -217,11 +223,13 @@ class State:
                 self._unsure.add((qualname, record.name))
                 return
             holders = [n for n in numbers if record.name in self.frames[n].names]
+            # `nonlocal x` of a name that its only owner has not bound yet.
             if not holders and len(numbers) == 1 and ".<locals>." not in qualname:
                 holders = numbers
             for number in holders:
                 names = self._frame(number).names
                 if len(holders) > 1:
+                    # It has a value, and which of them took it is not told.
                     names[record.name] = None
                 elif held:
                     names[record.name] = held
@@ -267,10 +275,12 @@ class Keyframes:
         """
         if not -1 <= t < len(self._records):
             raise IndexError(f"the trace has records 0 to {len(self._records) - 1}, and no {t}")
+        # `_at` grows in order: a later moment is only come to from the last keyframe before it.
         nearest = bisect.bisect_right(self._at, t) - 1
         state = self._states[nearest].copy()
         while state.t < t:
             state.apply(self._records[state.t + 1])
+            # A copy, since this state is the caller's, who may go on with it.
             if state.t % self._spacing == 0 and state.t > self._at[-1]:
                 self._at.append(state.t)
                 self._states.append(state.copy())

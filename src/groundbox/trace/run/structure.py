@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from groundbox.trace.record.reading import Trace
 
 
+# eq=False, here and below: each is equal to itself alone, and comparing two does not go through all that is in them.
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Step:
-    """One execution of a statement, or of the header of a compound one.
+    """Execution of a statement, or of the header of a compound one.
 
     Attributes:
         step: The number of its (first) line record; of a line that was folded up to its `yield`, of that record.
@@ -104,7 +105,7 @@ class Folded:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Iteration:
-    """One time through the body of a loop.
+    """Time through the body of a loop.
 
     Attributes:
         number: From 1; folded iterations are counted.
@@ -119,7 +120,7 @@ class Iteration:
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Loop:
-    """One execution of a `for` or `while` statement.
+    """Execution of a `for` or `while` statement.
 
     Attributes:
         line: The line of its header.
@@ -143,12 +144,12 @@ class Loop:
 
     @property
     def folded(self) -> int:
-        """How many iterations were not recorded."""
+        """Return how many iterations were not recorded."""
         return sum(fold.iterations for fold in self.folds)
 
     @property
     def count(self) -> int:
-        """How many iterations there were, recorded or not."""
+        """Return how many iterations there were, recorded or not."""
         return max(self.counted, len(self.iterations) + self.folded)
 
 
@@ -157,7 +158,7 @@ Node: TypeAlias = Step | Loop
 
 @dataclasses.dataclass(slots=True, eq=False, kw_only=True)
 class Activation:
-    """One call of user code. A generator is one activation, however often it is resumed.
+    """Call of user code. A generator is one activation, however often it is resumed.
 
     Attributes:
         frame: Its number.
@@ -175,7 +176,7 @@ class Activation:
         last: Its `return` or `unwind` record, or its last record when it is open.
         depth: 1 for a call by no user code, and one more than its caller's else.
         folded: Set when its body ran without records.
-        before: Effects before its first line, and calls made there.
+        before: Effects before its first line.
     """
 
     frame: int
@@ -194,7 +195,6 @@ class Activation:
     depth: int = 1
     folded: Folded | None = None
     before: tuple[int, ...] = ()
-    calls_before: tuple[Activation, ...] = ()
 
     @property
     def node(self) -> ast.AST | None:
@@ -213,6 +213,7 @@ class Activation:
 
 def walk(nodes: Sequence[Node]) -> Iterator[Step]:
     """All steps of a row of nodes in order, headers and closing headers of loops included."""
+    # A stack, so what comes first is put on it last.
     waiting: list[Node | Iteration] = list(reversed(nodes))
     while waiting:
         node = waiting.pop()
@@ -223,6 +224,7 @@ def walk(nodes: Sequence[Node]) -> Iterator[Step]:
                 yield node.header
             waiting.extend(reversed(node.body))
         else:
+            # Under the iterations, since it comes after them.
             if node.closing is not None:
                 waiting.append(node.closing)
             waiting.extend(reversed(node.iterations))
@@ -251,6 +253,7 @@ class Structure:
     @property
     def steps(self) -> Sequence[Step]:
         """Every step of every activation, in the order in which they began."""
+        # Made when it is first asked for: a narrator goes through the tree and never needs the row.
         if self._steps is None:
             found = (step for activation in self.activations.values() for step in activation.steps())
             self._steps = sorted(found, key=lambda step: step.step)
@@ -264,6 +267,8 @@ class Structure:
         """
         steps = self.steps
         at = bisect.bisect_right(self._starts, t) - 1
+        # Steps of callers begin before those of what they call and end after them: the last that began and is not over
+        # is the innermost.
         while at >= 0:
             if steps[at].last >= t:
                 return steps[at]
@@ -306,6 +311,7 @@ def _note_loops(body: Sequence[Node], found: dict[int, tuple[tuple[Loop, Iterati
 
 def derive(trace: Trace) -> Structure:
     """The structure of a trace; `trace.structure` keeps it."""
+    # Here, since both build on the classes of this file.
     from groundbox.trace.run.lines import visits_of
     from groundbox.trace.run.loops import grow
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from groundbox.trace.record.schema import V
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 
 class _Measure(NamedTuple):
-    """How much of a value is shown: items of each container, levels, characters of each string."""
+    """Measure of what is shown of a value: items of each container, levels, characters of each string."""
 
     items: int
     depth: int
     chars: int
 
 
+# Tried one after the other until the text is short enough: from all there is to next to nothing.
 _MEASURES: Final = tuple(
     _Measure(*each)
     for each in (
@@ -49,6 +50,7 @@ def text(state: State, value: V, max_chars: int = 200) -> str:
     """
     if type(value) is not dict and (type(value) is not str or len(value) + 2 <= max_chars):
         whole = repr(value)
+        # Numbers are never cut: their digits say little without the others.
         if len(whole) <= max_chars or type(value) is not str:
             return whole
     for measure in _MEASURES:
@@ -108,10 +110,12 @@ class _Writer:
     def _object(self, label: int, depth: int) -> str:
         obj = self._heap.get(label)
         if obj is None or label in self._open:
+            # Inside itself, or described by a record that is still to come.
             return self._spend(f"<#{label}>")
         if obj.type == "class":
             return self._spend(f"<class {_word(obj.class_ or '?')}>")
         self._open.add(label)
+        # Brackets and commas count as well, roughly: what matters is that a list of thousands is given up early.
         self._spend("[]")
         made = self._content(obj, depth)
         self._open.discard(label)
@@ -128,6 +132,7 @@ class _Writer:
         more = self._attrs(obj, depth) if obj.attrs else ""
         if obj.maxlen is not None:
             more = f"maxlen={obj.maxlen}" + (f", {more}" if more else "")
+        # `Counter()`, and not `Counter({})`, as Python has it.
         inner = "" if inner in ("set()", "{}", "[]") and named else inner
         return self._spend(name) + "(" + ", ".join(part for part in (inner, more) if part) + ")"
 
@@ -180,6 +185,7 @@ class _Writer:
         total = sum(run if isinstance(run, int) else len(run) for run in runs)
         if depth >= self._measure.depth and total:
             return self._spend(_more(total))
+        # Parts in the middle of a long list that became known by being changed.
         if len(known) > 2 and sum(map(len, known)) <= self._measure.items:
             parts = [self._run(run, depth) for run in runs if run]
             return ", ".join(parts)
@@ -205,6 +211,8 @@ class _Writer:
         """An array's items by its shape, with the brackets of the rows around what is left out."""
         assert obj.items is not None
         runs = obj.items.runs
+        # Of the rows of each level, from the innermost: 3 and 6 of a shape of (2, 3). An item at a multiple of a size
+        # begins a row.
         sizes = list(itertools.accumulate(reversed(obj.shape or []), operator.mul))
         total = sum(run if isinstance(run, int) else len(run) for run in runs)
         is_deep = depth >= self._measure.depth and total > self._measure.items
@@ -216,6 +224,8 @@ class _Writer:
         parts = [self._in_rows(value, at, sizes, depth) for at, value in enumerate(head)]
         if hidden:
             after = len(head) + hidden
+            # Rows that begin, and that end, among the items that are left out; those that do both there need no
+            # bracket.
             opened = sum(-(-after // size) - -(-len(head) // size) for size in sizes)
             closed = sum(after // size - len(head) // size for size in sizes)
             more = "[" * (opened - closed) + _more(hidden) + "]" * (closed - opened)
@@ -236,6 +246,7 @@ def _cut(head: Sequence[Any], hidden: int, tail: Sequence[Any], most: int) -> tu
     total = len(head) + len(tail) + hidden
     first = min(len(head), (2 * most + 2) // 3)
     last = most - first
+    # All are known: the last ones are taken from the same row.
     if not tail and not hidden:
         return head[:first], head[len(head) - last :], total - first - last
     last = min(last, len(tail))
@@ -295,11 +306,12 @@ _NAMED: Final = {
 
 
 def _repr_text(value: dict[str, Any], chars: int) -> str:
-    """How a value of a standard type shows itself; its type where that is long, or is no code.
+    """Return how a value of a standard type shows itself; its type where that is long, or is no code.
 
     A pattern of `re` cuts its own text at 200 characters, in the middle of a string.
     """
     shown: str = value["repr"]
+    # A guest says what the repr is: one that is no code of one line might pass for words around it.
     is_short = len(shown) <= max(_SHORT_REPR, chars)
     return shown if is_short and shown.isprintable() and _is_code(shown) else _type_of_repr(value)
 
@@ -326,8 +338,3 @@ def _int_text(inner: Any, chars: int) -> str:
     if len(inner) <= max(40, chars):
         return str(inner)
     return f"{inner[:20]}… {len(inner) - 30} more digits …{inner[-10:]}"
-
-
-def names(values: Sequence[str]) -> Iterator[str]:
-    """Names that a guest chose, safe to show."""
-    return map(_word, values)

@@ -48,6 +48,7 @@ def html(trace: Trace, *, title: str | None = None, folding: Folding | None = No
         "DATA": _json(_data(trace, folding or Folding())),
         "SCRIPT": script,
     }
+    # Pieces with an odd index are names of parts; split once, so that no `@@` of a guest's text is taken for one.
     pieces = page.split("@@")
     return "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
 
@@ -60,6 +61,7 @@ def _policy(script: str, style: str) -> str:
 
 
 def _hash(text: str) -> str:
+    # As a content security policy has it: of the very text between the tags.
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -70,6 +72,7 @@ def _visible(text: str) -> str:
 def _json(data: Any) -> str:
     """JSON that cannot end the element it stands in. ASCII, so that no encoding of the page changes it."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    # In JSON these three stand in strings alone, where they may be written so. `</script>` would end the element.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -83,6 +86,7 @@ def _data(trace: Trace, folding: Folding) -> dict[str, Any]:
         "complete": trace.complete,
         "reasons": list(trace.reasons),
         "lines": structure.syntax.lines,
+        # All of them: the page goes through them forwards and back, and folding is only how it begins.
         "records": [_record(record) for record in trace.records],
         "positions": _positions(trace),
         "spans": [[h.first, h.last, h.gap.text, h.gap.line, h.gap.frame] for h in all_hidden(structure, folding)],
@@ -108,7 +112,8 @@ def _marked(value: Any) -> Any:
 
 
 def _positions(trace: Trace) -> list[list[Any]]:
-    """Where the page stops: before each step, and where a frame gives a value, raises or is left."""
+    """Return where the page stops: before each step, and where a frame gives a value, raises or is left."""
+    # A step is the moment before its line runs; what a frame gives is shown once it is given.
     stops = [[step.step, step.frame, step.line, "line"] for step in trace.structure.steps]
     for t, record in enumerate(trace.records):
         if isinstance(record, _ALSO_SHOWN):

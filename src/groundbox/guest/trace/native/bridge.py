@@ -29,6 +29,7 @@ from ..values import Values, module_dict, take_standard, thread_name
 protect(globals())
 
 MODULE = "_groundbox_tracer"
+# Kept in `core.helpers.containers` (native/core.h), which has room for twelve.
 _CONTAINERS = (
     dict, collections.OrderedDict, collections.defaultdict, collections.Counter, list, set, bytearray, deque,
 )  # fmt: skip
@@ -48,6 +49,7 @@ _FIRST_CHANGED = {
     ),
     "builtins": ("setattr", "delattr"),
 }  # fmt: skip
+# They run code that they are given, change more than their first argument, or lead to namespaces.
 _NOT_PURE = {
     "builtins": ("exec", "eval", "globals", "locals", "vars", "import", "build_class", "compile", "help"),
     "functools": ("reduce", "update_wrapper", "wraps", "singledispatch"),
@@ -57,7 +59,7 @@ _loaded: dict[str, types.ModuleType] = {}
 
 
 def load(path: str) -> types.ModuleType:
-    """The module in a file that `build` made for this interpreter.
+    """Load the module in a file that `build` made for this interpreter; once for each file.
 
     Raises:
         ImportError: It was made for another one.
@@ -151,6 +153,7 @@ class _Tool:
     def start(self) -> None:
         """Take a tool's number that nobody has, and ask for the events."""
         monitoring = self._monitoring
+        # PEP 669 gives meanings to 0 (debugger), 1 (coverage), 2 (profiler) and 5 (optimizer); 3 and 4 are free.
         self._id = next(tool for tool in (4, 3, 1, 2, 0, 5) if monitoring.get_tool(tool) is None)
         monitoring.use_tool_id(self._id, self._NAME)
         for event, callback in self._callbacks.items():
@@ -161,6 +164,7 @@ class _Tool:
         """Ask for nothing any more; return whether all was still as `start` left it. Called once."""
         monitoring, tool = self._monitoring, self._id
         intact: bool = monitoring.get_tool(tool) == self._NAME and monitoring.get_events(tool) == sum(self._callbacks)
+        # Somebody has freed the number, and with it our callbacks.
         if monitoring.get_tool(tool) is None:
             return intact
         monitoring.set_events(tool, 0)
@@ -178,6 +182,7 @@ def _tool(module: types.ModuleType) -> _Tool:
 
 
 def _helpers(kinds: Kinds, values: Values) -> tuple[Any, ...]:
+    # In the order of the enum in native/module.c.
     return (
         kinds,
         kinds.of,
@@ -219,11 +224,14 @@ def known_functions() -> dict[int, str]:
 def _functions_of(name: str, module: types.ModuleType) -> dict[int, int]:
     known: dict[int, int] = {}
     for member, function in module_dict(module).items():
+        # Private functions (`_heapify_max`) are nobody's to call, special ones (`operator.__setitem__`) are; a call of
+        # a type is known by the type.
         if not callable(function) or isinstance(function, type) or (member[:1] == "_" != member[-1:]):
             continue
         _kept.append(function)
         # `operator` has its functions under two names, `setitem` and `__setitem__`.
         plain = member.strip("_")
+        # Of a function that is kept under several names, the one that changes most counts.
         changes = (
             _ANY if plain in _NOT_PURE.get(name, ()) else _FIRST if plain in _FIRST_CHANGED.get(name, ()) else _NONE
         )

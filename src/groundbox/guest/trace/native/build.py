@@ -20,9 +20,10 @@ from typing import NamedTuple
 
 MODULE = "_groundbox_tracer"
 VERSIONS = ((3, 11), (3, 12), (3, 13))
+# CPython is built with -fwrapv itself, and its headers count on it. What is hidden cannot clash with other modules.
 FLAGS = ("-std=gnu11", "-O2", "-g0", "-fPIC", "-shared", "-fvisibility=hidden", "-fwrapv", "-fno-strict-aliasing")
 PASSED = "the tracer can be used"
-"""What `trial.py` prints, and nothing else, once it has compared all."""
+"""Words that `trial.py` prints, and no others, once it has compared all."""
 
 SOURCES = Path(__file__).parent
 _COMPILERS = ("cc", "gcc", "clang")
@@ -42,7 +43,7 @@ print(json.dumps({
 
 
 class NotBuilt(NamedTuple):
-    """Why there is no native recorder for an interpreter. Its programs are traced by the plain one.
+    """Reason for which an interpreter has no native recorder. Its programs are traced by the plain one.
 
     Attributes:
         passing: Another attempt may go well: it took too long, or a file could not be written.
@@ -53,7 +54,7 @@ class NotBuilt(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What an interpreter says of the modules that it loads.
+    """Build settings that an interpreter tells of the modules that it loads.
 
     Attributes:
         suffix: How their file names end: implementation, version, architecture and C library.
@@ -64,7 +65,7 @@ class Target(NamedTuple):
 
 
 def build(interpreter: Path, into: Path, *, flags: Sequence[str] = ()) -> Path | NotBuilt:
-    """Compiles the module for `interpreter` into the folder `into`, and gives its path.
+    """Compile the module for `interpreter` into the folder `into`, and return its path.
 
     The file appears complete or not at all; one that is there already is replaced.
 
@@ -76,6 +77,7 @@ def build(interpreter: Path, into: Path, *, flags: Sequence[str] = ()) -> Path |
     target = ask(interpreter)
     if isinstance(target, NotBuilt):
         return target
+    # The layout of a frame is in the latter, which is part of no stable interface.
     for header in ("Python.h", "internal/pycore_frame.h"):
         if not (target.includes[0] / header).is_file():
             return NotBuilt(f"no headers: {target.includes[0] / header} does not exist")
@@ -86,7 +88,7 @@ def build(interpreter: Path, into: Path, *, flags: Sequence[str] = ()) -> Path |
 
 
 def ask(interpreter: Path) -> Target | NotBuilt:
-    """What a module for `interpreter` has to be like, or why there is none for it. Its headers may be missing."""
+    """Return what a module for `interpreter` has to be like, or why there is none for it. Headers may be missing."""
     try:
         asked = subprocess.run(
             [interpreter, "-I", "-S", "-c", _ASK], capture_output=True, text=True, check=True, timeout=_WITHIN_S
@@ -102,14 +104,16 @@ def ask(interpreter: Path) -> Target | NotBuilt:
 
 
 def passes(problem: Exception) -> bool:
+    """Return whether another attempt may go well."""
     return isinstance(problem, OSError | subprocess.TimeoutExpired)
 
 
 def sources_sha256() -> str:
-    """Of the C sources: tracers of another digest may write other records."""
+    """Return the digest of the C sources: tracers of another digest may write other records."""
     digest = hashlib.sha256()
     for source in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]):
         content = source.read_bytes()
+        # Name and length, so that nothing that moves from one file to another keeps the digest.
         digest.update(f"{source.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
@@ -125,6 +129,7 @@ def _compile(compiler: list[str], target: Target, into: Path, flags: Sequence[st
     result = into / (MODULE + target.suffix)
     with tempfile.TemporaryDirectory(prefix=f".{MODULE}-", dir=into) as scratch:
         made = Path(scratch) / result.name
+        # As headers of the system, so that their warnings are not ours.
         includes = [f"-isystem{folder}" for include in target.includes for folder in (include, include / "internal")]
         sources = sorted(str(path) for path in SOURCES.glob("*.c"))
         command = [*compiler, *FLAGS, *flags, *includes, "-o", str(made), *sources]

@@ -41,6 +41,7 @@ _MOST_TOLD = 100
 _SHOWN_BYTES = 200
 _HASHED_BYTES = 3 * 2**20
 
+# Methods of the built-in types, so that those of a subclass are not called.
 _sha256 = hashlib.sha256
 _list_copy, _deque_items, _set_items = list.copy, deque.__iter__, set.__iter__
 _dict_keys, _dict_values = dict.keys, dict.values
@@ -67,7 +68,7 @@ class Contents(NamedTuple):
     """Contents of the attributes of a container that has them, or None."""
 
     def parts(self, *, shown: bool) -> list[Any]:
-        """Items, or keys and values by turns, that records show, or all; then those of the attributes."""
+        """Return the items, or keys and values by turns, that records show, or all; then those of the attributes."""
         items, keys = self.items, self.keys
         places = list(range(len(items)))
         if shown and len(items) > MANY:
@@ -88,6 +89,8 @@ def take(value: Any, kind: Kind) -> Contents:
         return Contents(list(_deque_items(value)) if kind.base is deque else _list_copy(value), None, extra)
     if what == DICT:
         keys = list(_dict_keys(value))
+        # An OrderedDict looks its keys up when its own order is asked for, by `__hash__` and `__eq__` of classes of the
+        # program if they are no atoms.
         if kind.base is not dict and ATOMS.issuperset(map(id, map(type, keys))):
             return Contents(list(_ordered_values(value)), list(_ordered_keys(value)), extra)
         return Contents(list(_dict_values(value)), keys, extra)
@@ -108,6 +111,7 @@ def _attributes(value: Any, kind: Kind) -> tuple[list[Any], list[str]]:
     items, names = list(found.values()), list(found)
     for name, member in kind.slots:
         try:
+            # An empty slot raises AttributeError, and is not told.
             items.append(member.__get__(value))
         except AttributeError:
             continue
@@ -116,6 +120,7 @@ def _attributes(value: Any, kind: Kind) -> tuple[list[Any], list[str]]:
 
 
 def _class_attributes(cls: Any, metaclass: Any) -> tuple[list[Any], list[str]]:
+    # Metaclasses of the library keep private things in their classes: `_abc_impl`, `_member_map_`.
     hidden = "__" if metaclass is type else "_"
     found = {
         name: item
@@ -131,9 +136,10 @@ def _has_get(cls: Any) -> bool:
 
 
 def array_contents(value: Any) -> list[Any]:
-    """A tuple of dtype, shape and data, then the items if they are objects."""
+    """Return a tuple of dtype, shape and data, then the items if they are objects."""
     if hasattr(value, "typecode"):
         return [(value.typecode, (len(value),), value.tobytes())]
+    # The bytes of its data are addresses.
     if value.dtype.hasobject:
         head, tail = shown_items(value)
         return [(str(value.dtype), tuple(value.shape), b""), *head, *tail]
@@ -159,6 +165,7 @@ def same(one: Contents, other: Contents, kind: Kind) -> bool:
     items, others = one.items, other.items
     if len(items) != len(others):
         return False
+    # Contents are copies here, made anew each time.
     if kind.kind in (BYTES, ARRAY):
         return bool(items[0] == others[0]) and all(map(is_, items[1:], others[1:]))
     if not all(map(is_, items, others)):
@@ -183,6 +190,7 @@ def description(kind: Kind, value: Any, contents: Contents, values: Values) -> s
         pairs = zip(contents.keys, contents.items, strict=True)
         told = _cut(list(pairs), lambda shown: ",".join(f"[{values.several(pair)}]" for pair in shown), "pairs")
     elif what == SET:
+        # By their texts, so that the same set is told alike in every run, whatever the hash seed.
         told = _cut(sorted(values.text(item) for item in contents.items), ",".join, "items")
     else:
         told = _cut(contents.items, values.several, "items")
@@ -265,6 +273,7 @@ class Change(NamedTuple):
             if len(places) <= _MOST_SET:
                 told = ",".join(f"[{place},{self.values.text(shown[place])}]" for place in places)
                 return f'"set","at":[{told}]'
+        # Beginning first, and only then the end of what is left: `[1, 1]` made of `[1]` is one item added at index 1.
         start = _common(old, new)
         end = _common(old[start:][::-1], new[start:][::-1])
         stop = len(new) - end
@@ -296,6 +305,8 @@ class Change(NamedTuple):
         present = set(marks)
         gone = [key for key in before.keys if mark(key) not in present]
         places = [p for p, key in enumerate(marks) if key not in old or old[key] is not after.items[p]]
+        # Keys that stay keep their order, and new ones are appended by setting them; any other order is told whole, as
+        # after `move_to_end`.
         order = [key for key in map(mark, before.keys) if key in present]
         order += [marks[place] for place in places if marks[place] not in old]
         if order != marks or len(gone) + len(places) > _MOST_TOLD:

@@ -52,11 +52,14 @@ protect(globals())
 _FREE_FRAMES = 120
 _NO_VALUE: Any = object()
 _SCOPES = {LOCAL: "", SPACE: "", GLOBAL: ',"scope":"global"', FREE: ',"scope":"nonlocal"'}
+# Taken before the program runs, which may put functions of its own in these modules.
 _getframe, _getrecursionlimit, _get_ident = sys._getframe, sys.getrecursionlimit, threading.get_ident
 _settrace, _gettrace, _thread_gettrace = sys.settrace, sys.gettrace, threading.gettrace
+# From 3.12 on; before, threads that run already cannot be traced.
 _thread_settrace: Callable[[Any], None] = getattr(threading, "settrace_all_threads", threading.settrace)
 _TAKEN_AWAY = "the trace function was taken away"
 _BLINDED = "a function ended without a word: its frame's trace function was taken away"
+# The dict of the frame until 3.12, a proxy that writes through from 3.13 on (PEP 667).
 _LocalsProxy = type((lambda: _getframe().f_locals)())
 _Local = Callable[[types.FrameType, str, Any], Any]
 
@@ -118,6 +121,8 @@ class PlainCore:
         self._main_thread = _get_ident()
         self._lock = threading.RLock()
         self._stopped = False
+        # Kept, since `stop` sees by identity whether they are still in place: a bound method is another object each
+        # time.
         self._entry = self._guarded(self._enter)
         self._local = self._guarded(self._event)
 
@@ -129,6 +134,7 @@ class PlainCore:
 
     def stop(self) -> None:
         """Trace no more; tells if somebody else has stopped it before."""
+        # Asked before anything is put back; for the other threads too, which take what `threading.settrace` holds.
         if not self._stopped and not _gettrace() is _thread_gettrace() is self._entry:
             self.lost(_TAKEN_AWAY)
         self._stopped = True
@@ -180,9 +186,11 @@ class PlainCore:
             if self._stopped:
                 return None
             try:
+                # Reentrant: whatever goes wrong under it is told by `lost`, which takes it, too.
                 with self._lock:
                     return handle(frame, event, value)
             except Full:
+                # The reason is in the records: `Memory.commit` has written it.
                 self._give_up()
             except BaseException as fault:
                 if not isinstance(fault, Exception) or _comes_from_outside(fault):
@@ -196,7 +204,7 @@ class PlainCore:
         return event
 
     def _give_up(self) -> None:
-        """Write nothing more, and trace nothing more."""
+        """End recording for good: write nothing more, and trace nothing more."""
         self._memory.closed = self._stopped = True
         self.stop()
 
@@ -210,6 +218,7 @@ class PlainCore:
             self.lost("the program came too near to its recursion limit for a trace function")
             self._give_up()
             return None
+        # 'call' is also said when a generator goes on, which is known by where it stands: RESUME 0 is its beginning.
         starts = code.kind != GENERATOR or frame.f_lasti in code.starts
         state = None if starts else self._state(frame)
         if state is None:
@@ -243,6 +252,8 @@ class PlainCore:
     def _settle(self, frame: types.FrameType, state: State) -> None:
         """Tell which way a conditional jump went, if the frame is at the instruction after one."""
         jumps = state.code.branches.jumps
+        # An EXTENDED_ARG is an event of its own, and stands for the jump behind it (`branches`): the frame is still at
+        # it.
         if state.jump >= 0 and jumps.get(frame.f_lasti) is not jumps[state.jump]:
             branch, state.jump = jumps[state.jump], -1
             self._branched(frame, state, branch, jumped=frame.f_lasti != branch.falls_to)
@@ -251,12 +262,15 @@ class PlainCore:
 
     def _called(self, frame: types.FrameType, code: Code) -> None:
         parent = self._begin_within(frame)
+        # By its `__name__` classes of the program are known (`classes.Kinds.is_own`).
         if code.kind == MODULE and self._frames == 0:
             name = dict.get(frame.f_globals, "__name__")
             self._kinds.module_name = name if type(name) is str else self._kinds.module_name
         self._frames += 1
+        # Names of a module are globals: what functions set is compared with what the module told last.
         state = State(code, self._frames, parent, self._globals_told if code.kind == MODULE else {})
         self._states[id(frame)] = state
+        # A generator may outlive its caller's line, and be dropped without an event, so that nobody waits for its end.
         if code.kind != GENERATOR:
             if parent is not None:
                 parent.child = state
@@ -274,6 +288,7 @@ class PlainCore:
         self._memory.commit()
 
     def _resumed(self, frame: types.FrameType, state: State) -> None:
+        # Another function may have made it go on than the one that made it.
         state.parent = parent = self._begin_within(frame)
         state.left = None
         self._tell(f'"resume","f":{state.f},"p":{parent.f if parent is not None else 0},"n":{state.n}')
@@ -287,6 +302,7 @@ class PlainCore:
         head = code.branches.back.get(offset)
         if head is not None and code.line_at.get(head) == number:  # from 3.12 on, a jump backward makes this event
             offset = head
+        # A handler took the exception, or nothing would run here.
         state.raised_at = -1
         self._miss_child(state)
         self._begin()
@@ -294,6 +310,7 @@ class PlainCore:
         if state.begins >= 0 and not self._is_in_header(state, number):
             self._tell_item(state, frame)
         source, state.source = state.source, 0
+        # The first `source` of these loops go on within their iteration: it is one of an inner loop that begins.
         for loop in code.branches.heads.get(offset, ())[source:]:
             self._count(state, loop, BEGINS)
             self._tell(self._iteration(state, loop))
@@ -302,12 +319,16 @@ class PlainCore:
         self._memory.commit()
 
     def _raised(self, frame: types.FrameType, state: State, exception: BaseException) -> None:
+        # FOR_ITER, `yield from` and the like take it as the end of what they go through: nothing comes up in the
+        # program.
         if frame.f_lasti in state.code.quiet and issubclass(type(exception), StopIteration):
             return
         state.begins = state.jump = -1
         self._begin()
         self._look(state, frame, state.line.names)
         args = self._values.several(self._values.exception_args(exception))
+        # An exception that has just left a called frame comes up in the caller once more: the same object, as its event
+        # says.
         source = ""
         if state.left is not None and state.left[1] == id(exception):
             source = f',"from":{state.left[0]}'
@@ -329,7 +350,9 @@ class PlainCore:
             self._tell(f'"yield","f":{state.f},"n":{state.n},"v":{self._values.text(value)}')
             self._memory.commit()
             return
+        # The next frame may get the same address.
         self._states.pop(id(frame), None)
+        # If the end of this one was never seen, `finish` finds it still here, and says so.
         self._outermost = None if state is self._outermost else self._outermost
         if state.parent is not None:
             state.parent.child = None
@@ -337,9 +360,8 @@ class PlainCore:
         if unwinds:
             self._tell(f'"unwind","f":{state.f},"n":{state.n}')
         else:
-            text = (
-                "null" if state.code.kind == CLASS else self._values.text(value)
-            )  # a class body returns a cell, or None
+            # A class body returns a cell for `__class__`, or None: nothing of the program.
+            text = "null" if state.code.kind == CLASS else self._values.text(value)
             self._tell(f'"return","f":{state.f},"n":{state.n},"v":{text}')
         self._memory.commit()
 
@@ -371,6 +393,7 @@ class PlainCore:
         state.begins = loop if does == TAKES else -1
         if does != ENDS:
             state.counts[loop] += 1
+            # A loop can be entered once in an iteration of the one around it.
             for inner in range(loop + 1, loop + 1 + state.code.branches.loops[loop].inner):
                 state.counts[inner] = 0
 
@@ -384,6 +407,7 @@ class PlainCore:
         loop, state.begins = state.begins, -1
         values = [_value(name, frame) for name in state.code.targets[loop]]
         rest = ""
+        # A target that is no name has no variable, and one that was deleted since has no value.
         if values and not any(value is _NO_VALUE for value in values):
             rest = f',"items":[{self._values.several(values)}]'
         self._tell(f"{self._iteration(state, loop)}{rest}")
@@ -416,6 +440,7 @@ class PlainCore:
         self._tell_changes(state, frame)
         for name in names:
             told, value = self._told(state, name), _value(name, frame, within=state.code.kind == CLASS)
+            # Compared as texts: an object whose content changed has the text of before, its label.
             before, text = told.get(name.name), None if value is _NO_VALUE else self._values.text(value)
             if text is None:
                 told.pop(name.name, None)
@@ -438,6 +463,7 @@ class PlainCore:
         if name.where == GLOBAL:
             return self._globals_told
         if name.where == FREE:
+            # A nonlocal name belongs to the nearest activation, along the callers, of the function that has it.
             owner, outside = state.code.owners.get(name.name), state.parent
             while outside is not None:
                 if outside.code.code is owner:
@@ -459,6 +485,7 @@ class PlainCore:
         self._memory.add(f'{{"k":{rest}}}\n')
 
     def _state(self, frame: types.FrameType) -> State | None:
+        # The frame with this address may be another one by now, whose end was not seen.
         state = self._states.get(id(frame))
         return state if state is not None and state.code.code is frame.f_code else None
 
@@ -472,6 +499,7 @@ def _value(name: Name, frame: types.FrameType, *, within: bool = False) -> Any:
     # The module's f_locals are its f_globals, which can be read on 3.12 without variables of comprehensions in them.
     if name.where == GLOBAL or frame.f_code.co_name == "<module>":
         return dict.get(frame.f_globals, name.name, _NO_VALUE)
+    # Read without methods of the program: the namespace of a class body is what `__prepare__` of a metaclass gives.
     space: Any = frame.f_locals
     if name.where != SPACE:
         return space.get(name.name, _NO_VALUE) if type(space) in (dict, _LocalsProxy) else _NO_VALUE

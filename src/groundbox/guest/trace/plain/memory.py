@@ -49,6 +49,8 @@ class Memory:
         Raises:
             Full: The event leads beyond what there is room for.
         """
+        # The records of an event are committed together, or not at all: one alone might refer to an object that was not
+        # told.
         self._gathered.append(record)
         self._gathered_bytes += len(record)
         if self._used + self._gathered_bytes > self._room or self._count + len(self._gathered) > self._max_events:
@@ -103,11 +105,13 @@ class Memory:
         self._write(record.encode("ascii"), 1)
 
     def _write(self, data: bytes, count: int) -> None:
+        # The host says itself that a trace without `end` is not complete.
         if self.closed or self._used + len(data) > self._max_bytes:
             return
         start = HEAD_BYTES + self._used
         self._view[start : start + len(data)] = data
         self._used += len(data)
+        # After the bytes that it counts: of a process that is killed in between, the host reads whole records.
         self._committed[0] = self._used
         self._count += count
 
@@ -131,6 +135,7 @@ class Printed:
         """Some text was written."""
         if stream != self._stream:
             if self._texts:
+                # What was printed before goes out before, so that the order of both streams is kept.
                 self.flush()
                 self._memory.commit()
             self._stream = stream
@@ -139,6 +144,7 @@ class Printed:
         self._length += len(text)
         if self._kept > _COMPACT_AT:
             written = "".join(self._texts)
+            # A program that prints without end costs no memory: beginning and end are all that a record shows.
             self._head = self._head or written[:_TEXT_HEAD]
             self._texts = [written[-_TEXT_TAIL:]]
             self._kept = _TEXT_TAIL

@@ -65,7 +65,7 @@ class _Entry:
 
 
 class Objects:
-    """All labelled objects of one run. Records are given to `tell`."""
+    """Table of all labelled objects of a run. Records are given to `tell`."""
 
     def __init__(self, values: Values, tell: Callable[[str], None], *, holds: bool) -> None:
         self._values = values
@@ -86,6 +86,7 @@ class Objects:
         if self._holds and len(self._table) > self._sweep_at:
             for key, entry in list(self._table.items()):
                 value = entry.value
+                # Nobody but this table has it, so that it can be neither seen nor changed any more.
                 if _getrefcount(value) == _OURS:
                     del self._table[key]
                     entry.value = entry.shadow = None
@@ -98,6 +99,8 @@ class Objects:
             roots: Gives the values from which objects are reached, if they must not be kept alive.
         """
         if self._holds:
+            # A copy, since telling a change may find new objects, which are entered. They need no look: they are told
+            # as they are.
             for entry in list(self._table.values()):
                 self._compare(entry, entry.value)
         else:
@@ -112,6 +115,7 @@ class Objects:
         while todo:
             value = todo.pop()
             kind = self._kinds.of(type(value))
+            # `seen` holds the values themselves, too, or an address might be used again meanwhile.
             if id(value) in seen:
                 continue
             seen[id(value)] = value
@@ -129,6 +133,7 @@ class Objects:
                 todo += take(value, kind).parts(shown=False)
             if kind.kind == CLASS:  # its attributes are looked up in the classes that it is derived from, too
                 todo += type_mro(value)[1:]
+            # `Node.count` is reached from an instance, without a name of the class.
             if kind.own:
                 todo.append(kind.type)
         return sorted(found, key=lambda pair: pair[0].label)
@@ -142,6 +147,7 @@ class Objects:
         if not same(now, shadow, kind):
             for operation in Change(kind, value, shadow, now, contents, self._values).operations():
                 self._tell(f'{{"k":"mutate","id":{entry.label},"op":{operation}}}\n')
+            # Only now: the texts of operations may describe new objects, whose parts lead back here.
             entry.shadow = now
 
     def _remembered(self, contents: Contents, kind: Kind) -> Contents:
@@ -164,6 +170,7 @@ class Objects:
             return entry
         if entry.reference() is value if entry.reference is not None else type(value) is entry.kind.type:
             return entry
+        # The object that had this address is gone; the one that is there now is new.
         del self._table[id(value)]
         return None
 
@@ -174,6 +181,7 @@ class Objects:
     def _describe(self, value: Any, kind: Kind) -> int:
         """Label and describe a new object, and the new ones among its parts; gives its label."""
         first, contents = self._add(value, kind)
+        # A stack rather than recursion: a linked list of a thousand nodes is described from its last node up.
         going = [] if contents is None else [(first, contents, value, self._parts(contents, kind))]
         while going:
             entry, contents, owner, parts = going[-1]
@@ -205,6 +213,7 @@ class Objects:
         self._count += 1
         self._new += 1
         entry = _Entry(value, kind, self._count)
+        # Taken out first, so that it stands at the end: the table is in the order of labels.
         self._table.pop(id(value), None)
         self._table[id(value)] = entry
         if not self._holds:
@@ -228,6 +237,7 @@ _UNKNOWN = Token("null")
 
 def _weak(value: Any) -> Any:
     try:
+        # list, dict and instances of classes with `__slots__` cannot be referred to so.
         return _weakref(value)
     except TypeError:
         return None
