@@ -7,7 +7,7 @@ from groundbox.dataset import literals
 from groundbox.dataset.argument_search import MOST, compared, seek
 from groundbox.dataset.item import Answer, Fault, Tried
 from groundbox.dataset.problem import Case, Problem, Provenance
-from groundbox.dataset.running import Request
+from groundbox.dataset.program_runner import Request
 
 PLACE = Provenance(file="p.jsonl", line=1, format="plain")
 

@@ -162,7 +162,7 @@ def tried_from_json(data: Mapping[str, Any]) -> Tried:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Ran:
+class ProblemRuns:
     """One problem after its runs.
 
     Attributes:
@@ -176,19 +176,19 @@ class Ran:
     cpu_s: float = 0.0
 
 
-def dump_part(found: Iterable[Ran | Drop]) -> bytes:
+def dump_part(found: Iterable[ProblemRuns | Drop]) -> bytes:
     """Write a part as lines of JSON."""
     return b"".join(json.dumps(_to_json(each)).encode() + b"\n" for each in found)
 
 
-def read_part(path: Path) -> Iterator[Ran | Drop]:
+def read_part(path: Path) -> Iterator[ProblemRuns | Drop]:
     """Read the problems and drops that a part holds."""
     with path.open("rb") as file:
         for line in file:
             yield _from_json(json.loads(line))
 
 
-def load_part(data: bytes) -> Iterator[Ran | Drop]:
+def load_part(data: bytes) -> Iterator[ProblemRuns | Drop]:
     """Read a part whose bytes are at hand."""
     return (_from_json(json.loads(line)) for line in data.splitlines())
 
@@ -208,7 +208,7 @@ def _entry(each: Problem | Drop) -> dict[str, Any]:
     return {"drop": each.to_json()} if isinstance(each, Drop) else {"problem": problems.to_json(each)}
 
 
-def _to_json(each: Ran | Drop) -> dict[str, Any]:
+def _to_json(each: ProblemRuns | Drop) -> dict[str, Any]:
     if isinstance(each, Drop):
         return {"drop": each.to_json()}
     return {
@@ -219,10 +219,10 @@ def _to_json(each: Ran | Drop) -> dict[str, Any]:
     }
 
 
-def _from_json(data: dict[str, Any]) -> Ran | Drop:
+def _from_json(data: dict[str, Any]) -> ProblemRuns | Drop:
     if "drop" in data:
         return Drop.from_json(data["drop"])
-    return Ran(
+    return ProblemRuns(
         problem=problems.from_json(data["problem"]),
         items=tuple(map(item_from_json, data["items"])),
         drops=tuple(map(Drop.from_json, data["drops"])),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import hashlib
 import keyword
 import unicodedata
 from collections.abc import Mapping
@@ -142,10 +141,6 @@ class Problem:
     cases: tuple[Case, ...]
     provenance: Provenance
     generator: str | None = None
-
-    def source_digest(self) -> str:
-        """SHA-256 of the source."""
-        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_name(text: str) -> bool:

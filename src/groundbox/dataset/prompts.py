@@ -7,9 +7,9 @@ import re
 from typing import Final
 
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.tasks.all import task_of
 from groundbox.dataset.tasks.checking import MARK
-from groundbox.dataset.tasks.draft import Draft
+from groundbox.dataset.tasks.registry import task_of
+from groundbox.dataset.tasks.task import Draft
 from groundbox.trace.record.syntax import lines_of
 
 _OPENINGS: Final = (

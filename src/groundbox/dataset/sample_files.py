@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from groundbox.dataset import extra, files
+from groundbox.dataset import files, optional_imports
 from groundbox.dataset.problem import Drop
 from groundbox.dataset.selection import SPLITS, TRAIN
-
-MOST_NUMBER: Final = 2**53
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,6 @@ class Sample:
         return {"messages": messages, "id": self.id, "task": self.task, "claims": self.claims_data}
 
 
-NAMES: Final = tuple(field.name for field in dataclasses.fields(Sample))
 TYPES: Final[Mapping[str, str]] = {
     field.name: {"int": "int64", "float": "float64", "bool": "bool_"}.get(str(field.type), "string")
     for field in dataclasses.fields(Sample)
@@ -152,7 +149,7 @@ def writing(out: Path) -> Iterator[Writer]:
 
 def read_samples(path: Path) -> Iterator[Sample]:
     """The samples of a Parquet file, in its order."""
-    with extra.parquet().ParquetFile(path) as file:
+    with optional_imports.parquet().ParquetFile(path) as file:
         for batch in file.iter_batches(_ROWS):
             for row in batch.to_pylist():
                 yield Sample(**row)
@@ -168,10 +165,10 @@ class _Table:
     """The Parquet file, written in groups of rows."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._arrow = extra.pyarrow()
+        self._arrow = optional_imports.pyarrow()
         types = {name: getattr(self._arrow, kind)() for name, kind in TYPES.items()}
         self._schema = self._arrow.schema(list(types.items()))
-        self._writer = extra.parquet().ParquetWriter(file, self._schema, compression="zstd")
+        self._writer = optional_imports.parquet().ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> _Table:

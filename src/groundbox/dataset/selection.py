@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from groundbox.dataset import copies, signature
+from groundbox.dataset import deduplication, signature
 from groundbox.dataset.item import Answer, Item
 from groundbox.dataset.problem import Problem
 
@@ -166,7 +166,6 @@ def _reaches(tree: ast.Module) -> Iterator[str]:
             yield "open"
 
 
-SPLIT: Final = "split"
 TRAIN: Final = "train"
 SPLITS: Final = (TRAIN, "validation", "test")
 _BITS: Final = 53
@@ -185,7 +184,9 @@ def split(problem: Problem, shares: Shares) -> str:
 
     Problems with one and the same statement go together, however their programs differ.
     """
-    said = " ".join(copies.words(problem.statement)) or copies.digest(copies.normalised(problem.source))
+    said = " ".join(deduplication.words(problem.statement)) or deduplication.digest(
+        deduplication.normalised(problem.source)
+    )
     place = int.from_bytes(hashlib.sha256(said.encode()).digest()[:8], "big") >> (64 - _BITS)
     share = place / 2**_BITS
     if share < shares.test:

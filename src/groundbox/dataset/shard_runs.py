@@ -1,7 +1,7 @@
-"""Lab: the shards that run programs. Every item of every problem, several at once, as many as the runner allows.
+"""Shards that run programs. Every item of every problem, several at once, as many as the runner allows.
 
 A run that is too long to be told whole, and one that ended at a limit, has smaller inputs looked for
-(`groundbox.dataset.smaller_inputs`): the items of a problem one after the other, so that no two get the same input.
+(`groundbox.dataset.input_reduction`): the items of a problem one after the other, so that no two get the same input.
 """
 
 from __future__ import annotations
@@ -13,17 +13,12 @@ import zlib
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
-from groundbox.dataset import argument_search, inputs, item, literals, selection, signature
-from groundbox.dataset.clock import Meter
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset import argument_search, input_generation, item, literals, selection, signature
+from groundbox.dataset.cpu_time import CpuMeter, CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.item import Item, Ran, Sought, Tried
-from groundbox.dataset.narrating import Untold, is_long, seed_of, style_of
-from groundbox.dataset.options import BuildOptions
-from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
-from groundbox.dataset.running import MeteredRunner, Runner, same
-from groundbox.dataset.running import Ran as RanOnce
-from groundbox.dataset.runs import (
+from groundbox.dataset.input_reduction import Measure, Search
+from groundbox.dataset.item import Item, ProblemRuns, Sought, Tried
+from groundbox.dataset.item_runs import (
     DRAWS,
     READS_CLOCK,
     Runs,
@@ -35,10 +30,12 @@ from groundbox.dataset.runs import (
     packed,
     run,
 )
-from groundbox.dataset.smaller_inputs import Measure, Search
-from groundbox.dataset.tasks import all as tasks
-from groundbox.dataset.tasks import draft
-from groundbox.dataset.tasks.draft import guess_name
+from groundbox.dataset.narration import Untold, is_long, seed_of, style_of
+from groundbox.dataset.options import BuildOptions
+from groundbox.dataset.problem import WORKER_DIED, Case, Drop, Problem
+from groundbox.dataset.program_runner import MeteredRunner, Runner, RunResult, same
+from groundbox.dataset.tasks import registry as tasks
+from groundbox.dataset.tasks.task import guess_name, rng_of
 from groundbox.errors import SandboxLost
 from groundbox.trace.record.reading import Trace
 
@@ -84,7 +81,7 @@ class _First:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lab:
+class RunWork:
     """Work for `Executor.run`: problems and drops in, items and their traces out.
 
     The payload of its shards is what `item.problems_payload` gives.
@@ -97,9 +94,9 @@ class Lab:
     options: BuildOptions
     executor: Executor
     untold: Untold
-    meter: Meter = dataclasses.field(default_factory=Meter)
+    meter: CpuMeter = dataclasses.field(default_factory=CpuMeter)
 
-    def shared(self, hosts: int) -> Lab:
+    def shared(self, hosts: int) -> RunWork:
         """See Running.shared."""
         return dataclasses.replace(self, runner=self.runner.shared(hosts), executor=self.executor.shared(hosts))
 
@@ -125,19 +122,19 @@ class Lab:
         found = [_given_up(each, reason) for each in item.problems_of_payload(piece.payload)]
         return {"traces": packed({}), "jsonl": item.dump_part(found)}
 
-    async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> Ran | Drop:
+    async def _one(self, each: Problem | Drop, traces: dict[str, bytes]) -> ProblemRuns | Drop:
         if isinstance(each, Drop):
             return each
-        meter = Meter()
+        meter = CpuMeter()
         ran = await dataclasses.replace(self, runner=MeteredRunner(self.runner, meter), meter=meter)._ran(each, traces)
         return dataclasses.replace(ran, cpu_s=meter.cpu_s)
 
-    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> Ran:
+    async def _ran(self, problem: Problem, traces: dict[str, bytes]) -> ProblemRuns:
         drops: list[Drop] = []
         if not problem.cases:
             options = self.options
             try:
-                made, drops = await inputs.make(
+                made, drops = await input_generation.make(
                     problem,
                     self.runner,
                     most=options.made_inputs,
@@ -150,18 +147,22 @@ class Lab:
             except SandboxLost as error:
                 await check_machine(self.runner, options.patience)
                 lost = Drop(
-                    item=problem.id, problem=problem.id, stage=inputs.STAGE, reason="sandbox-lost", detail=str(error)
+                    item=problem.id,
+                    problem=problem.id,
+                    stage=input_generation.STAGE,
+                    reason="sandbox-lost",
+                    detail=str(error),
                 )
-                return Ran(problem=problem, items=(), drops=(lost,))
+                return ProblemRuns(problem=problem, items=(), drops=(lost,))
             problem = dataclasses.replace(problem, cases=tuple(each.case for each in made))
             first = await self._firsts(problem, [(each.case, each.ran, each.plain) for each in made])
         else:
             first = await self._firsts(problem, [(case, None, None) for case in problem.cases])
         items = [each async for each in self._settled(problem, first, traces)]
-        return Ran(problem=problem, items=tuple(items), drops=tuple(drops))
+        return ProblemRuns(problem=problem, items=tuple(items), drops=tuple(drops))
 
     async def _firsts(
-        self, problem: Problem, given: Sequence[tuple[Case, RanOnce | None, RanOnce | None]]
+        self, problem: Problem, given: Sequence[tuple[Case, RunResult | None, RunResult | None]]
     ) -> list[_First]:
         """All items after the runs on their own inputs; what never gives the same twice is not run with each.
 
@@ -174,7 +175,7 @@ class Lab:
             return found + [_unsettled(problem, case, max(reasons)) for case, *_ in given[_SETTLING:]]
         return found + await _all(self._first(problem, *each) for each in given[_SETTLING:])
 
-    async def _first(self, problem: Problem, case: Case, traced: RanOnce | None, plain: RanOnce | None) -> _First:
+    async def _first(self, problem: Problem, case: Case, traced: RunResult | None, plain: RunResult | None) -> _First:
         item, trace = await run(problem, case, self.runner, self.options.patience, traced=traced, plain=plain)
         item = compare(item)
         why = await self._why(problem, item, trace)
@@ -234,7 +235,7 @@ class Lab:
         options = self.options
         if problem.entry is None or item.answer is None or item.answer.fault is not None or not item.answer.text:
             return False
-        rng = draft.rng_of(item.id, options.seed, "tasks")
+        rng = rng_of(item.id, options.seed, "tasks")
         return "input" in tasks.order(rng, options.tasks)[: options.samples_per_item + _SPARE_TASKS]
 
     async def _search(self, problem: Problem, item: Item, traces: dict[str, bytes]) -> Item:
@@ -259,7 +260,7 @@ class Lab:
         traces.update({guess_name(item.id, number): data for number, data in enumerate(kept)})
         return dataclasses.replace(item, tried=tuple(tried))
 
-    async def _guessed(self, problem: Problem, case: Case) -> RanOnce | None:
+    async def _guessed(self, problem: Problem, case: Case) -> RunResult | None:
         """A traced run; None where it fails, and where a plain one under another hash seed gives something else."""
         runs = Runs(problem, case, self.runner, self.options.patience.brief())
         if signature.misfit(problem, case):
@@ -278,7 +279,7 @@ class Lab:
     ) -> tuple[Item, bytes | None]:
         options, item = self.options, first.item
 
-        async def once(case: Case) -> RanOnce | None:
+        async def once(case: Case) -> RunResult | None:
             runs = Runs(problem, case, self.runner, options.patience.brief())
             try:
                 return await runs(Seeds().traced, traced=True)
@@ -324,9 +325,9 @@ class Tellable:
         given, begun = shard.payload, time.process_time()
         trace = Trace.loads(zlib.decompress(given["trace"]), own=True)
         try:
-            with at_most(self.cpu_s):
+            with cpu_limit(self.cpu_s):
                 why = self.untold(trace, style=given["style"], seed=given["seed"], max_chars=self.max_chars)
-        except Impatient:
+        except CpuTimeExceeded:
             why = "slow"
         except Exception:
             # What the narrator cannot tell at all is named by the stage `narrate`, with its reason.
@@ -334,12 +335,12 @@ class Tellable:
         return {"why": why.encode(), "cpu_s": repr(time.process_time() - begun).encode()}
 
 
-def _given_up(each: Problem | Drop, reason: str) -> Ran | Drop:
+def _given_up(each: Problem | Drop, reason: str) -> ProblemRuns | Drop:
     if isinstance(each, Drop):
         return each
     items = [Item(id=f"{each.id}/{case.number}", problem=each.id, case=case) for case in each.cases]
     lost = Drop(item=each.id, problem=each.id, stage=STAGE, reason=WORKER_DIED, detail=reason)
-    return Ran(
+    return ProblemRuns(
         problem=each,
         items=tuple(item.dropped(STAGE, WORKER_DIED, reason) for item in items),
         drops=() if items else (lost,),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.dataset.problems.rows import BadRow, Place, list_of, text_of
 from groundbox.values.parsing import module_of
 
 NAME: Final = "mbpp"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from groundbox.dataset import literals
 from groundbox.dataset.problem import Case, Drop, Problem, case_from_json
-from groundbox.dataset.problems.place import BadRow, Place, list_of, text_of
+from groundbox.dataset.problems.rows import BadRow, Place, list_of, text_of
 
 NAME: Final = "plain"
 KEYS: Final = frozenset({"source"})

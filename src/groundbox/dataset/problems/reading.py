@@ -15,7 +15,7 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias, cast
 from groundbox.dataset import literals
 from groundbox.dataset.problem import ABSENT, Case, Drop, Problem
 from groundbox.dataset.problems import asserts, codeio, cruxeval, humaneval, mbpp, plain, pyedu
-from groundbox.dataset.problems.place import BadRow, Place
+from groundbox.dataset.problems.rows import BadRow, Place
 from groundbox.errors import InvalidArgument
 from groundbox.values.parsing import expression_of, module_of
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from groundbox.dataset import literals, signature
 from groundbox.dataset.literals import NotALiteral
 from groundbox.dataset.problem import Case, Problem
-from groundbox.dataset.running import Request, Runner
+from groundbox.dataset.program_runner import Request, Runner
 from groundbox.values.parsing import expression_of
 
 MARK: Final = "Answer:"

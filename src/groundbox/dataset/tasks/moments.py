@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from groundbox.check.english import ordinal
 from groundbox.dataset import literals
-from groundbox.dataset.tasks.draft import Draft, View, Visit, task
+from groundbox.dataset.tasks.task import Draft, View, Visit, task
 from groundbox.trace.record import schema
 from groundbox.trace.record.errors import Unknown
 from groundbox.trace.run.structure import Iteration, Loop, Node

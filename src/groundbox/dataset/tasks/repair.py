@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset import literals
-from groundbox.dataset.tasks.draft import Draft, View, task
+from groundbox.dataset.tasks.task import Draft, View, task
 
 _MOST_STEPS: Final = 60
 _FEWEST_STEPS: Final = 3

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from groundbox.dataset import argument_search, literals
-from groundbox.dataset.narrating import Told
-from groundbox.dataset.tasks.draft import Draft, View, task
+from groundbox.dataset.narration import Told
+from groundbox.dataset.tasks.task import Draft, View, task
 from groundbox.trace.record import schema
 
 _LEADS: Final = (

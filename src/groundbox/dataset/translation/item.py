@@ -12,23 +12,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from groundbox.dataset import lessons
+from groundbox.dataset import shard_samples
 from groundbox.dataset.executor import Executor, Part, Shard
-from groundbox.dataset.foreign import Expected, ForeignProver, Telling, expected_of, without_last
 from groundbox.dataset.item import Answer
-from groundbox.dataset.lessons import Lesson
-from groundbox.dataset.narrating import Proved
+from groundbox.dataset.item_runs import RunLimits, Runs, Seeds, compressed
+from groundbox.dataset.model_telling import Expected, Telling, TellingProver, expected_of, without_last
+from groundbox.dataset.narration import Proved
 from groundbox.dataset.problem import Drop, Problem
+from groundbox.dataset.program_runner import Runner
 from groundbox.dataset.reproof import problem_of, run_differences
-from groundbox.dataset.running import Runner
-from groundbox.dataset.runs import Patience, Runs, Seeds, compressed
 from groundbox.dataset.sample_files import Sample
+from groundbox.dataset.shard_samples import SampledItem
 from groundbox.dataset.tasks.checking import MARK, answer_of, right
-from groundbox.dataset.translation.cache import Reply
-from groundbox.dataset.translation.desk import Desk, Proving, Showing, Unfit, proved_from_json
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.options import TranslateOptions
 from groundbox.dataset.translation.prompts import Shown
+from groundbox.dataset.translation.trace_work import Proving, Showing, TraceWork, Unfit, proved_from_json
 from groundbox.dataset.translation.translator import UNPROVEN, Translation, translate
 from groundbox.errors import SandboxLost
 
@@ -46,7 +46,7 @@ class Retold:
         replies, cached: Answers of the model, and those of them that were found in the file.
     """
 
-    lesson: Lesson
+    lesson: SampledItem
     first: Proved | None = None
     last: Proved | None = None
     repaired: bool = False
@@ -106,22 +106,22 @@ class _Judgement:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ItemJudge:
-    """Holds tellings of one item against its record, by `Desk`."""
+    """Holds tellings of one item against its record, by `TraceWork`."""
 
-    desk: Desk
+    trace_work: TraceWork
     row: Sample
     expected: Expected
-    prover: ForeignProver
+    prover: TellingProver
     options: TranslateOptions
 
     def trimmed(self, telling: Telling) -> Telling:
         return without_last(telling, lambda last: _is_answer(last, self.row))
 
     async def prove(self, telling: Telling) -> _Judgement:
-        return self._judged(await self.desk.prove(self._work(mend=False), telling, self.expected))
+        return self._judged(await self.trace_work.prove(self._work(mend=False), telling, self.expected))
 
     async def mend(self, telling: Telling) -> tuple[Telling, _Judgement] | None:
-        found = await self.desk.mend(self._work(mend=True), telling, self.expected)
+        found = await self.trace_work.mend(self._work(mend=True), telling, self.expected)
         if found is None or not self._judged(found[1]).faithful:
             return None
         return found[0], self._judged(found[1])
@@ -143,10 +143,10 @@ class Retelling:
 
     runner: Runner
     executor: Executor
-    prover: ForeignProver
+    prover: TellingProver
     model: Model
     options: TranslateOptions
-    patience: Patience
+    patience: RunLimits
 
     async def __call__(self, shard: Shard) -> Part:
         """See Executor.run."""
@@ -157,7 +157,9 @@ class Retelling:
             reason = error.reason if isinstance(error, Unfit) else "sandbox-lost"
             found = _dropped(rows[0], reason, str(error))
         found = model.added_to(found)
-        return {"jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": lessons.to_json(found.lesson)}).encode()}
+        return {
+            "jsonl": json.dumps(dataclasses.asdict(found) | {"lesson": shard_samples.to_json(found.lesson)}).encode()
+        }
 
     async def _retold(self, rows: Sequence[Sample], number: int, model: Model) -> Retold:
         open_rows = [row for row in rows if row.task in RETOLD]
@@ -165,10 +167,10 @@ class Retelling:
             raise Unfit("no-question", f"it has no question of the kinds {', '.join(RETOLD)}")
         row, problem = open_rows[0], problem_of(open_rows[0])
         answer, trace = await self._run_again(row, problem)
-        desk = Desk(executor=self.executor, number=number, trace=trace)
-        shown = _shown(problem, answer, await desk.show(self._showing()))
+        trace_work = TraceWork(executor=self.executor, number=number, trace=trace)
+        shown = _shown(problem, answer, await trace_work.show(self._showing()))
         judge = _ItemJudge(
-            desk=desk,
+            trace_work=trace_work,
             row=row,
             expected=expected_of(answer, problem.entry),
             prover=self.prover,
@@ -193,7 +195,7 @@ class Retelling:
         first, last = _proof(found.first), _proof(found.verdict)
         if found.ok and last is not None and found.telling is not None:
             samples = tuple(self._row(row, found.telling, last) for row in rows)
-            lesson = Lesson(
+            lesson = SampledItem(
                 item=rows[0].item,
                 samples=samples,
                 claims=last.total,
@@ -201,7 +203,7 @@ class Retelling:
                 left_out=found.telling.left_out,
             )
         else:
-            lesson = Lesson(
+            lesson = SampledItem(
                 item=rows[0].item,
                 drop=_drop(rows[0], found, last),
                 claims=last.total if last else 0,
@@ -236,7 +238,7 @@ def read(data: bytes) -> Retold:
     """What a part holds."""
     found: dict[str, Any] = json.loads(data)
     proofs = {name: proved_from_json(found[name]) if found[name] else None for name in ("first", "last")}
-    return Retold(**{**found, **proofs, "lesson": lessons.from_json(found["lesson"])})
+    return Retold(**{**found, **proofs, "lesson": shard_samples.from_json(found["lesson"])})
 
 
 def _is_answer(line: str, row: Sample) -> bool:
@@ -288,9 +290,9 @@ def _drop(row: Sample, found: Translation, last: Proved | None) -> Drop:
 
 def _dropped(row: Sample, reason: str, detail: str) -> Retold:
     drop = Drop(item=row.item, problem=row.problem, stage=STAGE, reason=reason, detail=detail)
-    return Retold(lesson=Lesson(item=row.item, drop=drop))
+    return Retold(lesson=SampledItem(item=row.item, drop=drop))
 
 
-def patience_of(arguments: Mapping[str, Any]) -> Patience:
+def run_limits_of(arguments: Mapping[str, Any]) -> RunLimits:
     """That of the build that a report tells of."""
-    return Patience(**arguments["patience"])
+    return RunLimits(**arguments["patience"])

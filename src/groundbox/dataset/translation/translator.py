@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from groundbox.dataset import foreign
-from groundbox.dataset.foreign import NotClaims, Telling
+from groundbox.dataset import model_telling
+from groundbox.dataset.model_telling import NotClaims, Telling
 from groundbox.dataset.translation import prompts
-from groundbox.dataset.translation.cache import Reply
+from groundbox.dataset.translation.answer_cache import Reply
 from groundbox.dataset.translation.endpoint import Model
 from groundbox.dataset.translation.prompts import Shown
 from groundbox.endpoint.answer import TOO_LARGE, without_thinking
@@ -169,7 +169,7 @@ class _Work:
         assert text is not None
         in_words = with_claims and not text.startswith(("{", "["))
         try:
-            telling = Telling(text=text) if in_words or not with_claims else foreign.written(text)
+            telling = Telling(text=text) if in_words or not with_claims else model_telling.written(text)
         except NotClaims as error:
             return Translation(reason=TORN, detail=str(error), raw=text)
         return dataclasses.replace(await self._proven(self._judge.trimmed(telling)), raw=text, in_words=in_words)
@@ -209,7 +209,7 @@ class _Work:
                 return None
             answers.append(text)
         try:
-            return foreign.read_by(telling, spans, answers)
+            return model_telling.read_by(telling, spans, answers)
         except NotClaims:
             return None
 

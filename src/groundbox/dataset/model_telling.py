@@ -18,7 +18,7 @@ import msgspec
 
 from groundbox.dataset import literals
 from groundbox.dataset.item import Answer
-from groundbox.dataset.narrating import LEFT_OUT, Proved
+from groundbox.dataset.narration import LEFT_OUT, Proved
 from groundbox.trace.claims import (
     BadClaims,
     ClaimData,
@@ -104,7 +104,7 @@ class _Readings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentences: Sequence[_Reading]
 
 
-class ForeignProver(Protocol):
+class TellingProver(Protocol):
     """Holds a telling against a trace, and against what it has to tell."""
 
     def __call__(self, telling: Telling, trace: Trace, expected: Expected) -> Proved: ...
@@ -181,7 +181,7 @@ def without_last(telling: Telling, is_answer: Callable[[str], bool]) -> Telling:
 
 
 def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
-    """Hold a telling against the record: `ForeignProver` as it is."""
+    """Hold a telling against the record: `TellingProver` as it is."""
     if telling.claims:
         document = located(decode(telling.claims), trace)
         proof = hold(telling.text, trace, claims=document, **_answer(expected))
@@ -192,7 +192,7 @@ def prove(telling: Telling, trace: Trace, expected: Expected) -> Proved:
 
 
 def mended(
-    telling: Telling, proved: Proved, trace: Trace, expected: Expected, prover: ForeignProver
+    telling: Telling, proved: Proved, trace: Trace, expected: Expected, prover: TellingProver
 ) -> tuple[Telling, Proved] | None:
     """A telling without the sentences that fail, and its proof; None where too much would go or the rest fails, too.
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Final
 
 from groundbox.dataset import tasks
-from groundbox.dataset.tasks.draft import MAKERS, Draft, Task, View
+from groundbox.dataset.tasks.task import MAKERS, Draft, Task, View
 
 # Importing a module declares its tasks, so that a new one is a file here and an entry nowhere.
 for _module in pkgutil.iter_modules(tasks.__path__):

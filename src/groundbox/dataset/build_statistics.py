@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from groundbox.dataset import files
-from groundbox.dataset.extra import need
-from groundbox.dataset.item import Item, Ran
-from groundbox.dataset.lessons import Lesson
+from groundbox.dataset.dataset_filters import FilterDecisions
+from groundbox.dataset.item import Item, ProblemRuns
+from groundbox.dataset.optional_imports import need
 from groundbox.dataset.problem import ABSENT, Drop
 from groundbox.dataset.sample_files import Sample
-from groundbox.dataset.tasks.draft import Lines
-from groundbox.dataset.verdicts import Verdicts
+from groundbox.dataset.shard_samples import SampledItem
+from groundbox.dataset.tasks.task import Lines
 from groundbox.errors import InvalidArgument
 
 
@@ -65,7 +65,7 @@ _TRIVIAL: Final = frozenset({"None", "True", "False", "0", "-1", "1", "''", "[]"
 
 
 @dataclasses.dataclass(kw_only=True)
-class Tally:
+class BuildStatistics:
     """Everything that is counted, updated in place: kept + dropped = items at any moment.
 
     Attributes:
@@ -97,8 +97,8 @@ class Tally:
         self.reasons[drop.reason] += 1
         self.stages[drop.stage] += 1
 
-    def ran(self, ran: Ran) -> None:
-        """A problem with its items after all verdicts; those dropped are counted, the others are `lesson`'s."""
+    def ran(self, ran: ProblemRuns) -> None:
+        """A problem with its items after all decisions; those dropped are counted, the others are `lesson`'s."""
         covered: set[int] = set()
         for item in ran.items:
             self._item(item)
@@ -110,7 +110,7 @@ class Tally:
         for drop in (*ran.drops, *(item.drop for item in ran.items if item.drop)):
             self.drop(drop)
 
-    def lesson(self, lesson: Lesson) -> None:
+    def lesson(self, lesson: SampledItem) -> None:
         """An item that came as far as the narrator."""
         self.facts["told"] += 1
         self.facts["told_claims"] += lesson.claims
@@ -132,7 +132,7 @@ class Tally:
         for sample in lesson.samples:
             self._sample(sample)
 
-    def report(self, verdicts: Verdicts) -> dict[str, Any]:
+    def report(self, decisions: FilterDecisions) -> dict[str, Any]:
         """The keys of report.json that do not depend on time."""
         return {
             "items": self.items,
@@ -149,8 +149,8 @@ class Tally:
             "smaller": self._smaller(),
             "searches": {name: self.facts[f"searches_{name}"] for name in ("sought", "runs", "found")},
             "coverage": spread(self.measures["coverage"]),
-            "duplicates": {"problems": len(verdicts.duplicates.of), "groups": verdicts.duplicates.sizes},
-            "contamination": self._contamination(verdicts),
+            "duplicates": {"problems": len(decisions.duplicates.of), "groups": decisions.duplicates.sizes},
+            "contamination": self._contamination(decisions),
             "task_faults": self.faults[:_MOST_SHOWN],
         }
 
@@ -274,10 +274,10 @@ class Tally:
             "arcs_kept": spread(self.measures["arcs_kept"]),
         }
 
-    def _contamination(self, verdicts: Verdicts) -> dict[str, Any]:
-        found = [each.containment for each in verdicts.findings.values()]
-        over = sum(each >= verdicts.containment for each in found)
-        return {"threshold": verdicts.containment, "problems": over, "containment": spread(found)}
+    def _contamination(self, decisions: FilterDecisions) -> dict[str, Any]:
+        found = [each.containment for each in decisions.findings.values()]
+        over = sum(each >= decisions.containment for each in found)
+        return {"threshold": decisions.containment, "problems": over, "containment": spread(found)}
 
 
 def share(part: int, whole: int) -> float | None:

@@ -1,7 +1,7 @@
 """What questions are made of, what they are made into, and how a kind of question is declared.
 
 A task is a function from the `View` of one run to `Draft`s, under the decorator `task`. A module of this package that
-has one is found by itself (`groundbox.dataset.tasks.all`); docs/contributing/extending.md has an example.
+has one is found by itself (`groundbox.dataset.tasks.registry`); docs/contributing/extending.md has an example.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Item
-from groundbox.dataset.narrating import Narrator, Prover, Told, mended, seed_of
+from groundbox.dataset.narration import Narrator, Prover, Told, mended, seed_of
 from groundbox.dataset.problem import Case, Problem
 from groundbox.trace.record import schema
 from groundbox.trace.record.reading import Trace

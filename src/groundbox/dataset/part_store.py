@@ -5,7 +5,7 @@ of its stage and number, and the same shard gives the same part, so that doing o
 A part of several files is done when its last file is there. The manifest says which arguments and
 inputs the parts belong to; a build with others does not touch them. A lock keeps two builds apart.
 
-Parts may be kept in a second place as well (`groundbox.dataset.objects`), from which they come back where they are
+Parts may be kept in a second place as well (`groundbox.dataset.object_store`), from which they come back where they are
 missing here.
 
 What is not covered: somebody who edits the parts.
@@ -16,13 +16,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import files, objects
-from groundbox.dataset.objects import Objects
+from groundbox.dataset import files, object_store
+from groundbox.dataset.object_store import Objects
 from groundbox.errors import InvalidArgument
 
 FOLDER: Final = ".shards"
@@ -111,7 +110,7 @@ def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) ->
 
     Args:
         arguments: All that decides what the build writes, as JSON values; digests of its inputs, too.
-        place: Where parts are kept as well, as `groundbox.dataset.objects.opened` takes it.
+        place: Where parts are kept as well, as `groundbox.dataset.object_store.opened` takes it.
 
     Raises:
         InvalidArgument: Another build is at work there, or one with other arguments has been,
@@ -125,13 +124,8 @@ def opened(out: Path, arguments: Mapping[str, Any], place: str | None = None) ->
         if place is None:
             yield Store(folder)
             return
-        with objects.opened(place, json.loads(_bytes(arguments))) as there:
+        with object_store.opened(place, json.loads(_bytes(arguments))) as there:
             yield Store(folder, there)
-
-
-def remove(out: Path) -> None:
-    """Remove the workshop with all that is in it."""
-    shutil.rmtree(out / FOLDER, ignore_errors=True)
 
 
 def _check_folder(out: Path) -> None:

@@ -261,7 +261,7 @@ def opened(url: str, arguments: Mapping[str, Any]) -> Iterator[Objects]:
     """The parts of a build at a URL (`s3://BUCKET/PREFIX`) or in a folder, for this driver alone.
 
     Args:
-        arguments: As of `groundbox.dataset.store.opened`, as JSON values.
+        arguments: As of `groundbox.dataset.part_store.opened`, as JSON values.
 
     Raises:
         InvalidArgument: Another driver is at work there, or one with other arguments has been, or there is something

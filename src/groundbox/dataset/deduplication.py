@@ -1,12 +1,12 @@
-"""Copies: programs that are nearly the same as another of the build, or as one of a benchmark.
+"""Near-duplicates and contamination: programs nearly the same as another of the build, or as one of a benchmark.
 
-Theory of operation. A program becomes the set of its shingles (`groundbox.dataset.copies`), the set a MinHash
+Theory of operation. Near-duplicates: a program becomes the set of its shingles (`shingles`), the set a MinHash
 signature of 128 numbers, the signature 16 bands of 8. Programs with one band in common are candidates (Leskovec,
 Rajaraman, Ullman: Mining of Massive Datasets, ch. 3); DuckDB groups the bands, on disk when they are many. A candidate
 is a duplicate when the signatures agree in `threshold` of their numbers. With 16 bands of 8, a pair of
 similarity 0.8 becomes a candidate with probability 0.95, one of 0.5 with 0.06.
 
-Theory of operation. Programs: the share of a benchmark program's shingles that a program contains. One common shingle
+Contamination. Programs: the share of a benchmark program's shingles that a program contains. One common shingle
 means nothing (`for i in range(len(x)):` is one), so shingles that many programs of the build or the benchmark share
 are not counted, and a share decides, not a hit. Texts: the same with runs of eight words, those left out which
 more than two benchmark texts have. A benchmark program of too few shingles is found only by being the same
@@ -28,10 +28,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groundbox.dataset import extra
+from groundbox.dataset import optional_imports
 from groundbox.dataset.problem import Drop
-from groundbox.dataset.problems.place import BadRow
 from groundbox.dataset.problems.reading import read, rows
+from groundbox.dataset.problems.rows import BadRow
 from groundbox.dataset.signature import tree_of
 from groundbox.errors import ExtraMissing
 from groundbox.trace.record.syntax import lines_of
@@ -61,13 +61,13 @@ def normalised(source: str) -> tuple[str, ...]:
     )
 
 
-def shingles(tokens: tuple[str, ...], size: int = SHINGLE) -> frozenset[str]:
-    """Every run of `size` tokens, with the names in it numbered from its own beginning.
+def shingles(tokens: tuple[str, ...]) -> frozenset[str]:
+    """Every run of `SHINGLE` tokens, with the names in it numbered from its own beginning.
 
     Without that, one name more at the top of a program would change every shingle after it.
     """
-    last = max(1, len(tokens) - size + 1)
-    return frozenset(" ".join(_renumbered(tokens[start : start + size])) for start in range(last))
+    last = max(1, len(tokens) - SHINGLE + 1)
+    return frozenset(" ".join(_renumbered(tokens[start : start + SHINGLE])) for start in range(last))
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ def find_duplicates(sources: Mapping[str, str], *, threshold: float = NEAR_DUPLI
     Args:
         sources: Program by name, in the order in which the first one stays.
     """
-    rensa = extra.rensa()
+    rensa = optional_imports.rensa()
     if rensa.RMinHash.ALGORITHM_VERSION != _ALGORITHM:
         raise ExtraMissing("rensa", f"with signatures of version {_ALGORITHM}")
     names = list(sources)
@@ -166,7 +166,7 @@ def _candidates(signatures: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]
     """Pairs with a band in common, the smaller number first, each pair once, in order."""
     if not signatures:
         return
-    duckdb, pyarrow = extra.duckdb(), extra.pyarrow()
+    duckdb, pyarrow = optional_imports.duckdb(), optional_imports.pyarrow()
     bands = pyarrow.table(_bands(signatures))
     connection = duckdb.connect()
     try:

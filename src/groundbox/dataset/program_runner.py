@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any, Final, Protocol
 
-from groundbox.dataset.clock import Meter
+from groundbox.dataset.cpu_time import CpuMeter
 from groundbox.dataset.item import Answer, Fault
 from groundbox.dataset.literals import text_of
 from groundbox.dataset.problem import ABSENT, Case
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Ran:
+class RunResult:
     """What a run gave.
 
     Attributes:
@@ -80,7 +80,7 @@ class Ran:
 class Runner(Protocol):
     """Runs programs. Safe to be called many times at once."""
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """Run one program to its end or to a limit.
 
         Raises:
@@ -107,10 +107,10 @@ def _plain(answer: Answer) -> tuple[Any, ...]:
 class MeteredRunner:
     """Has another runner run programs, and adds up what that costs."""
 
-    def __init__(self, runner: Runner, meter: Meter) -> None:
+    def __init__(self, runner: Runner, meter: CpuMeter) -> None:
         self._runner, self._meter = runner, meter
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """See Runner.run."""
         ran = await self._runner.run(request)
         self._meter.cpu_s += ran.cpu_s
@@ -138,7 +138,7 @@ class SandboxRunner:
         self._slots = asyncio.Semaphore(at_once)
         self._options = options or TraceOptions()
 
-    async def run(self, request: Request) -> Ran:
+    async def run(self, request: Request) -> RunResult:
         """See Runner.run."""
         async with self._slots:
             if request.probed:
@@ -153,7 +153,7 @@ class SandboxRunner:
     async def close(self) -> None:
         """Nothing is held between runs."""
 
-    async def _probed(self, request: Request) -> Ran:
+    async def _probed(self, request: Request) -> RunResult:
         """A run between two calls of the guest's own: one before the program, and one that asks what it drew."""
         given = self._arguments(request)
         box = AsyncSandbox(**{name: given.pop(name) for name in ("hash_seed", "limits", "inspect")})
@@ -192,7 +192,7 @@ def _drawn(told: Execution) -> tuple[str, ...]:
     return tuple(kind for kind in chance.KINDS if kind in words) if isinstance(words, list) else (UNTOLD,)
 
 
-def _ran(execution: Execution) -> Ran:
+def _ran(execution: Execution) -> RunResult:
     failure = execution.error
     fault = None if failure is None else Fault(type=failure.type, message=failure.message, line=failure.line)
     value = (execution.value or {}).get(CANONICAL, ABSENT)
@@ -200,7 +200,7 @@ def _ran(execution: Execution) -> Ran:
     answer = Answer(
         value=value if told else None, text=text_of(value) if told else "", stdout=execution.stdout, fault=fault
     )
-    return Ran(
+    return RunResult(
         outcome=execution.outcome.value,
         answer=answer,
         dropped_bytes=execution.dropped_bytes["stdout"] + execution.dropped_bytes["stderr"],

@@ -24,10 +24,10 @@ from typing import Any, Final
 
 from groundbox.dataset import signature
 from groundbox.dataset.item import Answer
+from groundbox.dataset.item_runs import Arcs, arcs_of, length_of
 from groundbox.dataset.literals import text
 from groundbox.dataset.problem import Case, Problem, Shrunk
-from groundbox.dataset.running import Ran
-from groundbox.dataset.runs import Arcs, arcs_of, length_of
+from groundbox.dataset.program_runner import RunResult
 from groundbox.trace.record.reading import Trace
 
 ORIGIN: Final = "shrunk"
@@ -124,7 +124,7 @@ class Search:
     measure: Measure
     others: Sequence[Case]
     taken: Collection[str]
-    run: Callable[[Case], Awaitable[Ran | None]]
+    run: Callable[[Case], Awaitable[RunResult | None]]
     untold: Callable[[Trace], Awaitable[str]]
     most_runs: int
     seed: int

@@ -21,11 +21,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
 from groundbox.dataset import literals, signature
+from groundbox.dataset.item_runs import Seeds, arcs_of, drawing, run_with_retries
 from groundbox.dataset.literals import literal_of
 from groundbox.dataset.problem import Case, Drop, Problem
 from groundbox.dataset.problems import asserts
-from groundbox.dataset.running import Ran, Request, Runner, same
-from groundbox.dataset.runs import Seeds, arcs_of, drawing, patiently
+from groundbox.dataset.program_runner import Request, Runner, RunResult, same
 from groundbox.values.parsing import expression_of
 
 STAGE: Final = "inputs"
@@ -69,8 +69,8 @@ class Made:
     """
 
     case: Case
-    ran: Ran | None
-    plain: Ran | None
+    ran: RunResult | None
+    plain: RunResult | None
 
 
 async def make(
@@ -192,12 +192,12 @@ class _Generator:
             return [None]
         return [given for seed in seeds for given in await self._inputs([seed])]
 
-    async def _run(self, seeds: Sequence[int], hash_seed: int) -> Ran:
+    async def _run(self, seeds: Sequence[int], hash_seed: int) -> RunResult:
         case = Case(number=0, args=tuple(seeds))
         wanted = Request(
             source=self._source, entry=_GENERATE, case=case, hash_seed=hash_seed, traced=False, cpu_s=self._cpu_s
         )
-        return await patiently(self._runner, wanted)
+        return await run_with_retries(self._runner, wanted)
 
 
 def mutated(case: Case, rng: random.Random) -> Case:
@@ -214,18 +214,18 @@ def mutated(case: Case, rng: random.Random) -> Case:
     return Case(number=0, args=tuple(args), kwargs=kwargs, origin="mutation")
 
 
-def _differ(one: Ran, other: Ran) -> bool:
+def _differ(one: RunResult, other: RunResult) -> bool:
     """Whether two runs that ended by themselves gave different answers."""
     ended = {one.outcome, other.outcome} <= {"ok", "error"}
     return ended and not same(one.answer, other.answer)
 
 
-def _unsettled(problem: Problem, plain: Ran) -> Drop:
+def _unsettled(problem: Problem, plain: RunResult) -> Drop:
     reason, detail = drawing(plain) if plain.drawn else ("nondeterministic-output", "its runs give different answers")
     return Drop(item=problem.id, problem=problem.id, stage=STAGE, reason=reason, detail=detail)
 
 
-async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> Ran:
+async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, probed: bool = False) -> RunResult:
     """A traced run, or, to see what it draws, a plain one."""
     request = Request(
         source=problem.source,
@@ -236,10 +236,10 @@ async def _run(problem: Problem, case: Case, runner: Runner, cpu_s: float, *, pr
         cpu_s=cpu_s,
         probed=probed,
     )
-    return await patiently(runner, request)
+    return await run_with_retries(runner, request)
 
 
-def _shown(case: Case, ran: Ran) -> set[Any]:
+def _shown(case: Case, ran: RunResult) -> set[Any]:
     """What a run shows: steps from line to line, and its answer. Nothing, if it is of no use."""
     fault = ran.answer.fault
     if ran.trace is None or ran.outcome not in ("ok", "error"):

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from groundbox.dataset.build_statistics import STAGES, BuildStatistics
+from groundbox.dataset.dataset_filters import FilterDecisions
 from groundbox.dataset.sample_files import Sample
 from groundbox.dataset.selection import SPLITS
-from groundbox.dataset.tally import STAGES, Tally
-from groundbox.dataset.verdicts import Verdicts
 
 _WIDTH: Final = 640
 _ROW: Final = 24
@@ -250,14 +250,14 @@ summary { cursor: pointer; } pre { white-space: pre-wrap; overflow-wrap: anywher
 """
 
 
-def page(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> str:
+def page(facts: Mapping[str, Any], statistics: BuildStatistics, decisions: FilterDecisions) -> str:
     """The whole page. Texts of programs and problems are shown as texts, whatever they hold."""
     lead = (
         "Every sample comes from a run in a sandbox. Every claim in it was checked against the trace of that run, and "
         "none failed; those that are not proven speak of what a trace does not hold."
     )
-    sections = "".join(_sections(facts, tally, verdicts))
-    examples = "".join(map(example, tally.examples.values()))
+    sections = "".join(_sections(facts, statistics, decisions))
+    examples = "".join(map(example, statistics.examples.values()))
     first = f'<div class="examples"><h2>The first sample of each task</h2>{examples}</div>'
     return document("Dataset report", lead, _numbers(facts), f'<div class="plots">{sections}</div>{first}')
 
@@ -296,14 +296,14 @@ def _numbers(facts: Mapping[str, Any]) -> list[tuple[int, str]]:
     ]
 
 
-def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> list[str]:
-    measures = tally.measures
+def _sections(facts: Mapping[str, Any], statistics: BuildStatistics, decisions: FilterDecisions) -> list[str]:
+    measures = statistics.measures
     reasons = sorted(facts["dropped"].items(), key=lambda each: (-each[1], each[0]))
     sizes = facts["duplicates"]["groups"]
     unit, key = (
         (f"tokens of {facts['tokens']['tokenizer']}", "tokens") if "tokens" in facts else ("characters", "chars")
     )
-    findings = [each.containment for each in verdicts.findings.values()]
+    findings = [each.containment for each in decisions.findings.values()]
     return [
         section("Yield by stage", "Items that are left after each stage.", bars(_yield(facts))),
         section("Why items were dropped", "Each dropped item has one reason.", bars(_rows(reasons), kind="bad")),
@@ -347,8 +347,8 @@ def _sections(facts: Mapping[str, Any], tally: Tally, verdicts: Verdicts) -> lis
         section(
             "Contamination",
             "How many problems have which share of a benchmark's program or text, the largest of each; "
-            f"dropped from {verdicts.containment} on. Nothing is compared without --benchmark.",
-            histogram(findings, "share", mark=verdicts.containment, least=0),
+            f"dropped from {decisions.containment} on. Nothing is compared without --benchmark.",
+            histogram(findings, "share", mark=decisions.containment, least=0),
         ),
         section("Styles", "Samples by the style of the telling.", bars(_rows(facts["samples_by_style"].items()))),
         section("Splits", "No problem is in two of them.", bars(_splits(facts))),

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from groundbox.dataset import item, problem, prompts
-from groundbox.dataset.cpu_limit import Impatient, at_most
+from groundbox.dataset.cpu_time import CpuTimeExceeded, cpu_limit
 from groundbox.dataset.executor import Part, Shard
-from groundbox.dataset.item import Item, Ran, tried_to_json
-from groundbox.dataset.narrating import Mended, Narrator, Prover, Told, claims_in, derived, narrate
-from groundbox.dataset.narrating import prove_item as prove
+from groundbox.dataset.item import Item, ProblemRuns, tried_to_json
+from groundbox.dataset.item_runs import length_of, some_of, unpacked
+from groundbox.dataset.narration import Mended, Narrator, Prover, Told, claims_in, derived, narrate
+from groundbox.dataset.narration import prove_item as prove
 from groundbox.dataset.options import BuildOptions
 from groundbox.dataset.problem import WORKER_DIED, Drop, Problem
-from groundbox.dataset.runs import length_of, some_of, unpacked
 from groundbox.dataset.sample_files import Sample, plain_json
-from groundbox.dataset.tasks import all as tasks
+from groundbox.dataset.tasks import registry as tasks
 from groundbox.dataset.tasks.checking import answer_of, holds
-from groundbox.dataset.tasks.draft import Draft, View, guess_name
+from groundbox.dataset.tasks.task import Draft, View, guess_name
 from groundbox.trace.record.reading import Trace
 
 STAGE = "lessons"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Lesson:
+class SampledItem:
     """What became of one item.
 
     Attributes:
@@ -52,7 +52,7 @@ class Lesson:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Teacher:
+class SampleWork:
     """Work for `Executor.compute`: a part of the stage `run` in, lessons out.
 
     The payload of its shards is what `payload` gives.
@@ -92,36 +92,38 @@ class Teacher:
         """See Divisible.given_up."""
         pairs = _items(piece.payload["jsonl"], piece.payload["wanted"])
         dropped = [item.dropped("prove", WORKER_DIED, reason) for _, item in pairs.values()]
-        lines = [to_json(Lesson(item=item.id, drop=item.drop)) for item in dropped]
+        lines = [to_json(SampledItem(item=item.id, drop=item.drop)) for item in dropped]
         return {"jsonl": b"".join(json.dumps(each).encode() + b"\n" for each in lines)}
 
-    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> Lesson:
+    def _lesson(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace]) -> SampledItem:
         limit = self.options.lesson_cpu_s
         try:
-            with at_most(limit):
+            with cpu_limit(limit):
                 lesson = self.teach(problem, item, trace, split, guesses)
-        except Impatient:
+        except CpuTimeExceeded:
             late = item.dropped(
                 "prove", "proof-too-long", f"telling and proving took over {limit:g} s of processor time"
             )
-            lesson = Lesson(item=item.id, drop=late.drop)
+            lesson = SampledItem(item=item.id, drop=late.drop)
         data = trace.dumps()
         return dataclasses.replace(lesson, opaque=b'{"opaque":' in data, elided=b'"elided":' in data)
 
-    def teach(self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace] = ()) -> Lesson:
+    def teach(
+        self, problem: Problem, item: Item, trace: Trace, split: str, guesses: Sequence[Trace] = ()
+    ) -> SampledItem:
         """The samples of one item."""
         options = self.options
         told_item, told = narrate(
             item, trace, self.narrator, styles=options.styles, seed=options.seed, max_chars=options.max_chars
         )
         if told is None:
-            return Lesson(item=item.id, drop=told_item.drop)
+            return SampledItem(item=item.id, drop=told_item.drop)
         proved_item, found = prove(told_item, told, trace, self.prover)
         if found is None:
-            return Lesson(item=item.id, drop=proved_item.drop, claims=told.claims)
+            return SampledItem(item=item.id, drop=proved_item.drop, claims=told.claims)
         claims, proven = found.first.total, found.first.proven
         if proved_item.drop is not None:
-            return Lesson(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
+            return SampledItem(item=item.id, drop=proved_item.drop, claims=claims, proven=proven)
         view = View(
             guesses=guesses,
             problem=problem,
@@ -141,7 +143,7 @@ class Teacher:
         if drop is not None and drafts and not following:
             drop = item.dropped("tasks", "jumps", found.told.derived(found.told.text)[1][0][:500]).drop
         faults = tuple(f"{item.id}: the check of {draft.task} refuses its own answer" for draft in wrong)
-        return Lesson(
+        return SampledItem(
             item=item.id,
             samples=samples,
             drop=drop,
@@ -162,7 +164,7 @@ def payload(wanted: Mapping[str, str], ran: Mapping[str, bytes]) -> dict[str, An
     return {"wanted": dict(wanted), "jsonl": ran["jsonl"], "traces": ran["traces"]}
 
 
-def read(path: Path) -> Iterator[Lesson | float]:
+def read(path: Path) -> Iterator[SampledItem | float]:
     """The lessons of a part, then the processor seconds that they took."""
     with path.open("rb") as file:
         for line in file:
@@ -171,7 +173,7 @@ def read(path: Path) -> Iterator[Lesson | float]:
 
 
 def _items(part: bytes, wanted: Mapping[str, Any]) -> dict[str, tuple[Problem, Item]]:
-    found = (each for each in item.load_part(part) if isinstance(each, Ran))
+    found = (each for each in item.load_part(part) if isinstance(each, ProblemRuns))
     return {item.id: (each.problem, item) for each in found for item in each.items if item.id in wanted}
 
 
@@ -246,7 +248,7 @@ def _difficulty(trace: Trace, told: Told) -> float:
     return round(math.log2(1 + lines) + math.log2(depth), 3)
 
 
-def to_json(lesson: Lesson) -> dict[str, Any]:
+def to_json(lesson: SampledItem) -> dict[str, Any]:
     """The JSON form of a lesson."""
     data = {field.name: getattr(lesson, field.name) for field in dataclasses.fields(lesson)}
     data["samples"] = [dataclasses.asdict(each) for each in lesson.samples]
@@ -254,10 +256,10 @@ def to_json(lesson: Lesson) -> dict[str, Any]:
     return data
 
 
-def from_json(data: Mapping[str, Any]) -> Lesson:
+def from_json(data: Mapping[str, Any]) -> SampledItem:
     """The lesson of the JSON form."""
     drop = data["drop"]
-    return Lesson(
+    return SampledItem(
         **{
             **data,
             "samples": tuple(Sample(**each) for each in data["samples"]),
